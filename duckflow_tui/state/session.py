@@ -76,6 +76,7 @@ class SessionState:
     profile_choice: TaskProfile | None = None  # the user's, before all others
     draft: str = ""  # of the composer, as last kept
     remarks: DraftRemarks = field(default_factory=DraftRemarks)  # on what waits for an answer
+    folder_since: float = 0.0  # calls that ended before changed another folder than this one
 
 
 def end_with_process(state: AgentState, at: float) -> None:
@@ -117,7 +118,7 @@ class SessionResumed(Event, kind="session_resumed"):
             self._count_lost(state, list_pending_requests(state.requests, state.turn.turn_id))
         state.messages.extend(self.ended)
         if self.another_folder:
-            state.files_read = {}
+            state.files_read, state.folder_since = {}, self.at
         note_read(state, self.files_read)
         self._end_steps(state)
         if state.turn is not None:

@@ -247,6 +247,7 @@ class GateQuestion(NamedTuple):
         can_edit = len(changes) == 1 and changes[0].editable_text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         covered = isinstance(self.proposal, Work) and self.proposal.covered
+        inside = bool(changes) and self.verdict.zone is not Zone.OUTSIDE
         reasons = (*self.verdict.reasons, *(("from_text",) if action.from_text else ()))
         if call.held_back:
             reasons = (f"failed_{call.held_back}", *reasons)
@@ -267,7 +268,7 @@ class GateQuestion(NamedTuple):
                 removed=sum(preview.removed for preview in previews),
                 zone=self.verdict.zone,
                 risk=self.verdict.risk,
-                reversible=bool(changes) or covered or self.effect in _REVERSIBLE,
+                reversible=inside or covered or self.effect in _REVERSIBLE,
                 reasons=reasons,
                 places=tuple(place.resolved for place in self.places),
             ),

@@ -96,10 +96,12 @@ class PlannedChange:
         return change.replace(directories=made)
 
     def expected_change(self) -> FileChange:
-        """The change as it is recorded, but for the directories that are made on the way."""
+        """The change as it is recorded, but for the directories that are made on the way. One that
+        is made through a link is a change of the file behind it.
+        """
         moved = self.kind == "move" and self.target is not None
         return FileChange(
-            path=self.place.shown,
+            path=self.place.resolved,
             kind=self.kind,
             target=self.target.shown if self.target else "",
             before=self.before_hash,

@@ -603,6 +603,7 @@ class ToolRouter:
         self, call: Call, proposal: Edits, changes: tuple[PlannedChange, ...]
     ) -> Output:
         lines: list[str] = []
+        read: dict[str, str] = {}
         async with self._writing:
             if True in map(_UNSEEN, changes):
                 changes = tuple([await self._bind_agreed_change(change) for change in changes])
@@ -612,15 +613,18 @@ class ToolRouter:
             expected = tuple(map(PlannedChange.expected_change, changes))
             await self._record_start(call, expected)
             for change, becomes in zip(changes, expected, strict=True):
-                with self.own_writes.expect_writes(find_hashes_after((becomes,))):
+                hashes = find_hashes_after((becomes,))
+                if change.place.is_link:
+                    hashes[change.place.shown] = becomes.after
+                with self.own_writes.expect_writes(hashes):
                     call.made.append(await change.make_change(self.workspace, self.blobs))
+                read |= hashes
                 lines.append(f"{describe_change(call.made[-1])}.")
         if call.answer is not None:
             words = await by_the_user(proposal.changes, changes, call.answer, call.proposed)
             lines.extend(words)
         if proposal.note:
             lines.append(proposal.note)
-        read = find_hashes_after(call.made)
         for change in changes:  # what the model was not given, it does not know
             edited = call.edited is not None and change.place.zone is not Zone.INSIDE
             if edited or (change.unseen and change.target is not None):

@@ -4,6 +4,7 @@ with what lies there now.
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from duckflow_tui.safety.paths import WorkspaceError
@@ -19,6 +20,7 @@ from duckflow_tui.tools.undo import place_of
 
 _LOST = "what it held at the start is kept nowhere"
 _TAKEN = "something else lies there now"
+_OUTSIDE = "outside of the folder"
 _TOO_MANY = "too many lines to show"
 
 
@@ -88,8 +90,9 @@ async def _make_preview(
     """The difference of one file; None where there is none."""
     try:
         place = place_of(workspace, path)
-        if place is None or place.is_link:
-            return FilePreview(path=start.path, kind="modify", note=_TAKEN)
+        if place is None:
+            note = _OUTSIDE if os.path.isabs(path) else _TAKEN
+            return FilePreview(path=start.path, kind="modify", note=note)
         data = await workspace.read_bytes(place) if place.exists and not is_gone else None
     except WorkspaceError as error:
         return FilePreview(path=start.path, kind="modify", note=str(error))

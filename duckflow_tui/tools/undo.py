@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -77,9 +78,10 @@ def reverse_change(change: FileChange) -> FileChange:
 
 
 def last_changed(state: AgentState) -> OperationMessage | None:
-    """The newest call whose changes stand."""
+    """The newest call whose changes of files of the workspace stand."""
     for message in reversed(list_all_calls(state)):
-        if message.result.undoable_changes and message.call_id not in state.undone_calls:
+        stands = message.result.undoable_changes and message.call_id not in state.undone_calls
+        if stands and _is_of_this_folder(state, message):
             return message
     return None
 
@@ -106,12 +108,19 @@ def command_since(state: AgentState, call_id: str | None) -> str:
 
 
 def place_of(workspace: Workspace, path: str) -> Place | None:
-    """Where the path of a change lies; None where a link, which may have taken the place of a
-    folder, makes it lie somewhere else than it did. Raises WorkspaceError.
+    """The place of a file that was changed at this path, below the workspace; None where the path
+    leads outside or over a link: it may have taken the place of a file or a folder since. Raises
+    WorkspaceError.
     """
     # A name may begin with ``~``, or be a space: what is recorded has no other meaning.
-    place = workspace.locate_path(path if path.startswith("/") else f"./{path}")
-    return None if place.leads_out or place.shown != path else place
+    place = workspace.locate_path(f"./{path}")
+    return place if place.shown == place.resolved == path else None
+
+
+def _is_of_this_folder(state: AgentState, message: OperationMessage) -> bool:
+    """Whether a call changed files of the present workspace, and of no other folder."""
+    paths = (p for c in message.result.undoable_changes for p in (c.path, c.target))
+    return message.at >= state.folder_since and not any(map(os.path.isabs, paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +205,8 @@ class Undoing:
             key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
             return UndoReport(key, {"command": command} if command else {})
         changes = message.result.undoable_changes
+        if not _is_of_this_folder(state, message):
+            return UndoReport("operations.undo.outside", {"path": _list_paths(changes)})
         made, stopped = await self._make_changes(
             map(reverse_change, reversed(changes)), "undo", anyway
         )
@@ -221,7 +232,8 @@ class Undoing:
         """Make again what was taken back of this call, and just that; empty: there is nothing."""
         state = self.store.state
         message = next((m for m in list_all_calls(state) if m.call_id == call_id), None)
-        if message is None or call_id not in state.undone_calls:
+        undone = message is not None and call_id in state.undone_calls
+        if message is None or not undone or not _is_of_this_folder(state, message):
             return UndoReport("operations.redo.nothing")
         changes = state.undone_changes.get(call_id) or message.result.undoable_changes
         made, stopped = await self._make_changes(changes, "redo", anyway)
@@ -304,8 +316,6 @@ class Undoing:
     async def _plan_step(self, change: FileChange, anyway: bool) -> _Step:
         """Plan one step, changing nothing yet; raises _Refused."""
         place = self._locate_path(change.path)
-        if place.is_link and anyway:
-            raise _Refused("taken", change.path)  # nothing behind a link is looked at
         now = await self.workspace.hash_file(place) if place.exists else ""
         if change.kind == "move":
             to = self._locate_path(change.target)

@@ -20,6 +20,7 @@ from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.words.catalogue import Catalogue
 
 WRITE = "file_ops.write_file"
@@ -270,10 +271,95 @@ async def test_a_link_that_was_put_in_the_place_of_a_file_is_not_followed(
         for anyway in (False, True):
             report = await bench.router.undoing.undo_last(anyway=anyway)
             assert report.undone == ()
-            assert report.key == "operations.undo.taken" or (target is inside and not anyway)
+            assert report.key == "operations.undo.taken"
             assert target.read_bytes() == b"mine\n"
             assert (root / "a.txt").is_symlink()
     assert await bench.router.undoing.in_the_way(tuple(results(bench))) == ("a.txt",)
+
+
+async def test_a_link_to_the_same_bytes_is_not_written_through(bench: Bench, root: Path) -> None:
+    await bench.call(WRITE, path="a.txt", content="two\n")
+    (root / "b.txt").write_bytes(b"two\n")
+    (root / "a.txt").unlink()
+    (root / "a.txt").symlink_to("b.txt")
+    for anyway in (False, True):
+        report = await bench.router.undoing.undo_last(anyway=anyway)
+        assert (report.key, report.undone) == ("operations.undo.taken", ())
+    assert (root / "b.txt").read_bytes() == b"two\n"
+
+
+async def test_an_edit_through_a_link_is_a_change_of_the_file_behind_it(
+    bench: Bench, root: Path
+) -> None:
+    (root / "deep").mkdir()
+    (root / "deep" / "b.txt").write_bytes(b"one\n")
+    (root / "a.txt").symlink_to("deep/b.txt")
+    await bench.call("file_ops.read_file", path="a.txt")
+    assert await made(bench, WRITE, path="a.txt", content="two\n")
+    known = {bench.store.state.files_read[path] for path in ("a.txt", "deep/b.txt")}
+    assert known == {hash_data(b"two\n")}
+    report = await bench.router.undoing.undo_last()
+    assert [change.path for change in report.undone] == ["deep/b.txt"]
+    assert (root / "deep" / "b.txt").read_bytes() == b"one\n"
+    assert (root / "a.txt").is_symlink()
+
+
+async def test_a_change_outside_of_the_folder_is_not_taken_back_and_the_gate_says_so(
+    bench: Bench, root: Path, tmp_path: Path
+) -> None:
+    await bench.call(WRITE, path="a.txt", content="inside\n")
+    outside = tmp_path / "outside.txt"
+    outside.write_bytes(b"one\n")
+    task = bench.begin(WRITE, path=str(outside), content="two\n")
+    gate = await bench.gate()
+    assert not gate.impact.reversible
+    await bench.answer(gate, GateChoice.ONCE)
+    message = await task
+    assert message.result.changes[0].path == str(outside)
+    report = await bench.router.undoing.turn_back(message)
+    assert (report.key, report.undone) == ("operations.undo.outside", ())
+    assert (await bench.router.undoing.undo_last()).undone[0].path == "a.txt"
+    assert outside.read_bytes() == b"two\n"
+    assert not (root / "a.txt").exists()
+
+
+@pytest.mark.parametrize("path", ["{outside}", "../outside.txt", "down/../../outside.txt"])
+async def test_a_record_that_leads_out_of_the_folder_acts_on_nothing(
+    bench: Bench, tmp_path: Path, path: str
+) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_bytes(b"mine\n")
+    await bench.call(WRITE, path="a.txt", content="two\n")
+    message = results(bench)[0]
+    change = message.result.changes[0].replace(
+        path=path.format(outside=outside), after=hash_data(b"mine\n")
+    )
+    forged = message.replace(result=message.result.replace(changes=(change,)))
+    for anyway in (False, True):
+        bench.store.state.messages[-1] = forged
+        assert (await bench.router.undoing.undo_last(anyway=anyway)).undone == ()
+    assert (await bench.router.undoing.turn_back(forged)).undone == ()
+    assert outside.read_bytes() == b"mine\n"
+
+
+async def test_what_was_done_in_another_folder_is_not_taken_back_in_this_one(
+    bench: Bench, root: Path
+) -> None:
+    await bench.call(WRITE, path="a.txt", content="two\n")
+    message, state = results(bench)[0], bench.store.state
+    resumed = SessionResumed(
+        session=state.session,
+        mode=state.mode,
+        another_folder=True,
+        interrupted_at=bench.store.clock.now(),
+        at=bench.store.clock.now() + 1,
+    )
+    await bench.store.commit(resumed)
+    for anyway in (False, True):
+        report = await bench.router.undoing.undo_last(anyway=anyway)
+        assert report.key == "operations.undo.nothing"
+    assert (await bench.router.undoing.turn_back(message)).key == "operations.undo.outside"
+    assert (root / "a.txt").read_bytes() == b"two\n"
 
 
 async def test_what_is_made_again_is_told_to_the_model_and_has_to_be_read(
@@ -375,5 +461,6 @@ async def test_an_undo_that_was_done_but_not_recorded_is_recorded_the_second_tim
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_every_outcome_has_words(language: str) -> None:
     words = ("nothing", "done", "partly", "changed", "changed_now", "taken", "lost", "failed")
+    assert Catalogue(language)("operations.undo.outside", path="a.txt")
     for key in (f"operations.{way}.{word}" for way in ("undo", "redo") for word in words):
         assert Catalogue(language)(key, path="a.txt", why="x", added="1", removed="2") != key
