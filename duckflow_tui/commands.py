@@ -214,18 +214,22 @@ def _make_key(action: str, label: str, help: str, *keys: str) -> Command:
     return Command("", action, when=always, reads=True, keys=keys, label=label, help=help)
 
 
-def _open_pane(
-    name: str, label: str, *keys: str, takes: Takes = "", with_choice: str = ""
-) -> Command:
+#: The panes in the order of their tabs, by their names; each is opened by a command of its name.
+PANES: Final = ("chat", "plan", "diff", "vitals")
+
+
+def _open_pane(name: str, takes: Takes = "") -> Command:
+    """The command that opens a pane; with a choice it does what the app does with that."""
+    number = PANES.index(name) + 1
     return Command(
         name,
         f"screen.pane('{name}')",
         takes=takes,
-        with_choice=with_choice,
+        with_choice=takes,
         when=always,
         reads=True,
-        keys=keys,
-        label=label,
+        keys=(f"alt+{number}", f"f{number + 1}"),
+        label=f"Alt+{number} · F{number + 1}",
         help="keys.panes",
     )
 
@@ -252,11 +256,11 @@ USER_CAN: Final[tuple[Command, ...]] = (
         also=("manual",),
     ),
     _make_key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
-    _open_pane("chat", "Alt+1 · F2", "alt+1", "f2"),
-    _open_pane("plan", "Alt+2 · F3", "alt+2", "f3"),
+    _open_pane("chat"),
+    _open_pane("plan"),
     Command("plans", "acting_page('plans')"),
-    _open_pane("diff", "Alt+3 · F4", "alt+3", "f4", takes="diff", with_choice="diff"),
-    _open_pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
+    _open_pane("diff", takes="diff"),
+    _open_pane("vitals", takes="vitals"),
     Command("requirements", "page('requirements')", reads=True, also=("todos",)),
     Command("working", "page('working')", reads=True),
     Command("profile", act=_name_profile, takes="profile"),

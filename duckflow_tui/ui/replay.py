@@ -20,7 +20,7 @@ from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_pane import document_of, ending_of
+from duckflow_tui.ui.panes.diff_pane import document_of, ending_of, find_newest_change
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.plan import PlanPane
@@ -193,7 +193,7 @@ class ReplayBench(Workbench):
         """
         if state.gates:
             return
-        message = self.diff.newest.look(state.messages)
+        message, _ = find_newest_change(state.messages)
         if message is None:
             if self.diff.call_id:
                 self.diff.open(DiffDocument(()))

@@ -27,13 +27,13 @@ from duckflow_tui.ui.layout import NARROW, ROOMY, SCANT, layout_for
 from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import NEWLINES, Composer
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
+from duckflow_tui.ui.panes.header import Header, Tabs
 from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.plan import PlanPill
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
-from duckflow_tui.ui.panes.side import MOST, SIDE, Side
+from duckflow_tui.ui.panes.side import MOST, Side
 from duckflow_tui.ui.panes.status import StatusLine, VitalsPlace
 from duckflow_tui.ui.panes.talk import Talk
 from duckflow_tui.ui.screens.pick_list import Choice
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.layout import Layout
 
-ALL: Final[tuple[PaneName, ...]] = ("chat", *SIDE)
 _NEXT_COLUMN: Final[dict[Column, Column]] = {"side": "wide", "wide": "hidden", "hidden": "side"}
 _STEP: Final = 4  # percent of the width by which a key moves the border
 
@@ -68,7 +67,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         """The panes are there and the composer has the focus."""
 
     words: var[Catalogue] = var(Catalogue)
-    shown: var[PaneName] = var[PaneName]("chat")  # the pane that the user went to
+    shown: var[str] = var("chat")  # the pane that the user went to
     column: var[Column] = var[Column]("side")  # how much of the width the panes beside may have
     zoomed: var[bool] = var(False)  # the pane that is shown has all of the screen
     vitals_place: var[VitalsPlace] = var[VitalsPlace]("auto")  # where the gauges are shown
@@ -87,7 +86,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._drafting: Timer | None = None  # runs from a key until the draft is kept
         self.header = Header(options.title, demo=options.demo, id="header")
         self.status = StatusLine(id="status")
-        self.all_tabs = Tabs(ALL, id="all-tabs")
+        self.all_tabs = Tabs(id="all-tabs")
         self.side = Side(clock, animation=options.animation)
         self.plan, self.diff = self.side.plan, self.side.diff
         self.goal, self.vitals = self.side.goal, self.side.goal.vitals
@@ -118,8 +117,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         yield self.composer
 
     def on_mount(self) -> None:
-        panes = (self.header, self.status, self.vitals, self.goal.ledger, self.plan, self.pill)
-        for pane in (*panes, self.side, self.queue, self.composer, self.talk, self.diff):
+        for pane in (self.header, self.status, self.pill, self.queue, self.composer, self.talk):
+            self._bridge.add(pane)
+        for pane in (*self.side.panes, self.side):  # it writes titles of what they show
             self._bridge.add(pane)
         self.watch(self.gate, "gates", self._gates_came, init=False)
         self.watch(self.talk, "gates_open", self._lay_out, init=False)
@@ -162,16 +162,16 @@ class Workbench(Screen[None], inherit_bindings=False):
             welcome.invalidate()
             self.set_focus(welcome)
 
-    def show_pane(self, pane: PaneName) -> None:
+    def show_pane(self, name: str) -> None:
         """Bring the pane on the screen and give it the focus; an open gate takes the diff's."""
-        self.zoomed = self.zoomed and pane != "chat"
-        self.shown = pane
-        target: Widget | None = {
-            "chat": self.talk.chat,
-            "plan": self.plan,
-            "diff": self.talk.open_question or self.diff.view,
-            "vitals": self.goal.target,
-        }[pane]
+        self.zoomed = self.zoomed and name != "chat"
+        self.shown = name
+        target: Widget | None = self.talk.chat if name == "chat" else None
+        if name == self.diff.pane_name:
+            target = self.talk.open_question
+        for pane in self.side.panes:
+            if pane.pane_name == name and target is None:
+                target = pane.focus_target
         if target is not None:
             self.call_after_refresh(self.set_focus, target)
 
@@ -358,8 +358,8 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     # --- keys -------------------------------------------------------------------------------
 
-    def action_pane(self, pane: PaneName) -> None:
-        self.show_pane(pane)
+    def action_pane(self, name: str) -> None:
+        self.show_pane(name)
 
     def action_column(self) -> None:
         """The panes beside the chat: at their width, wide, hidden."""
@@ -380,8 +380,8 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def action_zoom(self) -> None:
         """Give the pane with the focus all of the screen, or take it back; a gate has its diff."""
-        around = self._around()
-        self.shown = "plan" if self.plan in around else "vitals" if self.goal in around else "diff"
+        pane = self.side.pane_around(self._around()) or self.diff
+        self.shown = pane.pane_name
         self.zoomed = not self.zoomed
 
     def action_escape(self) -> None:
@@ -539,7 +539,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._shape()
         self.status.tight = height < ROOMY
         wide, squeezed = self.layout_name == "wide", self.talk.gates_open
-        self.side.lay_out(height, wide=wide, squeezed=squeezed, opened=self.shown == "vitals")
+        self.side.lay_out(height, wide=wide, squeezed=squeezed, opened=self.shown)
         self._place()
 
     def _shape(self) -> None:
@@ -570,7 +570,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             asks = self.shown == "diff" and asked and not self.zoomed
             visible = {"chat" if asks else self.shown}
         elif self.column != "hidden" and self.talk.welcome is None:
-            visible |= set(SIDE)
+            visible |= {pane.pane_name for pane in self.side.panes}
         self.query_one("#chat").display = "chat" in visible
         main = self.query_one("#main")
         main.set_class("chat" not in visible, "-foot")

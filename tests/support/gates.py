@@ -248,7 +248,7 @@ class GateApp(App[None]):
 
     def _entitle(self) -> None:
         assert self.diff is not None
-        self.title_line.update(self.diff.title(self.title_line.size.width))
+        self.title_line.update(self.diff.make_title(self.title_line.size.width))
 
     def on_question_widget_answered(self, event: QuestionWidget.Answered) -> None:
         assert isinstance(event.answer, GateAnswer)

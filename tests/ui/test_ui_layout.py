@@ -28,7 +28,7 @@ from support.screens import screen_text, stands
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.widget import Widget
 
-from duckflow_tui.state.conversation import Message, UserMessageAdded
+from duckflow_tui.state.conversation import UserMessageAdded
 from duckflow_tui.state.gates import CardKind, CardOpened, GateChoice, GateOpened
 from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.state.pace import Pattern
@@ -39,7 +39,7 @@ from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.arrangement import SHARE
 from duckflow_tui.ui.layout import MAIN, NARROW, TEXT, chat_width
-from duckflow_tui.ui.panes.diff_pane import NewestChange
+from duckflow_tui.ui.panes.diff_pane import find_newest_change
 from duckflow_tui.ui.panes.side import LEAST, MOST
 from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
@@ -150,19 +150,13 @@ async def test_a_diff_stands_until_the_next_request_but_not_beside_another_quest
         await settled(pilot, lambda: "diff" in shown(app), "the diff once it is answered")
 
 
-def test_the_newest_change_is_found_without_going_through_all_messages_again() -> None:
+def test_a_change_is_overtaken_by_the_next_request_only() -> None:
     change = operation("file_ops.edit_file", {"path": "src/shop/pricing.py"}, gate=gate())
     ran = operation("shell.run", {"command": "ls"}, gate=gate(()), answer=answer(GateChoice.ONCE))
     beside = user("how far are you?").replace(aside=True)
-    messages, newest = list[Message]([change, beside]), NewestChange()
-    assert newest.look(messages) is change
-    messages[1] = change.replace(call_id="other")  # seen only by who looks at it again
-    messages.append(ran)
-    assert newest.look(messages) is change
-    assert not newest.overtaken
-    assert newest.look([user("go on")]) is None, "the user went back in the conversation"
-    assert newest.look([change, user("and now the receipt")]) is change
-    assert newest.overtaken
+    assert find_newest_change([change, beside, ran]) == (change, False)
+    assert find_newest_change([change, user("and now the receipt"), ran]) == (change, True)
+    assert find_newest_change([user("go on")])[0] is None
 
 
 @pytest.mark.parametrize("works", [True, False])

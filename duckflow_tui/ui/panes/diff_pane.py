@@ -12,7 +12,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
-from textual.reactive import var
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -22,7 +21,6 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.tools.undo import last_changed
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
@@ -31,6 +29,7 @@ from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_paint import count_words, figures_text
 from duckflow_tui.ui.panes.key_guard import InlineField
 from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -61,34 +60,14 @@ def ending_of(
     return None
 
 
-class NewestChange:
-    """The last call that would change files, as its ``previews`` or those of its gate show it.
-
-    Looks only at the messages that came since it looked last.
-    """
-
-    def __init__(self) -> None:
-        self.call: OperationMessage | None = None
-        self.overtaken = False  # the user has asked for something behind it
-        self.plan_overtaken = False  # they have asked for something behind the work on the plan
-        self._messages: Sequence[Message] = ()
-        self._count = 0  # of them that were looked at
-
-    def look(self, messages: list[Message]) -> OperationMessage | None:
-        """The call in this conversation; in another list than before it is looked for anew."""
-        if messages is not self._messages:
-            self.call, self.overtaken, self.plan_overtaken = None, False, False
-            self._messages, self._count = messages, 0
-        for message in messages[self._count :]:
-            if isinstance(message, OperationMessage):
-                if previews_of(message):
-                    self.call, self.overtaken = message, False
-            elif isinstance(message, UserMessage) and not message.aside:
-                self.overtaken = self.plan_overtaken = True
-            if isinstance(message, ReportMessage) or message.step_id:
-                self.plan_overtaken = False
-        self._count = len(messages)
-        return self.call
+def find_newest_change(messages: Sequence[Message]) -> tuple[OperationMessage | None, bool]:
+    """The last call that would change files, and whether the user asked for something after it."""
+    overtaken = False
+    for message in reversed(messages):
+        if isinstance(message, OperationMessage) and previews_of(message):
+            return message, overtaken
+        overtaken |= isinstance(message, UserMessage) and not message.aside
+    return None, overtaken
 
 
 def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
@@ -149,7 +128,7 @@ _LEAST_PATH = 8  # cells of the path in the title; below, the end of it names no
 _FEWEST_HINTS = 3  # lines of room below which the keys give way to the diff itself
 
 
-class DiffPane(Vertical):
+class DiffPane(Vertical, SidePane):
     """A DiffView above one line that counts what is not on screen and names the keys. Remarks are
     written in that line's place.
 
@@ -158,7 +137,7 @@ class DiffPane(Vertical):
     changes.
     """
 
-    words: var[Catalogue] = var(Catalogue)
+    pane_name = "diff"
 
     def __init__(
         self, *, focusable: bool = True, titled: bool = True, id: str | None = None
@@ -166,7 +145,6 @@ class DiffPane(Vertical):
         super().__init__(id=id)
         self.view = DiffView(focusable=focusable)
         self.call_id = ""  # of the call that would make the change
-        self.newest = NewestChange()
         self._since: tuple[object, ...] | None = None  # how files stood at the session's diff
         self._titled = titled
         self.view.bare = not titled
@@ -246,7 +224,7 @@ class DiffPane(Vertical):
         """Show the outcome of the change; one that no gate asked about comes once it was made."""
         if self._since is not None and self._since == self._changed_by(state):
             return
-        newest = self.newest.look(state.messages)
+        newest, _ = find_newest_change(state.messages)
         message = None if state.gates else newest
         if message is not None and message.call_id != self.call_id:
             self.open(document_of(message), message.call_id)
@@ -259,7 +237,7 @@ class DiffPane(Vertical):
 
     def _changed_by(self, state: AgentState) -> tuple[object, ...]:
         """The messages and gates that change files, or may be about to."""
-        calls = (last_changed(state), self.newest.look(state.messages))
+        calls = (last_changed(state), find_newest_change(state.messages)[0])
         return (*(call and call.call_id for call in calls), bool(state.gates))
 
     def _is_rewound(self, state: AgentState) -> bool:
@@ -297,7 +275,20 @@ class DiffPane(Vertical):
         """Lines that the whole document and the line below take at this width."""
         return self.view.height_for(width) + 1
 
-    def title(self, width: int) -> Text:
+    def has_content(self, state: AgentState) -> bool:
+        """A change that is to be decided, or is made, or was made for the last request."""
+        if state.gates:
+            return bool(state.gates[0].previews)
+        if any(running.call_id == self.call_id for running in state.running):
+            return bool(self.view.document.previews)
+        newest, overtaken = find_newest_change(state.messages)
+        return newest is not None and not overtaken
+
+    @property
+    def focus_target(self) -> Widget:
+        return self.view
+
+    def make_title(self, width: int) -> Text:
         """``Diff  pricing.py  +3 −2  hunk 1/2  seen 40 of 599`` in at most ``width`` cells.
 
         What gives way first: the word before the path, the hunk, the beginning of the path.

@@ -22,9 +22,9 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import Rows, two_sided
+from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.panes.vitals import VitalsPane
-from duckflow_tui.words.catalogue import Catalogue
 
 MARKS: Final[dict[RequirementState, str]] = {
     RequirementState.OPEN: "○",
@@ -195,10 +195,10 @@ class LedgerPane(Rows, can_focus=True):
         return self.palette.accent if self.has_focus else colour
 
 
-class GoalPane(Vertical):
+class GoalPane(Vertical, SidePane):
     """The gauges with the ledger below them; each can be there without the other."""
 
-    words: var[Catalogue] = var(Catalogue)
+    pane_name = "vitals"
     vitals_on: var[bool] = var(True)
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -206,6 +206,7 @@ class GoalPane(Vertical):
         self.vitals = VitalsPane(id="vitals")
         self.ledger = LedgerPane(id="ledger")
         self._room_for_gauges = False  # beside the chat, or as the pane that is shown alone
+        self._wide = True
 
     def compose(self) -> ComposeResult:
         yield self.vitals
@@ -221,16 +222,40 @@ class GoalPane(Vertical):
         """Whether the gauges are shown."""
         return self.vitals_on and self._room_for_gauges
 
+    def has_content(self, state: AgentState) -> bool:
+        return state.objective is not None and bool(state.objective.extracted_requirements)
+
     @property
-    def target(self) -> Widget:
-        """The widget that takes the focus."""
+    def title_key(self) -> str:
+        return "pane.vitals" if self.shows_vitals else "pane.goal"
+
+    def describe_folded(self) -> str:
+        return ""
+
+    @property
+    def is_always_shown(self) -> bool:
+        return self.vitals_on
+
+    @property
+    def stretches(self) -> bool:
+        return self.explained or not self._wide
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        return *self.vitals.slices(state), *self.ledger.slices(state)
+
+    def show(self, state: AgentState) -> None:
+        self.vitals.show(state)
+        self.ledger.show(state)
+
+    @property
+    def focus_target(self) -> Widget:
         return self.vitals if self.vitals_on else self.ledger
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: bool) -> None:
         """Fit a screen of so many rows; ``squeezed`` while a gate needs the room, ``opened``
         while the user is in this pane.
         """
-        self._room_for_gauges = wide or opened
+        self._wide, self._room_for_gauges = wide, wide or opened
         if not opened:
             self.vitals.explained = False
         room = LEDGER_ROWS if height >= TALL else 4 if height >= MIDDLING else 1

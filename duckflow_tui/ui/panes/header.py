@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from rich.text import Text
 from textual import events
 from textual.message import Message
 from textual.reactive import reactive, var
 from textual.strip import Strip
 
+from duckflow_tui.commands import PANES
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE
@@ -23,6 +22,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import HOLDS, SessionInfo
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import BarPart, Rows, arrange_bar
+from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.ui.panes.strips import Row, ink
 
 
@@ -128,45 +128,28 @@ class Header(Rows):
 _CONSOLE: Final = Console(file=io.StringIO(), color_system="truecolor")
 
 
-PaneName = Literal["chat", "plan", "diff", "vitals"]
-
-
-def name_key(pane: PaneName, *, vitals_on: bool) -> str:
-    """Key of what a pane is called; with the gauges off, the goal is what theirs still holds."""
-    return f"pane.{pane}" if vitals_on or pane != "vitals" else "pane.goal"
-
-
 class PaneTitle(Rows):
     """``Diff  src/a.py  +3 −2``: the pane's name and what it holds; lit while it has the focus."""
 
     lit: reactive[bool] = reactive(False)
-    vitals_on: reactive[bool] = reactive(True)
-    more: reactive[str] = reactive("")  # behind the name
+    more: reactive[str] = reactive("")  # behind the name, instead of what the pane holds
 
-    def __init__(
-        self,
-        pane: PaneName,
-        maker: Callable[[int], Text] | None = None,
-        *,
-        id: str | None = None,
-    ) -> None:
-        """``maker`` gives the whole title for a width, when the name alone does not say it."""
-        super().__init__(id=id)
-        self._pane: PaneName = pane
-        self._maker = maker
+    def __init__(self, pane: SidePane) -> None:
+        super().__init__(id=f"{pane.pane_name}-title")
+        self._pane = pane
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
         on = palette.bars if self.lit else palette.raised
         fill = ink(palette.text, on=on)
-        if self._maker is not None and not self.more:
-            text = self._maker(width - 2)
+        text = None if self.more else self._pane.make_title(width - 2)
+        if text is not None:
             base = text.style if isinstance(text.style, Style) else Style.parse(text.style)
             made = [
                 Segment(s.text, fill + base + (s.style or Style())) for s in text.render(_CONSOLE)
             ]
             return [[Segment(" ", fill), *Strip(made).adjust_cell_length(width - 1, fill)]]
-        said = self.words(name_key(self._pane, vitals_on=self.vitals_on))
+        said = self.words(self._pane.title_key)
         name = BarPart(said, ink(palette.accent, bold=True))
         more = [BarPart(self.more, ink(palette.quiet), gap=2)] if self.more else []
         return [arrange_bar([name, *more], [], width, fill)]
@@ -183,23 +166,24 @@ class Tabs(Rows):
     class Chosen(Message):
         """The user clicked a name."""
 
-        def __init__(self, pane: PaneName) -> None:
+        def __init__(self, pane: str) -> None:
             super().__init__()
-            self.pane: PaneName = pane
+            self.pane = pane
 
-    def __init__(self, panes: tuple[PaneName, ...], *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._panes = panes
-        self._places: list[tuple[int, int, PaneName]] = []
+        self._places: list[tuple[int, int, str]] = []
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
         row: Row = [Segment(" ", ink(None, on=palette.raised))]
         at = 1
         self._places = []
-        for pane in self._panes:
+        for pane in PANES:
             mark = "◆ " if pane == "diff" and self.waiting else ""
-            text = f" {mark}{self.words(name_key(pane, vitals_on=self.vitals_on))} "
+            # With the gauges off, the goal is what their pane still holds.
+            name = pane if self.vitals_on or pane != "vitals" else "goal"
+            text = f" {mark}{self.words(f'pane.{name}')} "
             here = pane == self.shown
             style = ink(
                 palette.accent if here or mark else palette.quiet,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -18,7 +18,16 @@ from textual.timer import Timer
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, LocalizedText
-from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, WorkInfo, WorkStatus
+from duckflow_tui.state.conversation import Message, UserMessage
+from duckflow_tui.state.plan import (
+    Plan,
+    PlanEdit,
+    PlanStatus,
+    ReportMessage,
+    Step,
+    WorkInfo,
+    WorkStatus,
+)
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
@@ -36,6 +45,7 @@ from duckflow_tui.ui.panes.plan_rows import (
     work_row,
 )
 from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
+from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.ui.panes.strips import Row, fit, ink, mark_row, prefix_rows, rows_of, wrap
 
 if TYPE_CHECKING:
@@ -52,10 +62,32 @@ def plan_slices(state: AgentState) -> tuple[object, ...]:
     return *plan, state.turn, state.gates, state.cards
 
 
-class PlanView(LineView):
-    """The active plan, or the work that belongs to none; one step or task is at the cursor."""
+_THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
+
+
+def _make_bindings() -> list[BindingType]:
+    found: list[BindingType] = []
+    for key in keys_of("plan", "pane"):
+        if key.action == "walk":
+            for name in key.keys:
+                found.append(Binding(name, f"walk('{name}')", key.label, show=False))
+        elif key.action == "fold_step":
+            for name in key.keys:
+                found.append(Binding(name, f"fold_step('{name}')", key.label, show=False))
+        else:
+            found += [Binding(name, action, show=False) for name, action in key.list_actions()]
+    return found
+
+
+class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportIncompatibleMethodOverride]  # ScrollView's own
+    """The active plan, or the work that belongs to none; one step or task is at the cursor. What a
+    key does to the plan is the engine's to do.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = _make_bindings()
 
     ALLOW_SELECT = False
+    pane_name = "plan"
     animation: var[bool] = var(True)
     problem: var[str] = var("")  # the obstacle to the last key
     notice: var[str] = var("")  # the pending effect of the last key
@@ -74,11 +106,11 @@ class PlanView(LineView):
         self._at = 0  # index of the step at the cursor, where it was seen last
         self._ticker: Timer | None = None
         self._beat = 0.0  # seconds between two ticks
+        self._warned = ("", "")  # the key whose effect was said, and its step
 
     # --- data -------------------------------------------------------------------------------
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """The slices of the state that ``show`` reads."""
         return *plan_slices(state), state.memory.plan_brief, state.objective
 
     def show(self, state: AgentState) -> None:
@@ -117,6 +149,16 @@ class PlanView(LineView):
         self._keep_running_in_sight(old)
         self._tick_as_needed()
 
+    def has_content(self, state: AgentState) -> bool:
+        """Work that goes on, what the model means to do until its turn ends, or a plan; one that
+        is completed until the user has asked for something behind it.
+        """
+        if state.work is not None or (state.turn is not None and state.memory.plan_brief):
+            return True
+        plan = state.active_plan
+        over = plan is not None and plan.status is PlanStatus.COMPLETED
+        return plan is not None and not (over and was_overtaken(state.messages))
+
     @property
     def is_moving(self) -> bool:
         """Whether a timer runs, because a step does."""
@@ -128,24 +170,25 @@ class PlanView(LineView):
         spot = self._cursor_spot()
         return None if spot is None else self._tree.step_at(spot)
 
-    def title(self, width: int) -> Text:
+    def make_title(self, width: int) -> Text | None:
         """``Plan  discounts  1/3  draft · low risk`` in at most ``width`` cells."""
         palette, plan = palette_of(self), self._tree.plan
+        if plan is None:
+            return None
         text = Text(self.words("pane.plan"), style=f"bold {palette.accent}", no_wrap=True)
-        if plan is not None:
-            done, total = plan.progress
-            risk = self.words(f"plan.risk.{plan.risk}") if plan.risk not in ("", "low") else ""
-            said = " · ".join(word for word in (status_words(plan, self.words), risk) if word)
-            rest = f"  {done}/{total}"
-            room = width - text.cell_len - len(rest) - 2
-            tail = Text(f"  {said}" if said else "").cell_len
-            if tail and room - tail < min(12, Text(visible_line(plan.name)).cell_len):
-                tail, said = 0, ""
-            text.append(f"  {fit(visible_line(plan.name), max(0, room - tail))}", palette.text)
-            text.append(rest, style=f"not bold {palette.quiet}")
-            if said:
-                waits = plan.status in (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.FAILED)
-                text.append(f"  {said}", f"not bold {palette.accent if waits else palette.quiet}")
+        done, total = plan.progress
+        risk = self.words(f"plan.risk.{plan.risk}") if plan.risk not in ("", "low") else ""
+        said = " · ".join(word for word in (status_words(plan, self.words), risk) if word)
+        rest = f"  {done}/{total}"
+        room = width - text.cell_len - len(rest) - 2
+        tail = Text(f"  {said}" if said else "").cell_len
+        if tail and room - tail < min(12, Text(visible_line(plan.name)).cell_len):
+            tail, said = 0, ""
+        text.append(f"  {fit(visible_line(plan.name), max(0, room - tail))}", palette.text)
+        text.append(rest, style=f"not bold {palette.quiet}")
+        if said:
+            waits = plan.status in (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.FAILED)
+            text.append(f"  {said}", f"not bold {palette.accent if waits else palette.quiet}")
         text.truncate(max(1, width), overflow="ellipsis")
         return text
 
@@ -360,32 +403,7 @@ class PlanView(LineView):
         line = self._tree.line_of(spot)
         self.reveal_lines(line, line + lines)
 
-
-_THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
-
-
-def _make_bindings() -> list[BindingType]:
-    found: list[BindingType] = []
-    for key in keys_of("plan", "pane"):
-        if key.action == "walk":
-            for name in key.keys:
-                found.append(Binding(name, f"walk('{name}')", key.label, show=False))
-        elif key.action == "fold_step":
-            for name in key.keys:
-                found.append(Binding(name, f"fold_step('{name}')", key.label, show=False))
-        else:
-            found += [Binding(name, action, show=False) for name, action in key.list_actions()]
-    return found
-
-
-class PlanPane(PlanView, can_focus=True):
-    """The plan under the user's hands. What a key does to it is the engine's to do."""
-
-    BINDINGS: ClassVar[list[BindingType]] = _make_bindings()
-
-    def __init__(self, clock: Clock, *, id: str | None = None) -> None:
-        super().__init__(clock, id=id)
-        self._warned = ("", "")  # the key whose effect was said, and its step
+    # --- keys ----------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         self.problem = self.notice = ""
@@ -508,6 +526,16 @@ class PlanPane(PlanView, can_focus=True):
         engine = host_of(self).session.acting() if step is not None else None
         if step is not None and engine is not None:
             self.problem = self.words.localize(what(engine.plan, step))
+
+
+def was_overtaken(messages: Sequence[Message]) -> bool:
+    """Whether the user asked for something after the last work on a plan."""
+    for message in reversed(messages):
+        if isinstance(message, ReportMessage) or message.step_id:
+            return False
+        if isinstance(message, UserMessage) and not message.aside:
+            return True
+    return False
 
 
 class PlanPill(Rows):

@@ -11,25 +11,23 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 from textual.reactive import var
-from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
-from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.ui.arrangement import SHARE
-from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.diff_pane import DiffPane, find_newest_change
 from duckflow_tui.ui.panes.goal import GoalPane
-from duckflow_tui.ui.panes.header import PaneName, PaneTitle
+from duckflow_tui.ui.panes.header import PaneTitle
 from duckflow_tui.ui.panes.plan import PlanPane
+from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.words.catalogue import Catalogue
 
-SIDE: Final[tuple[PaneName, ...]] = ("plan", "diff", "vitals")
 LEAST: Final = 25
 MOST: Final = 65  # also where the column is wide
 
 
 class Side(Vertical):
-    """Knows which panes have something to show; which of them are shown, the screen says."""
+    """Makes the panes beside the chat and their titles; which are shown, the screen says."""
 
     ALLOW_SELECT = False
 
@@ -38,8 +36,8 @@ class Side(Vertical):
 
     words: var[Catalogue] = var(Catalogue)
     vitals_on: var[bool] = var(True)
-    #: The panes that have something to show by themselves.
-    holding: var[frozenset[PaneName]] = var(frozenset[PaneName]())
+    #: Names of the panes that have something to show by themselves.
+    holding: var[frozenset[str]] = var(frozenset[str]())
     share: var[int] = var(SHARE)  # percent of the width
 
     def __init__(self, clock: Clock, *, animation: bool) -> None:
@@ -48,28 +46,24 @@ class Side(Vertical):
         self.plan = PlanPane(clock, id="plan")
         self.plan.animation = animation
         self.diff = DiffPane(id="diff")
-        self._panes: dict[PaneName, Widget] = {
-            "vitals": self.goal,
-            "plan": self.plan,
-            "diff": self.diff,
-        }
-        self._titles: dict[PaneName, PaneTitle] = {
-            "vitals": PaneTitle("vitals", id="vitals-title"),
-            "plan": PaneTitle("plan", self.plan.title, id="plan-title"),
-            "diff": PaneTitle("diff", self.diff.title, id="diff-title"),
-        }
-        self.diff.view.on_change(self._titles["diff"].invalidate)
+        self.panes: tuple[SidePane, ...] = (self.goal, self.plan, self.diff)  # from the top
+        self._titles: dict[SidePane, PaneTitle] = {pane: PaneTitle(pane) for pane in self.panes}
+        self.diff.view.on_change(self._titles[self.diff].invalidate)
         self.is_narrow = True  # only the gauges have been shown in this session
-        self._plan_title = Text()  # as it was drawn, empty without a plan
+        self._drawn_titles: list[Text | None] = []
         self._shown: Collection[str] = ()
         self._opened = ""  # the pane that the user went to
         self._wide = True
         self._drags = False  # the user has the border under the pointer
 
     def compose(self) -> ComposeResult:
-        for name, pane in self._panes.items():
-            yield self._titles[name]
+        for pane in self.panes:
+            yield self._titles[pane]
             yield pane
+
+    def pane_around(self, widgets: Collection[object]) -> SidePane | None:
+        """The pane that is one of these widgets."""
+        return next((pane for pane in self.panes if pane in widgets), None)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """The slices of the state that ``show`` reads."""
@@ -78,44 +72,26 @@ class Side(Vertical):
 
     def show(self, state: AgentState) -> None:
         """Write the titles, and see what there is to show; the panes show it by themselves."""
-        self._name_goal()
-        title = self.plan.title(200) if state.active_plan else Text()
-        if title != self._plan_title:
-            self._plan_title = title
-            self._titles["plan"].invalidate()
+        titles = [pane.make_title(200) for pane in self.panes]
+        if titles != self._drawn_titles:
+            self._drawn_titles = titles
+            self._invalidate_titles()
             self.show_panes(self._shown, self._opened)
-        found: set[PaneName] = set()
-        brief = state.turn is not None and bool(state.memory.plan_brief)  # holds until its end
-        plan, changed = state.active_plan, self._has_change(state)
-        over = plan is not None and plan.status is PlanStatus.COMPLETED
-        stands = plan is not None and not (over and self.diff.newest.plan_overtaken)
-        if stands or brief or state.work is not None:
-            found.add("plan")
-        if state.objective is not None and state.objective.extracted_requirements:
-            found.add("vitals")
-        if changed:
-            found.add("diff")
+        found = frozenset(pane.pane_name for pane in self.panes if pane.has_content(state))
         was_reviewed = any(turn.satisfaction is not None for turn in state.turns)
-        had_change = self.diff.newest.look(state.messages) is not None
+        had_change = find_newest_change(state.messages)[0] is not None
         self.is_narrow = not (found or state.plans or was_reviewed or had_change)
-        self.holding = frozenset(found)
+        self._name_goal()
+        self.holding = found
 
-    def _has_change(self, state: AgentState) -> bool:
-        """Whether a change is to be decided, or is made, or was made for the last request."""
-        newest = self.diff.newest
-        last = newest.look(state.messages)
-        if state.gates:
-            return bool(state.gates[0].previews)
-        if any(running.call_id == self.diff.call_id for running in state.running):
-            return bool(self.diff.view.document.previews)
-        return last is not None and not newest.overtaken
-
-    def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: bool) -> None:
+    def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: str) -> None:
         """Fit the goal to a screen of so many rows; ``squeezed`` while a gate needs the room,
-        ``opened`` while the user is in the vitals.
+        ``opened`` is the pane that the user is in.
         """
         self._wide = wide
-        self.goal.lay_out(height, wide=wide, squeezed=squeezed, opened=opened)
+        self.goal.lay_out(
+            height, wide=wide, squeezed=squeezed, opened=opened == self.goal.pane_name
+        )
         self._name_goal()
 
     def show_panes(self, names: Collection[str], opened: str = "") -> None:
@@ -124,25 +100,29 @@ class Side(Vertical):
         that the others leave.
         """
         self._shown, self._opened = names, opened
-        self.display = any(name in names for name in self._panes)
-        full = [name for name in self._panes if name in names and self._has_content(name)]
-        for name, pane in self._panes.items():
-            pane.display = name in full
-            stretches = name != "vitals" or self.goal.explained or not self._wide
-            pane.set_class(name in full[-1:] and stretches, "-last")
-            says_more = name == "diff" or (name == "plan" and self._plan_title.plain != "")
-            title = self._titles[name]
-            title.display = name in names and (self._wide or says_more)
-            if name != "vitals":
-                title.more = "" if pane.display else self.words(f"pane.no_{name}")
+        shown = [pane for pane in self.panes if pane.pane_name in names]
+        full = [pane for pane in shown if self._is_full(pane)]
+        self.display = bool(shown)
+        for pane, title in self._titles.items():
+            pane.display = pane in full
+            pane.set_class(pane in full[-1:] and pane.stretches, "-last")
+            title.display = pane in shown and (self._wide or pane.make_title(200) is not None)
+            title.more = "" if pane.display else pane.describe_folded()
+        self._name_goal()
 
-    def _has_content(self, name: PaneName) -> bool:
-        opened = name == self._opened or not self._wide
-        return name in self.holding or opened or (name == "vitals" and self.vitals_on)
+    def _is_full(self, pane: SidePane) -> bool:
+        """Whether more of the pane is shown than its title."""
+        opened = pane.pane_name == self._opened or not self._wide
+        return pane.pane_name in self.holding or opened or pane.is_always_shown
 
     def _name_goal(self) -> None:
-        self._titles["vitals"].vitals_on = self.goal.shows_vitals
-        self._titles["vitals"].more = "" if self.goal.shows_vitals else self.goal.ledger.progress
+        title = self._titles[self.goal]
+        title.more = "" if self.goal.shows_vitals else self.goal.ledger.progress
+        title.invalidate()
+
+    def _invalidate_titles(self) -> None:
+        for title in self._titles.values():
+            title.invalidate()
 
     # --- the border -------------------------------------------------------------------------
 
@@ -174,11 +154,12 @@ class Side(Vertical):
     def _light_titles(self) -> None:
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))
-        for name, pane in self._panes.items():
-            self._titles[name].lit = pane in around
+        for pane, title in self._titles.items():
+            title.lit = pane in around
 
     def watch_vitals_on(self) -> None:
         self.goal.vitals_on = self.vitals_on
 
     def watch_words(self) -> None:
-        self.plan.words = self.diff.words = self.goal.words = self.words
+        for pane in self.panes:
+            pane.words = self.words

@@ -71,7 +71,7 @@ class WholeDiff(Dialog[str]):
 
     def _refresh_title(self) -> None:
         said = self._guard.standing_words(self._words, self._does)
-        self._title.update(said or self._pane.title(self._title.size.width))
+        self._title.update(said or self._pane.make_title(self._title.size.width))
 
     async def on_key(self, event: events.Key) -> None:
         if self._pane.field.has_focus:
