@@ -214,13 +214,10 @@ def _make_key(action: str, label: str, help: str, *keys: str) -> Command:
     return Command("", action, when=always, reads=True, keys=keys, label=label, help=help)
 
 
-#: The panes in the order of their tabs, by their names; each is opened by a command of its name.
-PANES: Final = ("chat", "plan", "diff", "vitals")
-
-
-def _open_pane(name: str, takes: Takes = "") -> Command:
-    """The command that opens a pane; with a choice it does what the app does with that."""
-    number = PANES.index(name) + 1
+def _open_pane(name: str, number: int = 0, takes: Takes = "") -> Command:
+    """The command that opens a pane, and with a ``number`` the keys Alt+number and the function key
+    behind it. With a choice it does what the app does with that.
+    """
     return Command(
         name,
         f"screen.pane('{name}')",
@@ -228,7 +225,7 @@ def _open_pane(name: str, takes: Takes = "") -> Command:
         with_choice=takes,
         when=always,
         reads=True,
-        keys=(f"alt+{number}", f"f{number + 1}"),
+        keys=(f"alt+{number}", f"f{number + 1}") if number else (),
         label=f"Alt+{number} · F{number + 1}",
         help="keys.panes",
     )
@@ -256,11 +253,11 @@ USER_CAN: Final[tuple[Command, ...]] = (
         also=("manual",),
     ),
     _make_key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
-    _open_pane("chat"),
-    _open_pane("plan"),
+    _open_pane("chat", 1),
+    _open_pane("plan", 2),
     Command("plans", "acting_page('plans')"),
-    _open_pane("diff", takes="diff"),
-    _open_pane("vitals", takes="vitals"),
+    _open_pane("diff", 3, takes="diff"),
+    _open_pane("vitals", 4, takes="vitals"),
     Command("requirements", "page('requirements')", reads=True, also=("todos",)),
     Command("working", "page('working')", reads=True),
     Command("profile", act=_name_profile, takes="profile"),
@@ -342,6 +339,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     _make_key("screen.interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
 )
 
+#: Names of the panes, in the order of their tabs.
+PANES: Final = tuple(can.name for can in USER_CAN if can.action.startswith("screen.pane("))
 #: Those that can be typed, in the order of the palette.
 COMMANDS: Final = tuple(command for command in USER_CAN if command.name)
 _BY_NAME: Final = {name: command for command in COMMANDS for name in (command.name, *command.also)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from duckflow_tui.commands import USER_CAN
+from duckflow_tui.commands import PANES, USER_CAN
 
 Surface = Literal[
     "composer",
@@ -53,7 +53,7 @@ class Key:
         return [(name, actions[at // share]) for at, name in enumerate(self.keys)]
 
 
-_PANES: Final = tuple(can for can in USER_CAN if can.action.startswith("screen.pane("))
+_PANES: Final = tuple(can for can in USER_CAN if can.name in PANES and can.keys)
 
 KEYS: Final[tuple[Key, ...]] = (
     Key("composer", ("enter",), "Enter", "send", "keys.send"),

@@ -69,7 +69,7 @@ class DiffView(LineView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(name, action, show=False)
-        for key in keys_of("diff", "pane")
+        for key in keys_of("diff")
         for name, action in key.list_actions()
     ]
 

@@ -12,6 +12,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
+from textual.reactive import var
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -138,6 +139,7 @@ class DiffPane(Vertical, SidePane):
     """
 
     pane_name = "diff"
+    words: var[Catalogue] = var(Catalogue)
 
     def __init__(
         self, *, focusable: bool = True, titled: bool = True, id: str | None = None

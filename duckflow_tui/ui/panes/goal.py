@@ -25,6 +25,7 @@ from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.panes.vitals import VitalsPane
+from duckflow_tui.words.catalogue import Catalogue
 
 MARKS: Final[dict[RequirementState, str]] = {
     RequirementState.OPEN: "○",
@@ -112,7 +113,7 @@ class LedgerPane(Rows, can_focus=True):
     """The requirements, one a line; what has no room is counted. Enter or a click opens all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(key.keys), key.action, show=False) for key in keys_of("goal", "pane")
+        Binding(",".join(key.keys), key.action, show=False) for key in keys_of("goal")
     ]
 
     #: Rows it may take; 0: all that its place has.
@@ -199,6 +200,7 @@ class GoalPane(Vertical, SidePane):
     """The gauges with the ledger below them; each can be there without the other."""
 
     pane_name = "vitals"
+    words: var[Catalogue] = var(Catalogue)
     vitals_on: var[bool] = var(True)
 
     def __init__(self, *, id: str | None = None) -> None:

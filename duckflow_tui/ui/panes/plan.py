@@ -67,7 +67,7 @@ _THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
 
 def _make_bindings() -> list[BindingType]:
     found: list[BindingType] = []
-    for key in keys_of("plan", "pane"):
+    for key in keys_of("plan"):
         if key.action == "walk":
             for name in key.keys:
                 found.append(Binding(name, f"walk('{name}')", key.label, show=False))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
-from textual.reactive import var
+from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.ui.bindings import keys_of
 
 
 class SidePane(Widget):
@@ -19,8 +19,12 @@ class SidePane(Widget):
     Its words are ``pane.NAME``, the title, and ``pane.no_NAME``, behind the title of an empty one.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(",".join(key.keys), key.action, show=False) for key in keys_of("pane")
+    ]
+
     pane_name: ClassVar[str]
-    words: var[Catalogue] = var(Catalogue)
+    words: Any  # a reactive ``Catalogue`` of the pane itself
 
     def has_content(self, state: AgentState) -> bool:
         """Whether it has something to show unasked."""

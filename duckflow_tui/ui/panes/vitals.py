@@ -95,7 +95,7 @@ class VitalsPane(LineView, can_focus=True):
         Binding("pagedown", "turn_page(1)", show=False),
         *(
             Binding(",".join(key.keys), key.action, key.label, show=False)
-            for key in keys_of("vitals", "pane")
+            for key in keys_of("vitals")
         ),
     ]
 
