@@ -38,7 +38,8 @@ from duckflow_tui.ui.outside_editor import OutsideEditor
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
-from duckflow_tui.ui.screens.list_page import ListPage, ListSource
+from duckflow_tui.ui.screens.list_page import ListPage
+from duckflow_tui.ui.screens.list_source import ListSource
 from duckflow_tui.ui.screens.pick_list import Choice, PickList, profile_choices
 from duckflow_tui.ui.session_host import CLOSE_WITHIN, AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal, TerminalGuard
@@ -430,7 +431,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
             self._open_list(make_acting_source(name, engine))
 
-    def _open_list(self, *sources: ListSource, at: int = 0) -> None:
+    def _open_list(self, *sources: ListSource[Any], at: int = 0) -> None:
         self.push_screen(ListPage[None](self.words, self.clock, sources, at))
 
     def action_settings(self) -> None:

@@ -12,11 +12,12 @@ from textual.widgets import Input, Static
 
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.list_page import ListPage, ListSource, Page
+from duckflow_tui.ui.screens.list_page import ListPage, Page
+from duckflow_tui.ui.screens.list_source import ListSource
 from duckflow_tui.ui.screens.pick_list import PickList
 
 
-def is_listing(app: DuckflowApp, *kinds: type[ListSource]) -> bool:
+def is_listing(app: DuckflowApp, *kinds: type[ListSource[Any]]) -> bool:
     """Whether a list of one of these kinds is on the screen."""
     return isinstance(app.screen, ListPage) and isinstance(open_list(app).source, kinds)
 

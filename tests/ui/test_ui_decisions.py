@@ -63,7 +63,8 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
     """Covers S4-66, S4-109."""
     async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
-        kinds = [board.source.render_row(name, 90)[2].text.strip() for name in board.list_ids()]
+        rows = [board.source.render_row(item, 90) for item in board.list_items().values()]
+        kinds = [row[2].text.strip() for row in rows]
         assert kinds == [
             *("by rule", "yours", "revoked", "by --allow", "denied", "refused", "approved"),
             *("by rule", "rule", "approved", "rule", "mode", "rule"),
@@ -97,12 +98,12 @@ async def test_the_filter_finds_kind_path_step_and_words(
     async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
         await typed(pilot, words)
-        assert list(board.list_ids()) == [f"call_0000000{place}" for place in places]
+        assert list(board.list_items()) == [f"call_0000000{place}" for place in places]
         if not places:
             assert "Nothing has all these words" in text(app)
         await pilot.press("escape")
         assert app.screen is board
-        assert len(board.list_ids()) == 13
+        assert len(board.list_items()) == 13
         await pilot.press("escape")
         assert app.screen is app.bench
 
@@ -232,7 +233,7 @@ async def test_tab_turns_to_the_rules_and_the_hosts(open_apps: OpenApps) -> None
         await typed(pilot, "refused")
         await pilot.press("tab", "tab")  # from the field to the list, then to the next one
         await settled(pilot, lambda: is_listing(app, RuleSource), "the rules")
-        assert len(board.list_ids()) > 1  # the filter was that of the decisions
+        assert len(board.list_items()) > 1  # the filter was that of the decisions
         await pilot.press("right")
         await settled(pilot, lambda: is_listing(app, NetworkSource), "the hosts")
         await pilot.press("left", "left")

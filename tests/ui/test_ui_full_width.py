@@ -120,7 +120,9 @@ async def test_full_width_keys_work_on_pages_lists_and_where_y_is_asked_for() ->
         await settled(pilot, lambda: app.screen is not app.bench)
         app.clock.advance(SETTLE_S)
         await typed(pilot, "／ｔｈｅｍｅ")
-        await settled(pilot, lambda: open_list(app).list_ids() == ["ui.theme"], "the filter")
+        await settled(
+            pilot, lambda: list(open_list(app).list_items()) == ["ui.theme"], "the filter"
+        )
         await pilot.press("escape", "escape")
         await settled(pilot, lambda: app.screen is app.bench)
         app.action_command_palette()

@@ -91,7 +91,7 @@ async def to(pilot: Pilot[int], page: SessionSource, number: str) -> None:
 
 def ids(page: SessionSource) -> list[str]:
     """The ids in the list, from its top."""
-    return [key.rpartition("/")[2] for key in page.list_ids()]
+    return [key.rpartition("/")[2] for key in page.list_items()]
 
 
 def text(page: SessionSource) -> str:

@@ -133,7 +133,7 @@ async def test_where_there_is_room_for_two_rows_a_page_still_says_what_it_is_abo
         board = HealthSource(found)
         app.push_screen(ListPage[None](app.words, app.clock, [board]))
         await settled(pilot, lambda: bool(app.screen.query(Page)), "the page")
-        await settled(pilot, lambda: len(board.list_ids()) == 2, "both of them")
+        await settled(pilot, lambda: len(board.list_items()) == 2, "both of them")
         await settled(pilot, lambda: page(app).startswith("› ✓ git"), "the first of them")
         assert "git 2.43" in page(app).splitlines()[1]
         await pilot.press("down")

@@ -138,7 +138,8 @@ def test_what_few_sessions_need_is_not_loaded_with_each() -> None:
     assert not ours & {"work.step", "llm.text_calls", "llm.discovery", "ui.connecting"}
     assert not ours & {"sqlite3", "session.index"}
     pages = {name for name in ours if name.startswith("ui.screens.")}
-    opened = {"confirm", "list_page", "dialog", "pick_list", "session_rows"}  # parts of what stands
+    # Parts of what stands.
+    opened = {"confirm", "list_page", "list_source", "dialog", "pick_list", "session_rows"}
     assert pages <= {f"ui.screens.{name}" for name in opened}
 
 

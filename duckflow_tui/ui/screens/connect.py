@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.connecting import Connecting, Source
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.list_page import ListSource, PageAction
+from duckflow_tui.ui.panes.strips import Row, fit, pad
+from duckflow_tui.ui.screens.list_source import ListSource, PageAction, make_row
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.connections import Connections
 
 
-class ConnectSource(ListSource):
+class ConnectSource(ListSource[Source]):
     """Gives back the line that was taken."""
+
+    TITLE: ClassVar[str] = "connect.title"
 
     def __init__(self, owner: Connecting, connections: Connections) -> None:
         self._owner = owner
@@ -27,35 +28,28 @@ class ConnectSource(ListSource):
     def on_open(self) -> None:
         self._owner.changed = self.page.invalidate
 
-    @property
-    def _sources(self) -> dict[str, Source]:
+    def list_items(self) -> Mapping[str, Source]:
         found = self._owner.later_sources(self._connections.all)
         return {f"{source.kind} {source.describe(self.words)[0]}": source for source in found}
 
-    def get_title(self) -> str:
-        return self.words("connect.title")
-
     def render_head(self, width: int) -> list[Row]:
         said = self.words("connect.looking") if self._owner.looking else ""
-        return [*rows_of([(said, ink(self.palette.quiet))], width), []]
+        return [*self.wrap_text(said, width), []]
 
-    def list_ids(self) -> Sequence[str]:
-        return list(self._sources)
-
-    def render_row(self, row_id: str, width: int) -> Row:
-        palette, sources = self.palette, self._sources
-        labels = [source.describe(self.words)[0] for source in sources.values()]
+    def render_row(self, item: Source, width: int) -> Row:
+        palette, words = self.palette, self.words
+        labels = [source.describe(words)[0] for source in self.list_items().values()]
         column = min(max(map(cell_len, labels)), width // 2)
-        label, about = sources[row_id].describe(self.words)
-        mark = "✓ " if sources[row_id].kept is not None else "  "
-        return [
-            Segment(mark, ink(palette.good)),
-            Segment(pad(fit(visible_line(label), column), column), ink(palette.text)),
-            Segment(f"  {fit(about, max(0, width - column - 4))}", ink(palette.quiet)),
+        label, about = item.describe(words)
+        left = [
+            ("✓ " if item.kept is not None else "  ", palette.good),
+            (pad(fit(visible_line(label), column), column), palette.text),
+            (f"  {about}", palette.quiet),
         ]
+        return make_row(width, left)
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        kept = self._sources[row_id].kept
+    def render_detail(self, item: Source, width: int, room: int) -> list[Row]:
+        kept = item.kept
         if kept is None:
             return []
         uses = [
@@ -63,24 +57,21 @@ class ConnectSource(ListSource):
             for role, ref in self._connections.roles.items()
             if ref.endpoint == kept.name
         ]
-        text = visible_line(" · ".join([kept.base_url, *uses]))
-        return rows_of([(text, ink(self.palette.quiet))], width)
+        return self.wrap_text(visible_line(" · ".join([kept.base_url, *uses])), width)
 
-    def get_main_action(self, row_id: str) -> PageAction:
-        source = self._sources[row_id]
-        return self.make_action("keys.connect_take", lambda: self.page.dismiss(source))
+    def get_main_action(self, item: Source) -> PageAction:
+        return self.make_action("keys.connect_take", lambda: self.page.dismiss(item))
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        kept = self._sources[row_id].kept if row_id else None
+    def list_actions(self, item: Source | None) -> Sequence[PageAction]:
+        kept = item.kept if item is not None else None
         if kept is None:
             return ()
         asks = self.words("connect.forget_again", name=kept.name)
-        return (
-            self.make_action(
-                "keys.connect_forget",
-                lambda: self.page.ask_first(asks, lambda: self._forget_connection(kept.name)),
-            ),
-        )
+
+        def ask() -> None:
+            self.page.ask_first(asks, lambda: self._forget_connection(kept.name))
+
+        return (self.make_action("keys.connect_forget", ask),)
 
     def _forget_connection(self, name: str) -> None:
         """Drop the connection and its key."""

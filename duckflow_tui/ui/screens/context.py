@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.prompting.budget import ASSUMED_CONTEXT
 from duckflow_tui.prompting.compiler import request_room
@@ -27,44 +26,43 @@ from duckflow_tui.ui.panes.context_blocks import (
     short_tokens,
     tokens_text,
 )
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.list_page import ListPage, PageAction, StateSource
+from duckflow_tui.ui.panes.strips import Row, fit, pad
+from duckflow_tui.ui.screens.list_page import ListPage
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, color_parts, make_row
+from duckflow_tui.work.requests import SentPart
 
 if TYPE_CHECKING:
-    from duckflow_tui.work.requests import SentPart
+    from duckflow_tui.engine import Engine
 
 
-class ContextSource(StateSource):
+class ContextSource(StateSource[PromptFigures]):
     """The requests, the newest at the top; the parts of the chosen one in its window. The cursor
     begins at the newest of the conversation.
     """
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._store = store
+    EMPTY: ClassVar[str] = "context.none"
 
     def on_open(self) -> None:
         newest = reversed(self.state.requests)
         asked = (r.llm_id for r in newest if r.purpose == "main" and not r.aside)
         self.page.choose(next(asked, ""))
 
-    def get_main_action(self, row_id: str) -> PageAction:
-        return self.make_action("keys.context_open", lambda: self._open_request(row_id))
+    def list_items(self) -> Mapping[str, PromptFigures]:
+        return {request.llm_id: request for request in reversed(self.state.requests)}
 
-    def _open_request(self, llm_id: str) -> None:
-        request = self._find_request(llm_id)
-        engine = self.host.session.acting() if request is not None else None
-        if request is None or engine is None:
-            return
-        parts = engine.context.list_sent_parts(llm_id)
+    def get_main_action(self, item: PromptFigures) -> PageAction:
+        return self.make_session_action(
+            "keys.context_open", lambda engine: self._open_request(engine, item)
+        )
+
+    def _open_request(self, engine: Engine, request: PromptFigures) -> None:
+        parts = engine.context.list_sent_parts(request.llm_id)
         if parts is None:
             self.page.report(self.words("context.only_figures"))
             return
-        parts = _as_counted(parts, request)
         size = tokens_text(request.tokens, request)
         title = self.words("context.sent_title", purpose=self._format_purpose(request), tokens=size)
-        sent = SentSource(self._store, title, parts)
+        sent = SentSource(engine.store, title, _as_counted(parts, request))
         self.host.push_screen(ListPage[None](self.words, self.clock, [sent]))
 
     def get_title(self) -> str:
@@ -94,82 +92,66 @@ class ContextSource(StateSource):
         key = "one" if left == 1 else "many" if left < 100 else "far"
         return self.words(f"context.forecast.{key}", count=left)
 
-    def get_empty_text(self) -> str:
-        return self.words("context.none")
-
-    def list_ids(self) -> Sequence[str]:
-        return [request.llm_id for request in reversed(self.state.requests)]
-
-    def render_row(self, row_id: str, width: int) -> Row:
+    def render_row(self, item: PromptFigures, width: int) -> Row:
         palette, words = self.palette, self.words
-        request = self._find_request(row_id)
-        if request is None:
-            return []
-        ago = whole_seconds(max(0.0, self.clock.now() - request.at), words)
-        figures = [f"{tokens_text(request.tokens, request):>6}"]
+        ago = whole_seconds(max(0.0, self.clock.now() - item.at), words)
+        figures = [f"{tokens_text(item.tokens, item):>6}"]
         if width >= 50:
-            said = words("context.shared_short", share=f"{request.shared_part:.0%}")
+            said = words("context.shared_short", share=f"{item.shared_part:.0%}")
             cells = cell_len(words("context.shared_short", share="00%"))
-            figures.append(" " * (cells - cell_len(said)) + said if request.shared else " " * cells)
+            figures.append(" " * (cells - cell_len(said)) + said if item.shared else " " * cells)
         if width >= 70:
             figures.append(f"{words('ledger.ago', time=ago):>10}")
-        right: Row = [Segment("  " + "  ".join(figures), ink(palette.quiet))]
-        left: Row = [Segment(self._format_purpose(request), ink(palette.text))]
-        return two_sided(left, right, width)
+        left = [(self._format_purpose(item), palette.text)]
+        return make_row(width, left, [("  " + "  ".join(figures), palette.quiet)])
 
-    def render_note(self, row_id: str, width: int) -> list[Row]:
+    def render_note(self, item: PromptFigures, width: int) -> list[Row]:
         """A meter of the request's tokens, with its legend from 50 cells of width on."""
-        request = self._find_request(row_id)
-        if request is None:
-            return []
-        palette = self.palette
-        limits = self._find_limits(request)
-        rows = [meter_row(request, width, palette, limits)]
+        palette, limits = self.palette, self._find_limits(item)
+        rows = [meter_row(item, width, palette, limits)]
         if width >= 50:  # else the list below says it
-            rows += legend_rows(request, width, palette, self.words, limits)
+            rows += legend_rows(item, width, palette, self.words, limits)
         return rows
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+    def render_detail(self, item: PromptFigures, width: int, room: int) -> list[Row]:
         palette, words = self.palette, self.words
-        request = self._find_request(row_id)
-        if request is None:
-            return []
-        facts = [
-            words(
-                "context.shared",
-                share=f"{request.shared_part:.0%}",
-                tokens=tokens_text(request.shared, request),
-            )
-            if request.shared
-            else words("context.shared_none"),
-            words("context.estimated" if request.estimated else "context.counted"),
-            words("context.forecast.about"),
-        ]
-        if (limits := self._find_limits(request)) is not None:
-            at, reply = short_tokens(limits.compacts_at), short_tokens(limits.reply)
-            facts.append(words("context.limits", at=at, reply=reply))
         rows: list[Row] = [[]]
         names = max(cell_len(words(f"context.part.{part}")) for part in PARTS)
         for part in PARTS:
-            size = getattr(request.parts, part)
+            size = getattr(item.parts, part)
             if not size:
                 continue
-            share = f"{size / max(request.tokens, 1):.0%}"
-            name_of = pad(words(f"context.part.{part}"), names)
-            count = f"{tokens_text(size, request):>7} {share:>4}"
-            row: Row = [
-                Segment(f"{character_of(part)} ", ink(colour_of(part, palette))),
-                Segment(f"{name_of}  {count}", ink(palette.text)),
-            ]
-            rest = width - 2 - names - 2 - cell_len(count) - 2
-            if rest > 8:
-                about = fit(words(f"context.about.{part}"), rest)
-                row.append(Segment(f"  {about}", ink(palette.faint)))
-            rows.append(row)
+            name = pad(words(f"context.part.{part}"), names)
+            share = f"{size / max(item.tokens, 1):.0%}"
+            count = f"{tokens_text(size, item):>7} {share:>4}"
+            room_left = width - 6 - names - cell_len(count)
+            about = f"  {fit(words(f'context.about.{part}'), room_left)}" if room_left > 8 else ""
+            rows.append(
+                color_parts(
+                    [
+                        (f"{character_of(part)} ", colour_of(part, palette)),
+                        (f"{name}  {count}", palette.text),
+                        (about, palette.faint),
+                    ]
+                )
+            )
         rows.append([])
-        for fact in facts:
-            rows += rows_of([(fact, ink(palette.quiet))], width)
+        for fact in self._list_facts(item):
+            rows += self.wrap_text(fact, width)
         return rows
+
+    def _list_facts(self, request: PromptFigures) -> Sequence[str]:
+        words = self.words
+        shared = words("context.shared_none")
+        if request.shared:
+            tokens = tokens_text(request.shared, request)
+            shared = words("context.shared", share=f"{request.shared_part:.0%}", tokens=tokens)
+        counted = words("context.estimated" if request.estimated else "context.counted")
+        facts = [shared, counted, words("context.forecast.about")]
+        if (limits := self._find_limits(request)) is not None:
+            at, reply = short_tokens(limits.compacts_at), short_tokens(limits.reply)
+            facts.append(words("context.limits", at=at, reply=reply))
+        return facts
 
     def _find_limits(self, request: PromptFigures) -> Limits | None:
         """Those of a request with the conversation in a window that is known."""
@@ -190,9 +172,6 @@ class ContextSource(StateSource):
                     return self.words("context.of_step", purpose=said, number=number, name=name)
         return said
 
-    def _find_request(self, name: str) -> PromptFigures | None:
-        return next((r for r in self.state.requests if r.llm_id == name), None)
-
 
 def _as_counted(parts: tuple[SentPart, ...], request: PromptFigures) -> tuple[SentPart, ...]:
     """With the sizes that the list has: what each part is estimated at is a share of them."""
@@ -210,8 +189,10 @@ def _as_counted(parts: tuple[SentPart, ...], request: PromptFigures) -> tuple[Se
     return tuple(replace(part, tokens=size(part)) for part in parts)
 
 
-class SentSource(StateSource):
+class SentSource(StateSource[SentPart]):
     """The messages of one request, as the endpoint got them; the text of the chosen one."""
+
+    EMPTY: ClassVar[str] = "context.none"
 
     def __init__(self, store: Store, title: str, parts: tuple[SentPart, ...]) -> None:
         super().__init__(store)
@@ -221,29 +202,21 @@ class SentSource(StateSource):
     def get_title(self) -> str:
         return self._title
 
-    def get_empty_text(self) -> str:
-        return self.words("context.none")
+    def list_items(self) -> Mapping[str, SentPart]:
+        return {str(number): part for number, part in enumerate(self.parts)}
 
-    def list_ids(self) -> Sequence[str]:
-        return [str(number) for number in range(len(self.parts))]
-
-    def render_row(self, row_id: str, width: int) -> Row:
+    def render_row(self, item: SentPart, width: int) -> Row:
         palette, words = self.palette, self.words
-        part = self.parts[int(row_id)]
-        right: Row = [Segment(f"  ~{short_tokens(part.tokens)}", ink(palette.quiet))]
-        label = words(f"context.part.{part.part}")
-        role = words(f"context.role.{part.role}") if part.role else ""
-        said = " · ".join(
-            text for text in (label, role, visible_line(words.name_operations(part.name))) if text
-        )
-        begins = visible_line(one_line(part.text[: 4 * width], 2 * width))
-        left: Row = [
-            Segment(f"{character_of(part.part)} ", ink(colour_of(part.part, palette))),
-            Segment(said, ink(palette.text)),
-            Segment(f"  {begins}", ink(palette.faint)),
+        label = words(f"context.part.{item.part}")
+        role = words(f"context.role.{item.role}") if item.role else ""
+        name = visible_line(words.name_operations(item.name))
+        begins = visible_line(one_line(item.text[: 4 * width], 2 * width))
+        left = [
+            (f"{character_of(item.part)} ", colour_of(item.part, palette)),
+            (" · ".join(filter(None, (label, role, name))), palette.text),
+            (f"  {begins}", palette.faint),
         ]
-        return two_sided(left, right, width)
+        return make_row(width, left, [(f"  ~{short_tokens(item.tokens)}", palette.quiet)])
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        text = make_visible(self.parts[int(row_id)].text)
-        return rows_of([(text, ink(self.palette.text))], width)
+    def render_detail(self, item: SentPart, width: int, room: int) -> list[Row]:
+        return self.wrap_text(make_visible(item.text), width, self.palette.text)

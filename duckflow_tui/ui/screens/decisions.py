@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.decisions import (
@@ -33,16 +32,18 @@ from duckflow_tui.state.audit import (
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
+from duckflow_tui.ui.panes.strips import Row, fit, pad
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
 from duckflow_tui.words.catalogue import Catalogue
 
 _WIDE: Final = 64  # cells of a page from which the time has a column
 
 
-class DecisionSource(StateSource):
+class DecisionSource(StateSource[AuditEntry]):
     """The decisions of the session, the newest first, with how often each kind was made."""
+
+    TITLE: ClassVar[str] = "decisions.title"
+    EMPTY: ClassVar[str] = "decisions.none"
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -50,43 +51,26 @@ class DecisionSource(StateSource):
         self._entries: dict[str, AuditEntry] = {}
         self._counts: dict[str, AuditCounts] = {}
 
-    def get_main_action(self, row_id: str) -> PageAction:
-        place = self._entries[row_id].place
-        return self.make_action(
-            "keys.plan_go_to", lambda: self.go_to_place([place] if place else [])
+    def get_main_action(self, item: AuditEntry) -> PageAction:
+        return self.make_place_action([item.place] if item.place else [])
+
+    def list_actions(self, item: AuditEntry | None) -> Sequence[PageAction]:
+        export = self.make_session_action(
+            "keys.sessions_export", lambda _: self.host.action_export(kind="decisions")
         )
-
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        return (self.make_action("keys.sessions_export", self._start_export),)
-
-    def _start_export(self) -> None:
-        if self.host.session.acting() is not None:
-            self.host.action_export(kind="decisions")
-
-    def get_title(self) -> str:
-        return self.words("decisions.title")
+        return (export,)
 
     def render_head(self, width: int) -> list[Row]:
-        self._read_entries()
-        often = fit(format_counts(sum_counts(self._counts.values()), self.words), width)
-        rows: list[Row] = [[Segment(often, ink(self.palette.quiet))]]
+        entries = self.list_items()
+        often = format_counts(sum_counts(self._counts.values()), self.words)
+        rows = [make_row(width, [(often, self.palette.quiet)])]
         if self.page.query_text:
-            shown, count = len(self.page.list_ids()), len(self._entries)
+            shown, count = len(self.page.list_items()), len(entries)
             said = self.words("decisions.filter", shown=shown, count=count)
-            rows.append([Segment(said, ink(self.palette.quiet))])
+            rows.append(make_row(width, [(said, self.palette.quiet)]))
         return [*rows, []]
 
-    def get_empty_text(self) -> str:
-        return self.words("decisions.none")
-
-    def list_ids(self) -> Sequence[str]:
-        self._read_entries()
-        return list(self._entries)
-
-    def get_search_text(self, row_id: str) -> str:
-        return make_search_text(self.state, self._entries[row_id], self.words)
-
-    def _read_entries(self) -> None:
+    def list_items(self) -> Mapping[str, AuditEntry]:
         state = self.state
         read = (
             len(state.messages),
@@ -95,22 +79,25 @@ class DecisionSource(StateSource):
             state.mode_log,
             state.rewound,
         )
-        if self._read != read or not self._read:
+        if self._read != read:
             found = list_decisions(state)
             self._read = read
             self._counts = count_decisions(found, state.undone_calls)
             self._entries = {entry.ref: entry for entry in reversed(found)}
+        return self._entries
 
-    def render_row(self, row_id: str, width: int) -> Row:
+    def get_search_text(self, item: AuditEntry) -> str:
+        return make_search_text(self.state, item, self.words)
+
+    def render_row(self, item: AuditEntry, width: int) -> Row:
         look = self.palette, self.words, self.clock.now()
-        return render_entry(self.state, self._entries[row_id], width, look)
+        return render_entry(self.state, item, width, look)
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        entry = self._entries[row_id]
-        facts = list_entry_facts(self.state, entry, self.palette, self.words)
-        often = self._counts.get(entry.what)
-        if often is not None and entry.place:
-            said = f"{operation_words(entry.what, self.words)}: {format_counts(often, self.words)}"
+    def render_detail(self, item: AuditEntry, width: int, room: int) -> list[Row]:
+        facts = list_entry_facts(self.state, item, self.palette, self.words)
+        often = self._counts.get(item.what)
+        if often is not None and item.place:
+            said = f"{operation_words(item.what, self.words)}: {format_counts(often, self.words)}"
             facts.append((self.words("decisions.fact.often"), said, self.palette.quiet))
         return render_facts(facts, width, self.palette)
 
@@ -124,23 +111,22 @@ def render_entry(
     palette, words, now = look
     sign, colour = get_mark(entry.kind, palette)
     then, today = to_datetime(entry.at), to_datetime(now)
-    left: Row = [Segment(f"{sign} ", ink(colour))]
-    if width >= _WIDE:
-        same = then is not None and today is not None and then.date() == today.date()
-        at = "" if then is None else f"{then:%H:%M}" if same else f"{then:%m-%d}"
-        left.append(Segment(f"{at:5}  ", ink(palette.faint)))
+    same = then is not None and today is not None and then.date() == today.date()
+    at = "" if then is None else f"{then:%H:%M}" if same else f"{then:%m-%d}"
     column = max(cell_len(words(f"decisions.kind.{kind}")) for kind in AuditKind)
-    kind = kind_words(entry, words)
-    left.append(Segment(f"{pad(fit(kind, column), column)}  ", ink(colour)))
+    kind = pad(fit(kind_words(entry, words), column), column)
     said = visible_line(f"{what_words(entry, words)} {subject_words(entry, words)}".rstrip())
-    left.append(Segment(said, ink(palette.text)))
-    marks: list[str] = []
-    if is_undone(state, entry):
-        marks.append(words("decisions.undone"))
+    left = [
+        (f"{sign} ", colour),
+        (f"{at:5}  " if width >= _WIDE else "", palette.faint),
+        (f"{kind}  ", colour),
+        (said, palette.text),
+    ]
+    marks: list[str] = [words("decisions.undone")] if is_undone(state, entry) else []
     if entry.step_id and width >= _WIDE:
         marks.append(step_words(state, entry.step_id, words).partition(":")[0])
     right = f"  {' · '.join(filter(None, marks))} " if any(marks) else ""
-    return two_sided(left, [Segment(right, ink(palette.quiet))] if right else [], width)
+    return make_row(width, left, [(right, palette.quiet)])
 
 
 def list_entry_facts(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.list_page import ListSource
+from duckflow_tui.ui.panes.strips import Row, fit, pad
+from duckflow_tui.ui.screens.list_source import ListSource, color_parts
 
 #: Name, state, what was found, and the fix where it is not sound.
 Found = tuple[str, str, str, str]
@@ -19,8 +18,10 @@ Found = tuple[str, str, str, str]
 _MARKS: Final = {"ok": "✓", "missing": "!", "broken": "✗"}
 
 
-class HealthSource(ListSource):
+class HealthSource(ListSource[Found]):
     """The checks in their order, each as soon as it is done."""
+
+    TITLE: ClassVar[str] = "doctor.title"
 
     def __init__(self, checks: Iterator[Found]) -> None:
         """``checks`` are made in a thread: each may ask a program or a server."""
@@ -41,37 +42,29 @@ class HealthSource(ListSource):
             self.page.choose(worst)
         self.page.invalidate()
 
-    def get_title(self) -> str:
-        return self.words("doctor.title")
-
     def render_head(self, width: int) -> list[Row]:
         broken = sum(check[1] == "broken" for check in self._found.values())
         key = "looking" if not self._done else "broken" if broken else "sound"
-        palette = self.palette
-        colour = palette.bad if broken else palette.quiet
-        said = (self.words(f"doctor.{key}", count=broken), ink(colour))
-        return [*rows_of([said], width), []]
+        colour = self.palette.bad if broken else self.palette.quiet
+        return [*self.wrap_text(self.words(f"doctor.{key}", count=broken), width, colour), []]
 
-    def list_ids(self) -> Sequence[str]:
-        return list(self._found)
+    def list_items(self) -> Mapping[str, Found]:
+        return self._found
 
-    def render_row(self, row_id: str, width: int) -> Row:
+    def render_row(self, item: Found, width: int) -> Row:
         palette = self.palette
-        what, state, found, _ = self._found[row_id]
+        what, state, found, _ = item
         colours = {"ok": palette.good, "missing": palette.accent, "broken": palette.bad}
         names = [self.words(f"doctor.name.{check[0]}") for check in self._found.values()]
         column = max(map(cell_len, names))
-        row = [
-            Segment(f"{_MARKS[state]} ", ink(colours[state])),
-            Segment(pad(self.words(f"doctor.name.{what}"), column), ink(palette.text)),
-        ]
         room = width - column - 4
-        if room > 0:
-            row.append(Segment(f"  {fit(visible_line(found), room)}", ink(palette.quiet)))
-        return row
+        about = f"  {fit(visible_line(found), room)}" if room > 0 else ""
+        name = pad(self.words(f"doctor.name.{what}"), column)
+        return color_parts(
+            [(f"{_MARKS[state]} ", colours[state]), (name, palette.text), (about, palette.quiet)]
+        )
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        palette = self.palette
-        _, _, found, fix = self._found[row_id]
-        rows = rows_of([(make_visible(found), ink(palette.text))], width)
-        return [*rows, *rows_of([(make_visible(fix), ink(palette.accent))], width)] if fix else rows
+    def render_detail(self, item: Found, width: int, room: int) -> list[Row]:
+        _, _, found, fix = item
+        rows = self.wrap_text(make_visible(found), width, self.palette.text)
+        return rows + (self.wrap_text(make_visible(fix), width, self.palette.accent) if fix else [])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
@@ -22,11 +21,10 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
-from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure_text
 from duckflow_tui.ui.screens.form import LineForm
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
 from duckflow_tui.ui.screens.requirement_form import RequirementDraft, RequirementForm
 
 if TYPE_CHECKING:
@@ -38,39 +36,52 @@ def _state_name(item: RequirementItem) -> str:
     return "provisional" if item.provisional else item.state.value
 
 
-class RequirementSource(StateSource):
+class RequirementSource(StateSource[RequirementItem | TaskObjective]):
     """The requirements in the order in which they were found; the evidence of the chosen one.
 
-    Below them the requests that were left before they were done, the newest first, to be read only.
+    Below them the requests that were left before they were done, the newest first, with their
+    requirements, to be read only.
     """
 
-    def get_main_action(self, row_id: str) -> PageAction | None:
-        item = self._find_own(row_id)
-        if item is None:
-            return None
-        return self.make_action("keys.ledger_edit", lambda: self._open_form(item))
+    def list_items(self) -> Mapping[str, RequirementItem | TaskObjective]:
+        items: dict[str, RequirementItem | TaskObjective] = {
+            item.requirement_id: item for item in self._items
+        }
+        for request in reversed(self.state.earlier):
+            items[request.objective_id] = request
+            for item in request.extracted_requirements:  # whose ids begin anew with each request
+                items[f"{request.objective_id}/{item.requirement_id}"] = item
+        return items
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        words, actions = self.words, list[PageAction]()
-        item, own = self._find_item(row_id), self._find_own(row_id)
-        for number, evidence in enumerate(item.evidence if item is not None else (), 1):
+    def _find_own(self, item: RequirementItem | TaskObjective | None) -> RequirementItem | None:
+        """The requirement itself where it is one of the request in hand, which can be changed."""
+        return next((own for own in self._items if own is item), None)
+
+    def get_main_action(self, item: RequirementItem | TaskObjective) -> PageAction | None:
+        own = self._find_own(item)
+        if own is None:
+            return None
+        return self.make_session_action("keys.ledger_edit", partial(self._open_form, own))
+
+    def list_actions(self, item: RequirementItem | TaskObjective | None) -> Sequence[PageAction]:
+        actions: list[PageAction] = []
+        proofs = item.evidence if isinstance(item, RequirementItem) else ()
+        for number, evidence in enumerate(proofs, 1):
             if refs := self._find_places(evidence):
-                label = words("keys.ledger_evidence", number=number)
-                actions.append(PageAction(label, partial(self.go_to_place, refs)))
-        if own is not None:
-            key = "keys.ledger_waive" if own.is_counted else "keys.ledger_restore"
-            actions.append(self.make_action(key, lambda: self._waive_or_restore(own)))
+                label = self.words("keys.ledger_evidence", number=number)
+                actions.append(self.make_place_action(refs)._replace(label=label))
+        if (own := self._find_own(item)) is not None:
+            act, key = partial(self._waive, own), "keys.ledger_waive"
+            if not own.is_counted:
+                act, key = partial(_restore, own), "keys.ledger_restore"
+            actions.append(self.make_session_action(key, act))
         if self.state.objective is not None:
-            actions.append(self.make_action("keys.ledger_add", lambda: self._open_form(None)))
+            add = partial(self._open_form, None)
+            actions.append(self.make_session_action("keys.ledger_add", add))
         return actions
 
-    def _waive_or_restore(self, item: RequirementItem) -> None:
-        engine = self.host.session.acting()
-        if engine is None:
-            return
-        if not item.is_counted:
-            self._report_problem(engine.ledger.restore_requirement(item.requirement_id))
-            return
+    def _waive(self, item: RequirementItem, engine: Engine) -> None:
+        """Ask why a requirement no longer counts, and waive it."""
 
         def waive(because: str | None) -> None:
             if because is not None:
@@ -78,11 +89,8 @@ class RequirementSource(StateSource):
 
         self.host.push_screen(LineForm(self.words, "ledger.waive", subject=item.requirement), waive)
 
-    def _open_form(self, item: RequirementItem | None) -> None:
+    def _open_form(self, item: RequirementItem | None, engine: Engine) -> None:
         """Let the user write a requirement; without an item a new one."""
-        engine = self.host.session.acting()
-        if engine is None:
-            return
 
         def take_draft(draft: RequirementDraft | None) -> None:
             if draft is not None and item is None:
@@ -123,38 +131,26 @@ class RequirementSource(StateSource):
     def get_empty_text(self) -> str:
         return self.words("ledger.none" if self.state.objective else "ledger.no_goal")
 
-    def list_ids(self) -> Sequence[str]:
-        own = [item.requirement_id for item in self._items]
-        for request in reversed(self.state.earlier):
-            own.append(request.objective_id)
-            own += [_make_row_id(request, item) for item in request.extracted_requirements]
-        return own
-
     def is_ticking(self) -> bool:
-        item = self._find_item(self.page.chosen)
-        return item is not None and any(evidence.at for evidence in item.evidence)
+        item = self.chosen
+        return isinstance(item, RequirementItem) and any(proof.at for proof in item.evidence)
 
-    def render_row(self, row_id: str, width: int) -> Row:
-        item, request = self._find_item(row_id), self._find_request(row_id)
-        if request is not None:
-            return request_row(request, self.palette, width, self._describe_end(request))
-        if item is None:
-            return []
+    def render_row(self, item: RequirementItem | TaskObjective, width: int) -> Row:
+        if isinstance(item, TaskObjective):
+            return request_row(item, self.palette, width, self._describe_end(item))
         said = self.words(f"ledger.state.{_state_name(item)}")
         return requirement_row(item, self.palette, width, said)
 
-    def render_note(self, row_id: str, width: int) -> list[Row]:
-        if self._find_own(row_id) is not None:
+    def render_note(self, item: RequirementItem | TaskObjective, width: int) -> list[Row]:
+        if self._find_own(item) is not None:
             return []
-        return rows_of([(self.words("ledger.left_alone"), ink(self.palette.accent))], width)
+        return self.wrap_text(self.words("ledger.left_alone"), width, self.palette.accent)
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        item, request = self._find_item(row_id), self._find_request(row_id)
-        if request is not None:
-            text = make_visible(request.original_query)
-            return rows_of([(text, ink(self.palette.quiet))], width)
-        if item is None:
-            return []
+    def render_detail(
+        self, item: RequirementItem | TaskObjective, width: int, room: int
+    ) -> list[Row]:
+        if isinstance(item, TaskObjective):
+            return self.wrap_text(make_visible(item.original_query), width)
         rows = self._render_facts(item, width)
         if item.evidence:
             rows.append([])
@@ -200,15 +196,15 @@ class RequirementSource(StateSource):
             ago = whole_seconds(max(0.0, self.clock.now() - evidence.at), words)
             said.append(words("ledger.ago", time=ago))
         right = f"  {' · '.join(said)}" if said else ""
-        leads = number < 10 and bool(self._find_places(evidence))
-        left = [
-            Segment(f"{number} " if leads else "  ", ink(palette.accent)),
-            Segment(f"{mark} ", ink(colour)),
-            Segment(source, ink(palette.text)),
-        ]
         if cell_len(right) * 2 > width:
             right = fit(right, width // 2)
-        rows = [two_sided(left, [Segment(right, ink(palette.faint))], width)]
+        leads = number < 10 and bool(self._find_places(evidence))
+        left = [
+            (f"{number} " if leads else "  ", palette.accent),
+            (f"{mark} ", colour),
+            (source, palette.text),
+        ]
+        rows = [make_row(width, left, [(right, palette.faint)])]
         for line in split_bare_lines(evidence.text):
             rows += prefix_rows(
                 rows_of([(make_visible(line), self._pick_ink(evidence, line))], max(8, width - 4)),
@@ -234,27 +230,6 @@ class RequirementSource(StateSource):
         objective = self.state.objective
         return objective.extracted_requirements if objective else ()
 
-    def _find_item(self, name: str) -> RequirementItem | None:
-        found = self._find_own(name)
-        if found is not None:
-            return found
-        return next(
-            (
-                item
-                for request in self.state.earlier
-                for item in request.extracted_requirements
-                if _make_row_id(request, item) == name
-            ),
-            None,
-        )
-
-    def _find_own(self, row_id: str) -> RequirementItem | None:
-        """The requirement of the request in hand; those of earlier ones can only be read."""
-        return next((item for item in self._items if item.requirement_id == row_id), None)
-
-    def _find_request(self, name: str) -> TaskObjective | None:
-        return next((r for r in self.state.earlier if r.objective_id == name), None)
-
     def _describe_end(self, request: TaskObjective) -> str:
         """How it ended, and how far it was met."""
         ended = self.words(f"ledger.left.{'closed' if request.closed else request.left}")
@@ -265,9 +240,8 @@ class RequirementSource(StateSource):
         return " · ".join(said)
 
 
-def _make_row_id(request: TaskObjective, item: RequirementItem) -> str:
-    """Of a requirement of an earlier request: ids begin anew with each."""
-    return f"{request.objective_id}/{item.requirement_id}"
+def _restore(item: RequirementItem, engine: Engine) -> LocalizedText | None:
+    return engine.ledger.restore_requirement(item.requirement_id)
 
 
 def _pick_colour(item: RequirementItem, colour: str, otherwise: str) -> str:

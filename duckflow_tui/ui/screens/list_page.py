@@ -1,12 +1,12 @@
 """One page for every list: rows, details of the chosen one, a menu of actions, a filter.
 
-A ``ListSource`` has the rows and the actions; several sources are the tabs of one page.
+A ``ListSource`` has the items and the actions; several sources are the tabs of one page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -21,23 +21,13 @@ from textual.widgets import Input, Static
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, half_width
-from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.key_guard import KeyGuard, is_for_composer
 from duckflow_tui.ui.panes.rows import Rows, palette_of
-from duckflow_tui.ui.panes.strips import (
-    Row,
-    fit,
-    ink,
-    mark_row,
-    pad,
-    prefix_rows,
-    row_cells,
-    row_text,
-    rows_of,
-)
+from duckflow_tui.ui.panes.strips import Row, fit, ink, mark_row, row_cells, row_text, rows_of
 from duckflow_tui.ui.screens.dialog import Dialog
+from duckflow_tui.ui.screens.list_source import ListSource, PageAction, StateSource
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -50,129 +40,6 @@ TICK_S: Final = 1.0  # seconds between two drawings of a page that shows running
 SCROLLED_ROWS: Final = 5  # rows of the details that one key scrolls
 _LOW: Final = 6  # rows of a page below which it shows the chosen row and its details alone
 _LEAST: Final = 3  # rows of the list that are shown however little room there is
-_SEARCH_CELLS: Final = 500  # width at which a row is searched: nothing of it is cut
-
-
-class PageAction(NamedTuple):
-    """One thing that can be done on a page."""
-
-    label: str
-    run: Callable[[], object]
-
-
-class ListSource:
-    """The rows of a list, the details of each, and what can be done with it.
-
-    A row has an id, unique in its list. ``page`` is there before any method is called.
-    """
-
-    #: Whether the details are shown from their end, as output is.
-    NEWEST_LAST: ClassVar[bool] = False
-    #: Whether ``list_ids`` answers the filter itself, as a search through more than the rows does.
-    ANSWERS_FILTER: ClassVar[bool] = False
-    #: The text in the empty field of the filter.
-    FILTER_HINT: ClassVar[str] = "list.filter_hint"
-    #: Whether ``render_detail`` itself cuts the rows by ``page.scrolled``.
-    CUTS_DETAIL: ClassVar[bool] = False
-    page: ListPage[Any]
-
-    @property
-    def words(self) -> Catalogue:
-        """The texts in the language of the page."""
-        return self.page.words
-
-    @property
-    def palette(self) -> Palette:
-        """The colours of the theme now."""
-        return palette_of(self.page)
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of the page."""
-        return self.page.clock
-
-    @property
-    def host(self) -> DuckflowApp:
-        """The app, on which actions act."""
-        return host_of(self.page)
-
-    def make_action(self, label: str, run: Callable[[], object]) -> PageAction:
-        """An action whose label is a text of the catalogue."""
-        return PageAction(self.words(label), run)
-
-    def go_to_place(self, refs: Sequence[str]) -> None:
-        """Close the page at the first of these places that the chat has; say so if it has none."""
-        if self.host.bench.go_to(refs):
-            self.page.dismiss(None)
-        else:
-            self.page.report(self.words("list.no_place"))
-
-    def on_open(self) -> None:
-        """Called once the page is on the screen, to begin with what takes long."""
-
-    def on_choose(self) -> None:
-        """Called when the cursor was put on a row."""
-
-    def fetch_detail(self) -> None:
-        """Called before each drawing, to fetch beside it what the chosen row needs."""
-
-    def on_filter(self) -> None:
-        """Called when the filter of the page is another one."""
-
-    def get_title(self) -> str:
-        """The first line of the page."""
-        raise NotImplementedError
-
-    def render_head(self, width: int) -> list[Row]:
-        """The rows between title and list, with those that are blank."""
-        return [[]]
-
-    def list_ids(self) -> Sequence[str]:
-        """The ids of all rows, from the top."""
-        raise NotImplementedError
-
-    def render_row(self, row_id: str, width: int) -> Row:
-        """A row of the list, at most so many cells wide."""
-        raise NotImplementedError
-
-    def get_search_text(self, row_id: str) -> str:
-        """The text in which every word of the filter has to be found."""
-        return row_text(self.render_row(row_id, _SEARCH_CELLS))
-
-    def render_note(self, row_id: str, width: int) -> list[Row]:
-        """Rows on the chosen row that stay while the details are scrolled."""
-        return []
-
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        """The details of the chosen row; those beyond ``room`` rows can be scrolled to."""
-        return []
-
-    def get_empty_text(self) -> str:
-        """The text of a list without rows."""
-        return ""
-
-    def render_empty(self, width: int) -> list[Row]:
-        """The rows below the text of an empty list."""
-        return []
-
-    def get_main_action(self, row_id: str) -> PageAction | None:
-        """The action of Enter on this row, if there is one."""
-        return None
-
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        """The actions of the menu; ``row_id`` is empty for an empty list."""
-        return ()
-
-    def is_ticking(self) -> bool:
-        """Whether a running time is shown, so that the page is drawn every second."""
-        return False
-
-
-class StateSource(ListSource):
-    """A source that shows the state of a session, and is drawn anew with every event."""
-
-    def __init__(self, store: Store) -> None:
-        self.state: AgentState = store.state
 
 
 class ListPage(Dialog[T], Generic[T]):
@@ -196,7 +63,7 @@ class ListPage(Dialog[T], Generic[T]):
     ]
 
     def __init__(
-        self, words: Catalogue, clock: Clock, sources: Sequence[ListSource], at: int = 0
+        self, words: Catalogue, clock: Clock, sources: Sequence[ListSource[Any]], at: int = 0
     ) -> None:
         """``at`` is the tab that is shown first."""
         super().__init__()
@@ -222,7 +89,7 @@ class ListPage(Dialog[T], Generic[T]):
             source.page = self
 
     @property
-    def source(self) -> ListSource:
+    def source(self) -> ListSource[Any]:
         """The source of the tab that is shown."""
         return self.sources[self._tab]
 
@@ -259,7 +126,7 @@ class ListPage(Dialog[T], Generic[T]):
     @property
     def chosen(self) -> str:
         """The id of the row at the cursor, empty for none; its neighbour where it is gone."""
-        ids = self.list_ids()
+        ids = list(self.list_items())
         if self._chosen in ids:
             self._at = ids.index(self._chosen)
         elif ids:
@@ -270,16 +137,18 @@ class ListPage(Dialog[T], Generic[T]):
             self._chosen = ""
         return self._chosen
 
-    def list_ids(self) -> Sequence[str]:
-        """The ids of the rows that the filter leaves."""
-        ids = self.source.list_ids()
+    def list_items(self) -> Mapping[str, Any]:
+        """The items that the filter leaves, by id."""
+        source, items = self.source, self.source.list_items()
         wanted = half_width(self.query_text).casefold().split()
-        if not wanted or self.source.ANSWERS_FILTER:
-            return ids
-        texts = {
-            row_id: half_width(self.source.get_search_text(row_id)).casefold() for row_id in ids
-        }
-        return [row_id for row_id in ids if all(word in texts[row_id] for word in wanted)]
+        if not wanted or source.ANSWERS_FILTER:
+            return items
+
+        def matches(item: Any) -> bool:
+            text = half_width(source.get_search_text(item)).casefold()
+            return all(word in text for word in wanted)
+
+        return {item_id: item for item_id, item in items.items() if matches(item)}
 
     @property
     def room(self) -> int:
@@ -420,7 +289,7 @@ class ListPage(Dialog[T], Generic[T]):
         self._field.focus()
 
     def action_walk(self, by: int) -> None:
-        ids = self.list_ids()
+        ids = list(self.list_items())
         if ids:
             at = ids.index(self.chosen)
             self.choose(ids[min(max(at + by, 0), len(ids) - 1)])
@@ -430,27 +299,31 @@ class ListPage(Dialog[T], Generic[T]):
         self.scrolled += by * step
         self._page.invalidate()
 
+    def _get_main_action(self) -> PageAction | None:
+        item = self.source.chosen
+        return self.source.get_main_action(item) if item is not None else None
+
     def action_run_main(self) -> None:
-        asked, self._asked = self._asked, None
-        action = asked or (self.source.get_main_action(self.chosen) if self.chosen else None)
+        action = self._asked or self._get_main_action()
+        self._asked = None
         self.report("")
         if action is not None:
             action.run()
 
     def action_open_menu(self) -> None:
         """Let the user choose among the actions of the row at the cursor."""
-        row_id = self.chosen
-        main = self.source.get_main_action(row_id) if row_id else None
-        actions = [*([main] if main is not None else []), *self.source.list_actions(row_id)]
+        source, item_id, item = self.source, self.chosen, self.source.chosen
+        main = self._get_main_action()
+        actions = [*([main] if main is not None else []), *source.list_actions(item)]
         if not actions:
             return
-        title = (
-            row_text(self.source.render_row(row_id, 60)).strip() if row_id else self._read_title()
-        )
+        title = self._read_title()
+        if item is not None:
+            title = row_text(source.render_row(item, 60)).strip()
         choices = [Choice(str(at), action.label) for at, action in enumerate(actions)]
 
         def run_chosen(value: str | None) -> None:
-            if value is not None and (not row_id or row_id in self.source.list_ids()):
+            if value is not None and (not item_id or item_id in source.list_items()):
                 self.report("")
                 actions[int(value)].run()
 
@@ -504,20 +377,21 @@ class ListPage(Dialog[T], Generic[T]):
         rows: list[Row] = [] if low else source.render_head(width)
         foot = self._render_foot(width)[: height // 3 if low else None]
         gap: list[Row] = [] if low else [[]]
-        ids, chosen = self.list_ids(), self.chosen
-        if not ids:
+        items, chosen = self.list_items(), self.chosen
+        if not items:
             text = self.words("list.no_match") if self.query_text else source.get_empty_text()
             rows += [*rows_of([(text, ink(palette.quiet))], width), *self._render_said(width)]
             rows += source.render_empty(width)
             self._ids_at = {}
         else:
-            listed = [chosen] if low else ids
+            item = items[chosen]
+            listed = {chosen: item} if low else items
             space = max(1, height - len(rows) - len(foot) - 2 * len(gap))
-            note = [*self._render_said(width), *source.render_note(chosen, width)]
+            note = [*self._render_said(width), *source.render_note(item, width)]
             # Half of the room for the list, and what the rest does not need.
             most = min(len(listed), space, max(_LEAST + 1, (space + len(gap)) // 2))
             room = space - most - len(note)
-            detail = source.render_detail(chosen, width, room) if room > 0 else []
+            detail = source.render_detail(item, width, room) if room > 0 else []
             while detail and not detail[-1]:
                 detail.pop()
             most = min(len(listed), most + max(0, room - len(detail)))
@@ -530,10 +404,10 @@ class ListPage(Dialog[T], Generic[T]):
         return [*rows, *foot][:height]
 
     def _render_list(
-        self, ids: Sequence[str], chosen: str, width: int, most: int, top: int
+        self, items: Mapping[str, Any], chosen: str, width: int, most: int, top: int
     ) -> list[Row]:
         """At most ``most`` rows from line ``top`` on; the last counts those that are hidden."""
-        palette = palette_of(self)
+        palette, ids = palette_of(self), list(items)
         shown = len(ids) if len(ids) <= most else max(1, most - 1)
         at = ids.index(chosen)
         first = min(max(self._first, at - shown + 1, 0), at, len(ids) - shown)
@@ -543,7 +417,7 @@ class ListPage(Dialog[T], Generic[T]):
         for row_id in self._ids_at.values():
             lit = row_id == chosen
             sign = Segment("› " if lit else "  ", ink(palette.accent))
-            row = [sign, *self.source.render_row(row_id, width - 2)]
+            row = [sign, *self.source.render_row(items[row_id], width - 2)]
             row.append(Segment(" " * max(0, width - row_cells(row)), ink(None)))
             rows.append(mark_row(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
         hidden = [
@@ -591,28 +465,16 @@ class ListPage(Dialog[T], Generic[T]):
         if self._asked is not None:
             keys = [("Enter", words("list.do_it")), ("Esc", words("list.drop_it"))]
             return render_keys(keys, width, palette_of(self))
-        row_id = self.chosen
-        main = self.source.get_main_action(row_id) if row_id else None
+        main, item = self._get_main_action(), self.source.chosen
         keys = [("Enter", main.label)] if main is not None else []
-        if actions := [action.label for action in self.source.list_actions(row_id)]:
+        if actions := [action.label for action in self.source.list_actions(item)]:
             named = " · ".join(actions)
             keys.append((".", named if cell_len(named) + 2 <= width else words("keys.list_menu")))
         if len(self.sources) > 1:
             keys.append(("Tab", words("keys.list_tab")))
-        if row_id or self.query_text:
+        if item is not None or self.query_text:
             keys.append(("/", words("keys.list_filter")))
         return render_keys([*keys, ("Esc", words("keys.close"))], width, palette_of(self))
-
-
-def render_facts(facts: Sequence[tuple[str, str, str]], width: int, palette: Palette) -> list[Row]:
-    """Label, text and colour of each, below each other; texts stand beside the longest label."""
-    names = max((cell_len(label) for label, _, _ in facts), default=0)
-    rows: list[Row] = []
-    for label, text, colour in facts:
-        lead = f"{pad(label, names)}  "
-        part = rows_of([(text, ink(colour))], max(8, width - cell_len(lead)))
-        rows += prefix_rows(part, (lead, ink(palette.faint)))
-    return rows
 
 
 def render_keys(keys: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[Row]:

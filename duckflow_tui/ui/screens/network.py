@@ -2,66 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rich.segment import Segment
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.network import beyond_words, host_facts, total_words, use_words
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
+from duckflow_tui.state.usage import HostContact
+from duckflow_tui.ui.panes.strips import Row
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
 from duckflow_tui.words.figures import size_text
 
 
-class NetworkSource(StateSource):
+class NetworkSource(StateSource[HostContact]):
     """The hosts in the order of the first contact."""
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        return (self.make_action("keys.sessions_export", self._start_export),)
+    TITLE: ClassVar[str] = "network.title"
+    EMPTY: ClassVar[str] = "network.none"
 
-    def _start_export(self) -> None:
-        if self.host.session.acting() is not None:
-            self.host.action_export(kind="network")
+    def list_items(self) -> Mapping[str, HostContact]:
+        return self.state.hosts
 
-    def get_title(self) -> str:
-        return self.words("network.title")
+    def list_actions(self, item: HostContact | None) -> Sequence[PageAction]:
+        export = self.make_session_action(
+            "keys.sessions_export", lambda _: self.host.action_export(kind="network")
+        )
+        return (export,)
 
     def render_head(self, width: int) -> list[Row]:
         if not self.state.hosts:
             return [[]]
-        total = fit(total_words(self.state, self.words), width)
-        return [[Segment(total, ink(self.palette.quiet))], []]
-
-    def get_empty_text(self) -> str:
-        return self.words("network.none")
+        total = total_words(self.state, self.words)
+        return [make_row(width, [(total, self.palette.quiet)]), []]
 
     def render_empty(self, width: int) -> list[Row]:
         return [[], *self._render_beyond(width)]
 
-    def list_ids(self) -> Sequence[str]:
-        return list(self.state.hosts)
-
-    def render_row(self, row_id: str, width: int) -> Row:
-        palette, host = self.palette, self.state.hosts[row_id]
+    def render_row(self, item: HostContact, width: int) -> Row:
+        palette = self.palette
         figures = self.words(
             "network.row",
-            requests=host.requests,
-            sent=size_text(host.sent),
-            received=size_text(host.received),
+            requests=item.requests,
+            sent=size_text(item.sent),
+            received=size_text(item.received),
         )
-        left: Row = [
-            Segment(visible_line(host.host), ink(palette.text)),
-            Segment(f"  {visible_line(use_words(host, self.words))}", ink(palette.quiet)),
+        left = [
+            (visible_line(item.host), palette.text),
+            (f"  {visible_line(use_words(item, self.words))}", palette.quiet),
         ]
-        return two_sided(left, [Segment(f"  {figures} ", ink(palette.quiet))], width)
+        return make_row(width, left, [(f"  {figures} ", palette.quiet)])
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+    def render_detail(self, item: HostContact, width: int, room: int) -> list[Row]:
         palette = self.palette
-        known = host_facts(self.state, self.state.hosts[row_id], self.words)
+        known = host_facts(self.state, item, self.words)
         facts = [(self.words(f"network.fact.{n}"), t, palette.text) for n, t in known.items()]
         return [*render_facts(facts, width, palette), [], *self._render_beyond(width)]
 
     def _render_beyond(self, width: int) -> list[Row]:
-        said = beyond_words(self.state, self.words)
-        return rows_of([(said, ink(self.palette.quiet))], width)
+        return self.wrap_text(beyond_words(self.state, self.words), width)

@@ -2,95 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
-from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.ui.panes.plan_rows import MARKS, status_words
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource
-
-if TYPE_CHECKING:
-    from duckflow_tui.engine import Engine
+from duckflow_tui.ui.panes.strips import Row, ink, prefix_rows
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
 
 
-class PlanSource(StateSource):
+class PlanSource(StateSource[Plan]):
     """The plans of the session, the newest first."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.store)
-        self._engine = engine
+    TITLE: ClassVar[str] = "plans.title"
+    EMPTY: ClassVar[str] = "plans.none"
 
-    def get_main_action(self, row_id: str) -> PageAction:
-        return self.make_action(
-            "keys.plans_activate",
-            lambda: self._report_problem(self._engine.plan.activate_plan(row_id)),
+    def list_items(self) -> Mapping[str, Plan]:
+        return {plan.plan_id: plan for plan in reversed(self.state.listed_plans)}
+
+    def get_main_action(self, item: Plan) -> PageAction:
+        return self.make_session_action(
+            "keys.plans_activate", lambda engine: engine.plan.activate_plan(item.plan_id)
         )
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        if not row_id:
+    def list_actions(self, item: Plan | None) -> Sequence[PageAction]:
+        if item is None:
             return ()
-        plan = self._engine.plan
-
-        def delete() -> None:
-            self._report_problem(plan.close_plan(row_id, delete=True))
-
-        return (
-            self.make_action(
-                "keys.plans_close", lambda: self._report_problem(plan.close_plan(row_id))
-            ),
-            self.make_action(
-                "keys.plans_delete",
-                lambda: self.page.ask_first(self.words("plans.delete_again"), delete),
-            ),
+        close = self.make_session_action(
+            "keys.plans_close", lambda engine: engine.plan.close_plan(item.plan_id)
         )
+        delete = self.make_session_action(
+            "keys.plans_delete",
+            lambda engine: engine.plan.close_plan(item.plan_id, delete=True),
+            question=self.words("plans.delete_again"),
+        )
+        return close, delete
 
-    def _report_problem(self, problem: LocalizedText | None) -> None:
-        self.page.report(self.words.localize(problem))
-
-    def get_title(self) -> str:
-        return self.words("plans.title")
-
-    def get_empty_text(self) -> str:
-        return self.words("plans.none")
-
-    def list_ids(self) -> Sequence[str]:
-        return [plan.plan_id for plan in reversed(self.state.listed_plans)]
-
-    def render_row(self, row_id: str, width: int) -> Row:
-        palette, plan = self.palette, self._find_plan(row_id)
-        done, total = plan.progress
-        rejected = plan.status is PlanStatus.REJECTED
-        active = plan.plan_id == self.state.active_plan_id and not rejected
+    def render_row(self, item: Plan, width: int) -> Row:
+        palette = self.palette
+        done, total = item.progress
+        rejected = item.status is PlanStatus.REJECTED
+        active = item.plan_id == self.state.active_plan_id and not rejected
         said: list[str] = [self.words("plans.in_hand")] if active else []
-        said.append(status_words(plan, self.words) or self.words("plans.in_progress"))
+        said.append(status_words(item, self.words) or self.words("plans.in_progress"))
         said.append(self.words("plans.progress", done=done, total=total))
-        right = f"  {' · '.join(said)} "
-        left = f"{'▶' if active else ' '} {visible_line(plan.name)}"
+        left = f"{'▶' if active else ' '} {visible_line(item.name)}"
         colour = palette.accent if active else palette.text
-        room = max(1, width - cell_len(right))
-        return two_sided(
-            [Segment(fit(left, room), ink(colour))], [Segment(right, ink(palette.quiet))], width
-        )
+        return make_row(width, [(left, colour)], [(f"  {' · '.join(said)} ", palette.quiet)])
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        palette, plan = self.palette, self._find_plan(row_id)
+    def render_detail(self, item: Plan, width: int, room: int) -> list[Row]:
+        palette = self.palette
         lead = f"{self.words('plans.goal')}  "
-        goal = [(make_visible(plan.goal), ink(palette.text))]
-        rows = prefix_rows(
-            rows_of(goal, max(8, width - cell_len(lead))), (lead, ink(palette.faint))
-        )
-        rows.append([])
-        for number, step in enumerate(plan.steps, start=1):
+        goal = self.wrap_text(make_visible(item.goal), max(8, width - cell_len(lead)), palette.text)
+        rows = [*prefix_rows(goal, (lead, ink(palette.faint))), Row()]
+        for number, step in enumerate(item.steps, start=1):
             said = f"{MARKS[step.status]} {number} {visible_line(step.name)}"
-            rows.append([Segment(fit(said, width), ink(palette.quiet))])
+            rows.append(make_row(width, [(said, palette.quiet)]))
         return rows
-
-    def _find_plan(self, name: str) -> Plan:
-        return next(plan for plan in self.state.plans if plan.plan_id == name)

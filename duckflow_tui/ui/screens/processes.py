@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.processes import BackgroundProcess
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.live_blocks import silence_words, tail_rows
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource
+from duckflow_tui.ui.panes.strips import Row, ink
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -23,93 +21,67 @@ KEPT_LINES: Final = 400  # of the newest output that can be scrolled through
 _COMMAND_ROWS: Final = 4  # of a long command
 
 
-class ProcessSource(StateSource):
+class ProcessSource(StateSource[BackgroundProcess]):
     """Those that run first, the newest of them at the top; then those that ended. The user's own
     commands are among them while they run.
     """
 
+    TITLE: ClassVar[str] = "ps.title"
+    EMPTY: ClassVar[str] = "ps.none"
     NEWEST_LAST: ClassVar[bool] = True
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        process = self._find_process(row_id)
-        if process is None or not process.is_running:
-            return ()
-        return (self.make_action("keys.process_end", lambda: self._end_process(row_id)),)
-
-    def _end_process(self, process_id: str) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
-            self.host.spawn(self._end_and_report(engine, process_id), "process")
-
-    async def _end_and_report(self, engine: Engine, process_id: str) -> None:
-        if not await engine.end_process(process_id):
-            self.host.status.show_notice("ps.over")
-
-    def get_title(self) -> str:
-        return self.words("ps.title")
-
-    def get_empty_text(self) -> str:
-        return self.words("ps.none")
-
-    def list_ids(self) -> Sequence[str]:
+    def list_items(self) -> Mapping[str, BackgroundProcess]:
         newest = sorted((*self._list_own(), *self.state.processes), key=lambda p: -p.started_at)
-        return [p.process_id for p in sorted(newest, key=lambda p: not p.is_running)]
+        return {p.process_id: p for p in sorted(newest, key=lambda p: not p.is_running)}
+
+    def list_actions(self, item: BackgroundProcess | None) -> Sequence[PageAction]:
+        if item is None or not item.is_running:
+            return ()
+
+        async def end_process(engine: Engine) -> None:
+            if not await engine.end_process(item.process_id):
+                self.host.status.show_notice("ps.over")
+
+        return (self.make_session_action("keys.process_end", end_process),)
 
     def is_ticking(self) -> bool:
-        return any(process.is_running for process in (*self._list_own(), *self.state.processes))
+        return any(process.is_running for process in self.list_items().values())
 
-    def render_row(self, row_id: str, width: int) -> Row:
+    def render_row(self, item: BackgroundProcess, width: int) -> Row:
         palette = self.palette
-        process = self._find_process(row_id)
-        if process is None:
-            return []
-        how, color = self._describe_state(process)
-        sign, sign_color = ("▶", palette.ai) if process.is_running else ("■", palette.faint)
-        right: Row = [Segment(f"  {how} ", ink(color))]
-        room = max(1, width - 2 - cell_len(right[0].text))
-        command = fit(visible_line(process.command), room)
-        left: Row = [Segment(f"{sign} ", ink(sign_color)), Segment(command, ink(palette.text))]
-        return two_sided(left, right, width)
+        how, color = self._describe_state(item)
+        sign = ("▶ ", palette.ai) if item.is_running else ("■ ", palette.faint)
+        left = [sign, (visible_line(item.command), palette.text)]
+        return make_row(width, left, [(f"  {how} ", color)])
 
-    def render_note(self, row_id: str, width: int) -> list[Row]:
-        process = self._find_process(row_id)
-        if process is None:
-            return []
-        since = whole_seconds(max(0.0, self.clock.now() - process.started_at), self.words)
-        where = (
-            "ps.own" if any(own.process_id == row_id for own in self._list_own()) else "ps.started"
-        )
-        place = self.words(where, time=since, cwd=process.cwd, id=row_id)
-        palette, command = self.palette, visible_line(process.command)
+    def render_note(self, item: BackgroundProcess, width: int) -> list[Row]:
+        palette, command = self.palette, visible_line(item.command)
+        since = whole_seconds(max(0.0, self.clock.now() - item.started_at), self.words)
+        is_own = any(own.process_id == item.process_id for own in self._list_own())
+        where = "ps.own" if is_own else "ps.started"
+        place = self.words(where, time=since, cwd=item.cwd, id=item.process_id)
         rows: list[Row] = []
         if cell_len(command) > width // 2:  # its row may have cut it
-            rows = rows_of([(command, ink(palette.text))], width)[:_COMMAND_ROWS]
-        return [*rows, [Segment(fit(place, width), ink(palette.faint))]]
+            rows = self.wrap_text(command, width, palette.text)[:_COMMAND_ROWS]
+        return [*rows, make_row(width, [(place, palette.faint)])]
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+    def render_detail(self, item: BackgroundProcess, width: int, room: int) -> list[Row]:
         palette, words = self.palette, self.words
-        process = self._find_process(row_id)
-        if process is None:
-            return []
-        quiet, faint = ink(palette.quiet), ink(palette.faint)
-        now = self.clock.now()
         rows: list[Row] = []
-        output = self.state.outputs.get(row_id)
+        output = self.state.outputs.get(item.process_id)
         if output is None:
-            key = "ps.nothing_printed" if process.is_running else "ps.printed_nothing"
-            rows.append([Segment(fit(words(key), width), quiet)])
+            key = "ps.nothing_printed" if item.is_running else "ps.printed_nothing"
+            rows.append(make_row(width, [(words(key), palette.quiet)]))
         else:
             lines = output.newest_lines(KEPT_LINES + 1)
             if len(lines) > KEPT_LINES:
                 lines = lines[1:]
-                rows.append([Segment(words("ps.earlier"), faint)])
-            rows += tail_rows(lines, width, quiet)
-        spoke_at = output.at if output is not None else 0.0
-        said = (
-            silence_words(spoke_at or process.started_at, now, words) if process.is_running else ""
-        )
-        if said:
-            rows.append([Segment(fit(said, width), ink(palette.accent))])
+                rows.append(make_row(width, [(words("ps.earlier"), palette.faint)]))
+            rows += tail_rows(lines, width, ink(palette.quiet))
+        if item.is_running:
+            spoke_at = output.at if output is not None and output.at else item.started_at
+            if said := silence_words(spoke_at, self.clock.now(), words):
+                rows.append(make_row(width, [(said, palette.accent)]))
         return rows
 
     def _describe_state(self, process: BackgroundProcess) -> tuple[str, str]:
@@ -130,10 +102,6 @@ class ProcessSource(StateSource):
             how = f"{how} {words(f'ps.by.{process.ended_by}')}"
         bad = process.ended_by == "itself" and code != 0
         return f"{how} · {time}", palette.bad if bad else palette.quiet
-
-    def _find_process(self, name: str) -> BackgroundProcess | None:
-        known = (*self._list_own(), *self.state.processes)
-        return next((p for p in known if p.process_id == name), None)
 
     def _list_own(self) -> tuple[BackgroundProcess, ...]:
         """The user's own commands with ``!``, by the ids of the calls."""

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.rewind import Point, list_points
 from duckflow_tui.state.base import name_files, one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource
+from duckflow_tui.ui.panes.strips import Row, pad
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
 from duckflow_tui.ui.session_words import format_day
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
-NOW: Final = "now"  # the row of the conversation as it is
+NOW: Final[Literal["now"]] = "now"  # the row of the conversation as it is
 #: both: back, and what came of files is undone; files: only that.
 Way = Literal["back", "both", "files"]
 
@@ -31,12 +30,15 @@ _LONGEST: Final = 400  # characters of a message in the list
 _SHOWN: Final = 4_000  # below it
 
 
-class MessageSource(StateSource):
-    """The user's messages, the newest at the top, to fork from or to go back to.
+class MessageSource(StateSource[Point | Literal["now"]]):
+    """The user's messages, the newest at the top, to fork from or to go back to; above them the
+    conversation as it is.
 
     ``/fork`` begins where the conversation stands and its Enter forks; ``/rewind`` begins at the
     last message and its Enter goes back. Files stay, unless the user says otherwise.
     """
+
+    EMPTY: ClassVar[str] = "rewind.nothing_said"
 
     def __init__(self, store: Store, *, forks: bool) -> None:
         super().__init__(store)
@@ -45,36 +47,44 @@ class MessageSource(StateSource):
         self._points: dict[str, Point] = {}
 
     def on_open(self) -> None:
-        ids = self.list_ids()
+        ids = list(self.list_items())
         if not self._forks and len(ids) > 1:
             self.page.choose(ids[1])
 
-    def get_main_action(self, row_id: str) -> PageAction | None:
+    def get_main_action(self, item: Point | Literal["now"]) -> PageAction | None:
         if self._forks:
-            return self.make_action("keys.rewind_fork", lambda: self._start_fork(row_id))
-        if row_id == NOW:
-            return None
-        return self.make_action("keys.rewind_back", lambda: self._start_back(row_id, "back"))
+            return self._make_fork(item)
+        return self._make_return(item, "back") if item != NOW else None
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        if self._forks or not row_id:
+    def list_actions(self, item: Point | Literal["now"] | None) -> Sequence[PageAction]:
+        if self._forks or item is None:
             return ()
-        fork = self.make_action("keys.rewind_fork", lambda: self._start_fork(row_id))
-        point = self._points.get(row_id)
-        if point is None or not point.files:
-            return (fork,)
+        if item == NOW or not item.files:
+            return (self._make_fork(item),)
         return (
-            self.make_action("keys.rewind_files", lambda: self._ask_for_files(row_id, "both")),
-            self.make_action(
-                "keys.rewind_only_files", lambda: self._ask_for_files(row_id, "files")
-            ),
-            fork,
+            self.make_session_action("keys.rewind_files", partial(self._ask, item, "both")),
+            self.make_session_action("keys.rewind_only_files", partial(self._ask, item, "files")),
+            self._make_fork(item),
         )
 
-    def _start_fork(self, row_id: str) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
-            self.host.spawn(self._fork_session(engine, "" if row_id == NOW else row_id), "rewind")
+    def _make_fork(self, item: Point | Literal["now"]) -> PageAction:
+        message_id = item.message_id if item != NOW else ""
+        return self.make_session_action(
+            "keys.rewind_fork", lambda engine: self._fork_session(engine, message_id)
+        )
+
+    def _make_return(self, point: Point, way: Way) -> PageAction:
+        return self.make_session_action(
+            "keys.rewind_back", lambda engine: self._go_back(engine, point.message_id, way)
+        )
+
+    async def _ask(self, point: Point, way: Literal["both", "files"], engine: Engine) -> None:
+        """Ask before changes are undone, with the files that stay all the same."""
+        asks = self.words("rewind.sure" if way == "both" else "rewind.sure_files")
+        if stuck := await engine.rewind.list_conflicts(point.message_id):
+            files = visible_line(name_files(stuck))
+            asks = f"{self.words('rewind.stuck', files=files)} {asks}"
+        self.page.ask_first(asks, self._make_return(point, way).run)
 
     async def _fork_session(self, engine: Engine, message_id: str) -> None:
         host = self.host
@@ -92,26 +102,6 @@ class MessageSource(StateSource):
         else:
             command = _format_resume_command(forked.session_id, state.session.workspace)
             host.status.show_notice("rewind.fork_waits", command=command)
-
-    def _ask_for_files(self, message_id: str, way: Literal["both", "files"]) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
-            self.host.spawn(self._ask_with_conflicts(engine, message_id, way), "rewind")
-
-    async def _ask_with_conflicts(
-        self, engine: Engine, message_id: str, way: Literal["both", "files"]
-    ) -> None:
-        """Ask before changes are undone, with the files that stay all the same."""
-        asks = self.words("rewind.sure" if way == "both" else "rewind.sure_files")
-        if stuck := await engine.rewind.list_conflicts(message_id):
-            files = visible_line(name_files(stuck))
-            asks = f"{self.words('rewind.stuck', files=files)} {asks}"
-        self.page.ask_first(asks, lambda: self._start_back(message_id, way))
-
-    def _start_back(self, message_id: str, way: Way) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
-            self.host.spawn(self._go_back(engine, message_id, way), "rewind")
 
     async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
         composer = self.host.bench.composer
@@ -140,67 +130,53 @@ class MessageSource(StateSource):
     def get_title(self) -> str:
         return self.words("rewind.title_fork" if self._forks else "rewind.title")
 
-    def get_empty_text(self) -> str:
-        return self.words("rewind.nothing_said")
-
-    def list_ids(self) -> Sequence[str]:
+    def list_items(self) -> Mapping[str, Point | Literal["now"]]:
         state = self.state
         newest = state.messages[-1] if state.messages else None
         seen = (len(state.messages), newest, len(state.undone_calls))
         if self._seen != seen:
             self._seen = seen
             self._points = {point.message_id: point for point in list_points(state)}
-        return [NOW, *self._points] if self._points else []
+        return {NOW: NOW, **self._points} if self._points else {}
 
-    def render_row(self, row_id: str, width: int) -> Row:
-        palette, words = self.palette, self.words
-        point = self._points.get(row_id)
-        now = self.clock.now()
-        column = max(cell_len(format_day(p.at, now)) for p in self._points.values())
-        if point is None:
-            left = [
-                Segment(pad("", column + 2), ink(None)),
-                Segment(words("rewind.now"), ink(palette.quiet)),
-            ]
-            return two_sided(left, [], width)
-        files = point.files
-        said = words("rewind.file" if files == 1 else "rewind.files_count", count=files)
-        right = f"  {said} " if files else " "
-        text = visible_line(one_line(point.text, _LONGEST))
-        room = max(1, width - column - 2 - cell_len(right))
+    def render_row(self, item: Point | Literal["now"], width: int) -> Row:
+        palette, words, now = self.palette, self.words, self.clock.now()
+        column = max(cell_len(format_day(point.at, now)) for point in self._points.values())
+        if item == NOW:
+            blank = " " * (column + 2)
+            return make_row(width, [(blank, None), (words("rewind.now"), palette.quiet)])
+        said = words("rewind.file" if item.files == 1 else "rewind.files_count", count=item.files)
+        text = visible_line(one_line(item.text, _LONGEST))
         left = [
-            Segment(f"{pad(format_day(point.at, now), column)}  ", ink(palette.faint)),
-            Segment(fit(text, room), ink(palette.quiet if point.aside else palette.text)),
+            (f"{pad(format_day(item.at, now), column)}  ", palette.faint),
+            (text, palette.quiet if item.aside else palette.text),
         ]
-        return two_sided(left, [Segment(right, ink(palette.accent))], width)
+        return make_row(width, left, [(f"  {said} " if item.files else " ", palette.accent)])
 
-    def render_note(self, row_id: str, width: int) -> list[Row]:
+    def render_note(self, item: Point | Literal["now"], width: int) -> list[Row]:
         if self.page.is_asking:
             return []
-        point = self._points.get(row_id)
         if self._forks:
-            key = "rewind.about_now_fork" if row_id == NOW else "rewind.forks_here"
+            key = "rewind.about_now_fork" if item == NOW else "rewind.forks_here"
         else:
-            key = "rewind.about_now" if point is None else "rewind.leaves"
+            key = "rewind.about_now" if item == NOW else "rewind.leaves"
         said = self.words(key)
-        if point is not None and not self._forks and not point.files:
+        if item != NOW and not self._forks and not item.files:
             said = f"{said} {self.words('rewind.no_files')}"
-        return rows_of([(said, ink(self.palette.quiet))], width)
+        return self.wrap_text(said, width)
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        palette = self.palette
-        point = self._points.get(row_id)
-        if point is None:
+    def render_detail(self, item: Point | Literal["now"], width: int, room: int) -> list[Row]:
+        if item == NOW:
             return []
         rows: list[Row] = []
-        if point.files and not self._forks:
+        if item.files and not self._forks:
             if not self.page.is_asking:  # else the row above says it
-                rows += rows_of([(self.words("rewind.files_stay"), ink(palette.text))], width)
-            rows += [
-                self._render_file(path, changes, width) for path, changes in _group_by_file(point)
-            ]
+                rows += self.wrap_text(self.words("rewind.files_stay"), width, self.palette.text)
+            files = _group_by_file(item).items()
+            rows += [self._render_file(path, changes, width) for path, changes in files]
             rows.append([])
-        return rows + rows_of([(make_visible(point.text[:_SHOWN]), ink(palette.text))], width)
+        text = make_visible(item.text[:_SHOWN])
+        return rows + self.wrap_text(text, width, self.palette.text)
 
     def _render_file(self, path: str, changes: Sequence[FileChange], width: int) -> Row:
         palette = self.palette
@@ -208,15 +184,8 @@ class MessageSource(StateSource):
         kind = self.words(f"rewind.kind.{changes[-1].kind}")
         kinds = [self.words(f"rewind.kind.{k}") for k in ("create", "modify", "delete", "move")]
         lead = f"  {pad(kind, max(map(cell_len, kinds)))}  "
-        figures = f"  +{added} −{removed} "
-        left = [
-            Segment(lead, ink(palette.faint)),
-            Segment(
-                fit(visible_line(path), max(1, width - cell_len(lead) - cell_len(figures))),
-                ink(palette.text),
-            ),
-        ]
-        return two_sided(left, [Segment(figures, ink(palette.quiet))], width)
+        left = [(lead, palette.faint), (visible_line(path), palette.text)]
+        return make_row(width, left, [(f"  +{added} −{removed} ", palette.quiet)])
 
 
 def _format_resume_command(session_id: str, workspace: str) -> str:
@@ -226,9 +195,9 @@ def _format_resume_command(session_id: str, workspace: str) -> str:
     return f"duckflow-tui --resume {session_id}{folder}"
 
 
-def _group_by_file(point: Point) -> list[tuple[str, list[FileChange]]]:
+def _group_by_file(point: Point) -> dict[str, list[FileChange]]:
     found: dict[str, list[FileChange]] = {}
     for change in point.changes:
         path = f"{change.path} → {change.target}" if change.target else change.path
         found.setdefault(path, []).append(change)
-    return list(found.items())
+    return found

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
-
-from rich.segment import Segment
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from duckflow_tui.safety.policy import TABLE, Decision
 from duckflow_tui.safety.safe_text import visible_line
@@ -16,109 +14,89 @@ from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Grant
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
+from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.decisions import list_entry_facts, render_entry
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
+from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
 SHOWN_CALLS: Final = 50  # the newest; ``/decisions`` has the others
-_RULE: Final = "rule "  # begins the name of a rule in the list
-_MODE: Final = "mode"  # the name of what the approval mode says
 #: Rows of the policy that are one thing to a reader where the mode says the same of all of them.
 _EVERY: Final = {
     "shell": ("shell outside the sandbox", "shell network", "shell held", "shell inside", "shell"),
     "mcp": ("mcp read", "mcp"),
 }
 
+Item = ApprovalMode | Grant | AuditEntry
 
-class RuleSource(StateSource):
+
+class RuleSource(StateSource[Item]):
     """The approval mode, the rules in force, then the newest calls; of each call below why it was
     asked about, or was not.
     """
 
+    TITLE: ClassVar[str] = "rules.title"
+    EMPTY: ClassVar[str] = "rules.no_calls"
     _entries: tuple[int, dict[str, AuditEntry]] = (-1, {})  # of so many messages
 
-    def get_main_action(self, row_id: str) -> PageAction | None:
-        rule, entry = self._find_rule(row_id), self._read_calls().get(row_id)
-        places = [entry.place] if entry is not None else []
-        if rule is not None:
-            places = [m.call_id for m in reversed(list_uses(self.state, rule))]
-        if row_id == _MODE:
-            return None
-        return self.make_action("keys.plan_go_to", lambda: self.go_to_place(places))
+    def list_items(self) -> Mapping[str, Item]:
+        rules = {f"rule {rule.grant_id}": rule for rule in self._list_rules()}
+        return {"mode": self.state.mode, **rules, **self._read_calls()}
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        rule = self._find_rule(row_id)
-        if rule is None:
+    def get_main_action(self, item: Item) -> PageAction | None:
+        match item:
+            case ApprovalMode():
+                return None
+            case Grant():
+                places = [m.call_id for m in reversed(list_uses(self.state, item))]
+            case AuditEntry():
+                places = [item.place]
+        return self.make_place_action(places)
+
+    def list_actions(self, item: Item | None) -> Sequence[PageAction]:
+        if not isinstance(item, Grant):
             return ()
-        return (self.make_action("keys.rules_revoke", lambda: self._ask_to_revoke(rule)),)
 
-    def _ask_to_revoke(self, rule: Grant) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
-            self.page.ask_first(
-                self.words("rules.revoke_again"),
-                lambda: self.host.spawn(self._revoke_rule(engine, rule), "rules"),
-            )
+        async def revoke_rule(engine: Engine) -> None:
+            problem = await engine.rules.revoke_rule(item)
+            if self.page.is_mounted:
+                self.page.report(self.words.localize(problem))
 
-    async def _revoke_rule(self, engine: Engine, rule: Grant) -> None:
-        problem = await engine.rules.revoke_rule(rule)
-        if self.page.is_mounted:
-            self.page.report(self.words.localize(problem))
-
-    def get_title(self) -> str:
-        return self.words("rules.title")
+        asks = self.words("rules.revoke_again")
+        return (self.make_session_action("keys.rules_revoke", revoke_rule, question=asks),)
 
     def render_head(self, width: int) -> list[Row]:
-        palette = self.palette
         said = self.words("rules.mode", mode=self.state.mode)
         if not self._list_rules():
             said = f"{self.words('rules.none')} {said}"
-        return [[Segment(fit(said, width), ink(palette.quiet))], []]
+        return [make_row(width, [(said, self.palette.quiet)]), []]
 
-    def get_empty_text(self) -> str:
-        return self.words("rules.no_calls")
+    def render_row(self, item: Item, width: int) -> Row:
+        palette, words = self.palette, self.words
+        match item:
+            case AuditEntry():
+                look = palette, words, self.clock.now()
+                return render_entry(self.state, item, width, look)
+            case ApprovalMode():
+                said, right = words("rules.in_mode", mode=item), self._mode_from()
+            case Grant():
+                used = len(list_uses(self.state, item))
+                uses = words("rules.used_once" if used == 1 else "rules.used", count=used)
+                said, right = rule_words(item, words), f"{self._describe_source(item)} · {uses}"
+        left = [("◆ ", palette.accent), (said, palette.text)]
+        return make_row(width, left, [(f"  {right} ", palette.quiet)])
 
-    def list_ids(self) -> Sequence[str]:
-        return [
-            _MODE,
-            *(f"{_RULE}{rule.grant_id}" for rule in self._list_rules()),
-            *self._read_calls(),
-        ]
-
-    def render_row(self, row_id: str, width: int) -> Row:
-        palette, rule = self.palette, self._find_rule(row_id)
-        if row_id == _MODE:
-            said = self.words("rules.in_mode", mode=self.state.mode)
-            right = Segment(f"  {self._mode_from()} ", ink(palette.quiet))
-            left = [Segment("◆ ", ink(palette.accent)), Segment(said, ink(palette.text))]
-            return two_sided(left, [right], width)
-        if rule is None:
-            look = palette, self.words, self.clock.now()
-            return render_entry(self.state, self._read_calls()[row_id], width, look)
-        used = len(list_uses(self.state, rule))
-        key = "rules.used_once" if used == 1 else "rules.used"
-        right = f"  {self._describe_source(rule)} · {self.words(key, count=used)} "
-        left = [
-            Segment("◆ ", ink(palette.accent)),
-            Segment(rule_words(rule, self.words), ink(palette.text)),
-        ]
-        return two_sided(left, [Segment(right, ink(palette.quiet))], width)
-
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        rule = self._find_rule(row_id)
-        if rule is not None:
-            return self._about_rule(rule, width)
-        if row_id == _MODE:
+    def render_detail(self, item: Item, width: int, room: int) -> list[Row]:
+        if isinstance(item, Grant):
+            return self._about_rule(item, width)
+        if isinstance(item, ApprovalMode):
             return self._about_mode(width)
-        palette, entry = self.palette, self._read_calls()[row_id]
-        why = why_words(self.state, entry, self.words)
-        rows = [*rows_of([(why, ink(palette.text))], width), Row()] if why else []
+        palette = self.palette
+        why = why_words(self.state, item, self.words)
+        rows = [*self.wrap_text(why, width, palette.text), Row()] if why else []
         label = self.words("decisions.fact.because")
-        facts = list_entry_facts(self.state, entry, palette, self.words)
+        facts = list_entry_facts(self.state, item, palette, self.words)
         return [*rows, *render_facts([f for f in facts if f[0] != label], width, palette)]
 
     def _about_rule(self, rule: Grant, width: int) -> list[Row]:
@@ -183,9 +161,6 @@ class RuleSource(StateSource):
             *reversed(self.state.grants),
             *(engine.rules.command_line_rules if engine is not None else ()),
         ]
-
-    def _find_rule(self, name: str) -> Grant | None:
-        return next((r for r in self._list_rules() if f"{_RULE}{r.grant_id}" == name), None)
 
     def _read_calls(self) -> dict[str, AuditEntry]:
         count = len(self.state.messages)

@@ -2,131 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Final, Literal
-
-from rich.segment import Segment
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.processes import McpServer, McpTool
-from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.live_blocks import tail_rows
-from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows
+from duckflow_tui.ui.screens.list_source import PageAction, Part, StateSource, make_row
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
+    from duckflow_tui.tools.mcp.servers import McpServers
 
 LOG_LINES: Final = 12  # newest lines of a log
 _SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗", "stopped": "■"}
 
-Wish = Literal["start", "stop", "restart"]
 
-
-class ServerSource(StateSource):
+class ServerSource(StateSource[McpServer]):
     """The servers in the order of the settings."""
 
+    TITLE: ClassVar[str] = "servers.title"
+    EMPTY: ClassVar[str] = "servers.none"
     _log: tuple[str, list[str]] = ("", [])  # of which server, its newest lines
-    _read_for: tuple[object, ...] = ()
+    _read_for: McpServer | None = None
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        if not row_id:
+    def list_items(self) -> Mapping[str, McpServer]:
+        return {server.name: server for server in self.state.servers}
+
+    def list_actions(self, item: McpServer | None) -> Sequence[PageAction]:
+        if item is None:
             return ()
-        wishes: tuple[Wish, ...] = ("start", "stop", "restart")
         return [
-            self.make_action(f"keys.server_{wish}", partial(self._change_server, row_id, wish))
-            for wish in wishes
+            self._make_server_action("start", lambda servers: servers.start(item.name)),
+            self._make_server_action("stop", lambda servers: servers.stop(item.name)),
+            self._make_server_action("restart", lambda servers: servers.restart(item.name)),
         ]
 
-    def _change_server(self, name: str, wish: Wish) -> None:
-        engine = self.host.session.acting()
-        servers = engine.servers if engine is not None else None
-        if servers is not None:
-            wishes = {"start": servers.start, "stop": servers.stop, "restart": servers.restart}
-            self.host.spawn(wishes[wish](name), "server")
+    def _make_server_action(
+        self, name: str, change: Callable[[McpServers], Coroutine[Any, Any, None]]
+    ) -> PageAction:
+        def act(engine: Engine) -> object:
+            return change(engine.servers) if engine.servers is not None else None
+
+        return self.make_session_action(f"keys.server_{name}", act)
 
     def fetch_detail(self) -> None:
-        server = self._find_server(self.page.chosen)
-        wanted = (self.page.chosen, server)
-        if server is not None and (wanted != self._read_for or self.is_ticking()):
-            self._read_for = wanted
+        server = self.chosen
+        if server is not None and (server != self._read_for or self.is_ticking()):
+            self._read_for = server
             self.page.run_worker(self._read_log(server.name), exclusive=True, exit_on_error=False)
-
-    def get_title(self) -> str:
-        return self.words("servers.title")
-
-    def get_empty_text(self) -> str:
-        return self.words("servers.none")
-
-    def list_ids(self) -> Sequence[str]:
-        return [server.name for server in self.state.servers]
-
-    def is_ticking(self) -> bool:
-        # A log grows without an event.
-        return any(s.status in ("starting", "ready") for s in self.state.servers)
-
-    def render_row(self, row_id: str, width: int) -> Row:
-        palette, words = self.palette, self.words
-        server = self._find_server(row_id)
-        if server is None:
-            return []
-        color = _pick_colour(server, palette)
-        left: Row = [
-            Segment(f"{_SIGNS[server.status]} ", ink(color)),
-            Segment(visible_line(server.name), ink(palette.text)),
-            Segment(f"  {words(f'servers.status.{server.status}')}", ink(color)),
-        ]
-        figures = [server.transport]
-        if server.tools:
-            figures.append(_format_count(words, "tool", len(server.tools)))
-        if server.calls:
-            figures.append(_format_count(words, "call", server.calls))
-        right: Row = [Segment(f"  {' · '.join(figures)} ", ink(palette.quiet))]
-        return two_sided(left, right, width)
-
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        palette, words = self.palette, self.words
-        server = self._find_server(row_id)
-        if server is None:
-            return []
-        rows: list[Row] = []
-        if server.error:
-            rows.append(_render_heading(words("servers.problem"), palette))
-            rows += rows_of([(make_visible(server.error), ink(palette.bad))], width)
-            rows.append([])
-        if server.tools:
-            rows.append(_render_heading(words("servers.offers"), palette))
-            for tool in server.tools:
-                rows += self._tool_rows(tool, width)
-            if any(tool.read_only for tool in server.tools):
-                rows += rows_of([(words("servers.hint_means"), ink(palette.quiet))], width)
-            rows.append([])
-        if server.transport == "stdio":
-            rows += self._log_rows(server, width)
-        return rows
-
-    def _tool_rows(self, tool: McpTool, width: int) -> list[Row]:
-        palette = self.palette
-        name: Row = [Segment(fit(visible_line(tool.operation), width - 2), ink(palette.ai))]
-        if tool.read_only:
-            name.append(Segment(f"  {self.words('servers.hint')}", ink(palette.quiet)))
-        rows = prefix_rows([name], ("  ", ink(None)))
-        summary = visible_line(tool.summary.strip())
-        if summary:
-            text = fit(summary, max(1, 3 * (width - 4)))
-            rows += prefix_rows(
-                rows_of([(text, ink(palette.quiet))], width - 4), ("    ", ink(None))
-            )
-        return rows
-
-    def _log_rows(self, server: McpServer, width: int) -> list[Row]:
-        palette, words = self.palette, self.words
-        head = words("servers.log_at", path=server.log) if server.log else words("servers.log")
-        rows = [_render_heading(fit(head, width), palette)]
-        whose, lines = self._log
-        if whose == server.name and lines:
-            return rows + tail_rows(lines, width, ink(palette.quiet))
-        return [*rows, [Segment(words("servers.log_empty"), ink(palette.faint))]]
 
     async def _read_log(self, name: str) -> None:
         engine = self.host.session.engine  # a replay has none: the log is another one by now
@@ -137,18 +62,59 @@ class ServerSource(StateSource):
             self._log = (name, lines)
             self.page.invalidate()
 
-    def _find_server(self, name: str) -> McpServer | None:
-        return next((s for s in self.state.servers if s.name == name), None)
+    def is_ticking(self) -> bool:
+        # A log grows without an event.
+        return any(s.status in ("starting", "ready") for s in self.state.servers)
 
+    def render_row(self, item: McpServer, width: int) -> Row:
+        palette, words = self.palette, self.words
+        colours = {"ready": palette.good, "failed": palette.bad, "starting": palette.accent}
+        color = colours.get(item.status, palette.quiet)
+        figures = [item.transport]
+        for what, count in (("tool", len(item.tools)), ("call", item.calls)):
+            if count:
+                key = f"servers.{what}" if count == 1 else f"servers.{what}s"
+                figures.append(words(key, count=count))
+        left = [
+            (f"{_SIGNS[item.status]} ", color),
+            (visible_line(item.name), palette.text),
+            (f"  {words(f'servers.status.{item.status}')}", color),
+        ]
+        return make_row(width, left, [(f"  {' · '.join(figures)} ", palette.quiet)])
 
-def _render_heading(text: str, palette: Palette) -> Row:
-    return [Segment(text, ink(palette.quiet, bold=True))]
+    def render_detail(self, item: McpServer, width: int, room: int) -> list[Row]:
+        palette, words = self.palette, self.words
+        rows: list[Row] = []
+        if item.error:
+            rows.append(self._render_heading(words("servers.problem"), width))
+            rows += [*self.wrap_text(make_visible(item.error), width, palette.bad), Row()]
+        if item.tools:
+            rows.append(self._render_heading(words("servers.offers"), width))
+            for tool in item.tools:
+                rows += self._render_tool(tool, width)
+            if any(tool.read_only for tool in item.tools):
+                rows += self.wrap_text(words("servers.hint_means"), width)
+            rows.append([])
+        if item.transport == "stdio":
+            head = words("servers.log_at", path=item.log) if item.log else words("servers.log")
+            rows.append(self._render_heading(head, width))
+            whose, lines = self._log
+            if whose == item.name and lines:
+                rows += tail_rows(lines, width, ink(palette.quiet))
+            else:
+                rows.append(make_row(width, [(words("servers.log_empty"), palette.faint)]))
+        return rows
 
+    def _render_heading(self, text: str, width: int) -> Row:
+        return make_row(width, [(text, self.palette.quiet)], bold=True)
 
-def _format_count(words: Catalogue, what: str, count: int) -> str:
-    return words(f"servers.{what}" if count == 1 else f"servers.{what}s", count=count)
-
-
-def _pick_colour(server: McpServer, palette: Palette) -> str:
-    colours = {"ready": palette.good, "failed": palette.bad, "starting": palette.accent}
-    return colours.get(server.status, palette.quiet)
+    def _render_tool(self, tool: McpTool, width: int) -> list[Row]:
+        palette = self.palette
+        name: list[Part] = [(f"  {visible_line(tool.operation)}", palette.ai)]
+        if tool.read_only:
+            name.append((f"  {self.words('servers.hint')}", palette.quiet))
+        rows = [make_row(width, name)]
+        if summary := visible_line(tool.summary.strip()):
+            text = fit(summary, max(1, 3 * (width - 4)))
+            rows += prefix_rows(self.wrap_text(text, width - 4), ("    ", ink(None)))
+        return rows

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from duckflow_tui.session.catalog import AT_ONCE, Catalog
@@ -14,9 +13,9 @@ from duckflow_tui.session.facts import Listed, Piece, SessionFacts
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import workspace_key
 from duckflow_tui.ui.outside_editor import watch_again
-from duckflow_tui.ui.panes.strips import Row, ink, rows_of
+from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.form import LineForm
-from duckflow_tui.ui.screens.list_page import ListSource, PageAction
+from duckflow_tui.ui.screens.list_source import ListSource, PageAction
 from duckflow_tui.ui.screens.session_rows import (
     Columns,
     about_rows,
@@ -30,7 +29,7 @@ PIECES: Final = 60  # texts of a conversation that the preview has
 _TYPED: Final = 0.1  # seconds after a key before a search begins
 
 
-class SessionSource(ListSource):
+class SessionSource(ListSource[Listed]):
     """All sessions with the end of each conversation; the page gives back the one to open, or None.
 
     ``own`` is the key of the session at work; ``choosing``: the app begins with this page.
@@ -77,8 +76,7 @@ class SessionSource(ListSource):
     @property
     def facts(self) -> SessionFacts | None:
         """The session at the cursor."""
-        one = self._listed.get(self.page.chosen)
-        return one.facts if one is not None else None
+        return self.chosen.facts if self.chosen is not None else None
 
     @property
     def is_reading(self) -> bool:
@@ -142,7 +140,7 @@ class SessionSource(ListSource):
 
     async def _read_preview(self) -> None:
         """The texts of the chosen one."""
-        one = self._listed.get(self.page.chosen)
+        one = self.chosen
         if one is not None:
             pieces = await asyncio.to_thread(self._catalog.list_pieces, one.facts, PIECES, one.at)
             if one.facts.key == self.page.chosen:
@@ -151,45 +149,53 @@ class SessionSource(ListSource):
 
     # --- actions ------------------------------------------------------------------------------
 
-    def get_main_action(self, row_id: str) -> PageAction | None:
+    def get_main_action(self, item: Listed) -> PageAction | None:
         if self._trash:
-            return self._make_session_action("restore", self._restore_session)
-        return self.make_action("keys.sessions_open", self._open_session)
+            return self._make_work("restore", self._restore_session, item)
+        if item.facts.problem:
+            return None  # the reason stands under the list
+        return self.make_action("keys.sessions_open", lambda: self._open_session(item.facts))
 
-    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+    def list_actions(self, item: Listed | None) -> Sequence[PageAction]:
         actions: list[PageAction] = []
-        if row_id and not self._trash:
+        if item is not None and not self._trash:
             actions += [
-                self._make_session_action("rename", self._rename_session, changes=True),
-                self._make_session_action("pin", self._pin_session, changes=True),
-                self.make_action("keys.sessions_delete", self._ask_to_delete),
+                self._make_work("rename", self._rename_session, item, changes=True),
+                self._make_work("pin", self._pin_session, item, changes=True),
+                self._make_work("delete", self._ask_to_delete, item, changes=True),
             ]
-        if row_id:
-            actions += [
-                self._make_session_action("export", self._export_session),
-                self.make_action("keys.sessions_watch", self._watch_readable),
-            ]
+        if item is not None:
+            actions.append(self._make_work("export", self._export_session, item))
+            if not item.facts.problem:
+                actions.append(self._make_work("watch", self._watch_session, item))
         return [
             *actions,
             self.make_action("keys.sessions_all", self._turn_everywhere),
             self.make_action("keys.sessions_trash", self._turn_trash),
         ]
 
-    def _make_session_action(
+    def _make_work(
         self,
         name: str,
-        act: Callable[[SessionFacts], Coroutine[Any, Any, None]],
+        work: Callable[[SessionFacts], Coroutine[Any, Any, None]],
+        item: Listed,
         *,
         changes: bool = False,
     ) -> PageAction:
-        return self.make_action(
-            f"keys.sessions_{name}", lambda: self._start_work(act, changes=changes)
-        )
+        """An action beside the screen, which is refused for a session that another program uses,
+        where it changes it.
+        """
+        facts = item.facts
 
-    def _open_session(self) -> None:
-        facts = self.facts
-        if facts is None or facts.problem:
-            return  # the reason stands under the list
+        def start() -> None:
+            if changes and facts.in_use and facts.key != self._own:
+                self.page.report(self.words("sessions.used_elsewhere"))
+            else:
+                self.host.spawn(work(facts), "sessions-act")
+
+        return self.make_action(f"keys.sessions_{name}", start)
+
+    def _open_session(self, facts: SessionFacts) -> None:
         if facts.key == self._own:
             self.page.dismiss(None)
         elif facts.key.split("/")[1] != workspace_key(self._workspace):
@@ -228,18 +234,14 @@ class SessionSource(ListSource):
             await self._try_change(lambda: self._catalog.pin(facts, not facts.pinned))
         await self._refresh_catalog()
 
-    def _ask_to_delete(self) -> None:
-        facts = self.facts
-        if facts is not None and facts.key == self._own:
-            self.page.report(self.words("sessions.used_here"))
-        else:
-            self._start_work(self._ask_to_move, changes=True)
-
-    async def _ask_to_move(self, facts: SessionFacts) -> None:
+    async def _ask_to_delete(self, facts: SessionFacts) -> None:
         async def delete() -> None:
             await self._try_change(lambda: self._catalog.delete(facts))
             await self._refresh_catalog()
 
+        if facts.key == self._own:
+            self.page.report(self.words("sessions.used_here"))
+            return
         asks = self.words("sessions.delete_again", name=facts.title, size=size_text(facts.size))
         self.page.ask_first(asks, lambda: self.host.spawn(delete(), "sessions-act"))
 
@@ -249,36 +251,17 @@ class SessionSource(ListSource):
         await self._refresh_catalog()
 
     async def _export_session(self, facts: SessionFacts) -> None:
-        await self.host.session.export(self._find_folder(facts), facts.session_id)
-
-    def _watch_readable(self) -> None:
-        if self.facts is not None and not self.facts.problem:  # else it stands under the list
-            self._start_work(self._watch_session)
+        await self.host.session.export(self._catalog.path_of(facts), facts.session_id)
 
     async def _watch_session(self, facts: SessionFacts) -> None:
         try:
-            status = await watch_again(self.host, self._find_folder(facts))
+            status = await watch_again(self.host, self._catalog.path_of(facts))
         except OSError as error:
             reason = error.strerror or str(error)
         else:
             reason = self.words("sessions.ended_with", status=status) if status else ""
         if reason:
             self.host.report(self.words("sessions.not_watched", reason=reason), wrong=True)
-
-    def _find_folder(self, facts: SessionFacts) -> Path:
-        return self._catalog.path_of(facts)
-
-    def _start_work(
-        self, what: Callable[[SessionFacts], Coroutine[Any, Any, None]], *, changes: bool = False
-    ) -> None:
-        """Do it to the chosen session, beside the screen; not to one in use where it changes it."""
-        facts = self.facts
-        if facts is None:
-            return
-        used = changes and facts.in_use and facts.key != self._own
-        self.page.report(self.words("sessions.used_elsewhere") if used else "")
-        if not used:
-            self.host.spawn(what(facts), "sessions-act")
 
     async def _try_change(self, act: Callable[[], object]) -> bool:
         """Do it in a thread; what is in the way is said."""
@@ -310,11 +293,11 @@ class SessionSource(ListSource):
         return "  ".join(parts)
 
     def render_head(self, width: int) -> list[Row]:
-        said = (self.words("sessions.choose"), ink(self.palette.quiet))
-        return [[], *rows_of([said], width), []] if self._choosing else [[]]
+        said = self.words("sessions.choose")
+        return [[], *self.wrap_text(said, width), []] if self._choosing else [[]]
 
-    def list_ids(self) -> Sequence[str]:
-        return list(self._listed)
+    def list_items(self) -> Mapping[str, Listed]:
+        return self._listed
 
     def get_empty_text(self) -> str:
         if self._reading:
@@ -323,29 +306,28 @@ class SessionSource(ListSource):
             return self.words("sessions.none_in_trash")
         return self.words("sessions.none_anywhere" if self._everywhere else "sessions.none")
 
-    def render_row(self, row_id: str, width: int) -> Row:
+    def render_row(self, item: Listed, width: int) -> Row:
         if self._columns is None or self._columns[0] != width:
             listed = list(self._listed.values())
             now = self.clock.now()
             columns = Columns(listed, width, self.words, now, folders=self._everywhere)
             self._columns = width, columns
-        return self._columns[1].row(self._listed[row_id], self.palette, self._pattern)
+        return self._columns[1].row(item, self.palette, self._pattern)
 
-    def render_note(self, row_id: str, width: int) -> list[Row]:
-        one, palette, place = self._listed[row_id], self.palette, self._everywhere
-        own = one.facts.key == self._own
-        rows = about_rows(one, width, self.words, palette, place=place, own=own)
+    def render_note(self, item: Listed, width: int) -> list[Row]:
+        own, place = item.facts.key == self._own, self._everywhere
+        rows = about_rows(item, width, self.words, self.palette, place=place, own=own)
         return [*rows, []]
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+    def render_detail(self, item: Listed, width: int, room: int) -> list[Row]:
         """The part of the conversation that there is room for: its end, or what was found."""
         palette = self.palette
-        if self._pieces[0] != row_id:
+        if self._pieces[0] != item.facts.key:
             return []
         found = preview_rows(self._pieces[1], width, self.words, palette, self._pattern)
         if not found.rows:
-            key = "" if self._listed[row_id].facts.problem else "sessions.nothing_said"
-            return rows_of([(self.words(key) if key else "", ink(palette.faint))], width)
+            said = "" if item.facts.problem else self.words("sessions.nothing_said")
+            return self.wrap_text(said, width, palette.faint)
         spare = max(0, len(found.rows) - room)
         start = spare if found.hit is None else min(spare, max(0, found.hit - 1))
         top = min(max(0, start + self.page.scrolled), spare)

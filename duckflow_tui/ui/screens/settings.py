@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from rich.cells import cell_len
-from rich.segment import Segment
 
 from duckflow_tui.llm.connections import FILE_NAME
 from duckflow_tui.llm.endpoints import ModelsInUse
@@ -26,12 +25,11 @@ from duckflow_tui.settings import (
     list_settings,
 )
 from duckflow_tui.state.usage import Role
-from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.list_page import ListSource, PageAction
+from duckflow_tui.ui.screens.list_source import ListSource, PageAction, make_row
 
 
-class SettingSource(ListSource):
+class SettingSource(ListSource[Setting]):
     """A value that is not the default stands out. Nothing is changed here but by the editor."""
 
     def __init__(self, loaded: Loaded, path: str, models: ModelsInUse | None) -> None:
@@ -41,9 +39,10 @@ class SettingSource(ListSource):
         self._origins = loaded.origins
         self._path = path
 
-    def get_main_action(self, row_id: str) -> PageAction:
-        label = self.words("keys.settings_open")
-        return PageAction(label, lambda: self.host.spawn(self._edit_file(), "editor"))
+    def get_main_action(self, item: Setting) -> PageAction:
+        return self.make_action(
+            "keys.settings_open", lambda: self.host.spawn(self._edit_file(), "editor")
+        )
 
     async def _edit_file(self) -> None:
         path = Path(self._path)
@@ -59,43 +58,39 @@ class SettingSource(ListSource):
         return f"{self.words('settings.title')}  {visible_line(self._path)}"
 
     def render_head(self, width: int) -> list[Row]:
-        return [*rows_of([(self.words("settings.head"), ink(self.palette.quiet))], width), []]
+        return [*self.wrap_text(self.words("settings.head"), width), []]
 
-    def list_ids(self) -> Sequence[str]:
-        return list(self._settings)
+    def list_items(self) -> Mapping[str, Setting]:
+        return self._settings
 
-    def render_row(self, row_id: str, width: int) -> Row:
-        setting, palette = self._settings[row_id], self.palette
-        own = row_id in self._origins
-        left = fit(visible_line(row_id), width)
-        room = max(0, width - cell_len(left) - 2)
-        value = fit(self._format_value(setting, setting.value), room)
-        return two_sided(
-            [Segment(left, ink(palette.text))],
-            [Segment(f"{value} ", ink(palette.accent if own else palette.faint))],
-            width,
-        )
+    def render_row(self, item: Setting, width: int) -> Row:
+        palette = self.palette
+        left = fit(visible_line(item.key), width)
+        value = fit(self._format_value(item.value), max(0, width - cell_len(left) - 2))
+        colour = palette.accent if item.key in self._origins else palette.faint
+        return make_row(width, [(left, palette.text)], [(f"{value} ", colour)])
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        setting, palette, words = self._settings[row_id], self.palette, self.words
-        may = [words(setting.words)]
-        if choices := list_choices(setting.field):
+    def render_detail(self, item: Setting, width: int, room: int) -> list[Row]:
+        palette, words = self.palette, self.words
+        may = [words(item.words)]
+        if choices := list_choices(item.field):
             may.append(words("settings.choices", choices=", ".join(choices)))
-        low, high = find_limits(setting.field)
+        low, high = find_limits(item.field)
         if low is not None and high is not None:
             may.append(words("settings.range", low=f"{low:,}", high=f"{high:,}"))
         value = [
-            (f"= {self._format_value(setting, setting.value)}", ink(palette.accent)),
-            (f"   {self._describe_origin(row_id)}", ink(palette.quiet)),
+            (f"= {self._format_value(item.value)}", ink(palette.accent)),
+            (f"   {self._describe_origin(item.key)}", ink(palette.quiet)),
         ]
-        rows = [*rows_of([("\n".join(may), ink(palette.text))], width), *rows_of(value, width)]
-        if row_id in self._origins and not setting.field.is_required():
-            made = setting.field.get_default(call_default_factory=True, validated_data={})
-            default = words("settings.default", value=self._format_value(setting, made))
-            rows += rows_of([(default, ink(palette.faint))], width)
-        for counts in self._list_counted(setting):
-            rows += rows_of([(counts, ink(palette.faint))], width)
-        return rows
+        rows = [*self.wrap_text("\n".join(may), width, palette.text), *rows_of(value, width)]
+        about = list(self._list_counted(item))
+        if item.key in self._origins and not item.field.is_required():
+            made = item.field.get_default(call_default_factory=True, validated_data={})
+            about.insert(0, words("settings.default", value=self._format_value(made)))
+        return [
+            *rows,
+            *(row for text in about for row in self.wrap_text(text, width, palette.faint)),
+        ]
 
     def _list_counted(self, setting: Setting) -> Sequence[str]:
         """The values for each model in use where an endpoint's window or price is not set."""
@@ -132,7 +127,7 @@ class SettingSource(ListSource):
             return self.words("settings.from.file", path=origin.name, line=origin.line)
         return self.words("settings.from.variable", name=origin.name)
 
-    def _format_value(self, setting: Setting, value: object) -> str:
+    def _format_value(self, value: object) -> str:
         """As TOML writes it; of what may hold a secret, the names only."""
         if value is None or value == "":
             return self.words("settings.unset")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.screens.context import ContextSource
 from duckflow_tui.ui.screens.decisions import DecisionSource
 from duckflow_tui.ui.screens.ledger import RequirementSource
-from duckflow_tui.ui.screens.list_page import ListSource
+from duckflow_tui.ui.screens.list_source import ListSource
 from duckflow_tui.ui.screens.memory import MemorySource
 from duckflow_tui.ui.screens.network import NetworkSource
 from duckflow_tui.ui.screens.plans import PlanSource
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TABS: Final = ("decisions", "rules", "network")
 
 
-def list_sources(name: str, store: Store) -> tuple[Sequence[ListSource], int]:
+def list_sources(name: str, store: Store) -> tuple[Sequence[ListSource[Any]], int]:
     """The sources of a page that only reads the state, and the tab that it begins with."""
     match name:
         case "queue":
@@ -45,13 +45,13 @@ def list_sources(name: str, store: Store) -> tuple[Sequence[ListSource], int]:
             return tabs, _TABS.index(name)
 
 
-def make_acting_source(name: str, engine: Engine) -> ListSource:
+def make_acting_source(name: str, engine: Engine) -> ListSource[Any]:
     """The source of a page that acts on the session of an engine."""
     match name:
         case "memory":
             return MemorySource(engine)
         case "plans":
-            return PlanSource(engine)
+            return PlanSource(engine.store)
         case "context":
             return ContextSource(engine.store)
         case _:

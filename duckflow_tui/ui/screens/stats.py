@@ -1,21 +1,25 @@
-"""``/stats``: what came of the work in this folder, month by month."""
+"""``/stats``: figures of the work of the workspace's sessions, month by month."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-
-from rich.segment import Segment
+from collections.abc import Mapping
+from typing import ClassVar
 
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.facts import Figures, group_by_month
-from duckflow_tui.ui.panes.strips import Row, fit, ink
-from duckflow_tui.ui.screens.list_page import ListSource, render_facts
+from duckflow_tui.ui.panes.strips import Row
+from duckflow_tui.ui.screens.list_source import ListSource, make_row, render_facts
 from duckflow_tui.ui.session_words import figure_rows, figure_words
 
+#: A line of the table, and its figures.
+Month = tuple[str, Figures]
 
-class StatsSource(ListSource):
+
+class StatsSource(ListSource[Month]):
     """A table of the months. Sessions are read in a thread; until then it says so."""
+
+    TITLE: ClassVar[str] = "stats.title"
 
     def __init__(self, catalog: Catalog, workspace: str) -> None:
         self._catalog = catalog
@@ -30,30 +34,28 @@ class StatsSource(ListSource):
         self._months = group_by_month(found)
         self.page.invalidate()
 
-    def get_title(self) -> str:
-        return self.words("stats.title")
-
     def get_empty_text(self) -> str:
         return self.words("sessions.reading" if self._months is None else "stats.none")
 
     def render_head(self, width: int) -> list[Row]:
         if not self._months:
             return [[]]
-        return [[], [Segment(fit(f"  {self._table[0]}", width), ink(self.palette.quiet))]]
+        heads = figure_rows(self._months, self.words)[0]
+        return [[], make_row(width, [(f"  {heads}", self.palette.quiet)])]
 
-    def list_ids(self) -> Sequence[str]:
-        return list(self._months or ())
+    def list_items(self) -> Mapping[str, Month]:
+        months = self._months or {}
+        lines = figure_rows(months, self.words)[1:]
+        return {
+            name: (line, figures)
+            for line, (name, figures) in zip(lines, months.items(), strict=False)
+        }
 
-    def render_row(self, row_id: str, width: int) -> Row:
-        row = self._table[1 + self.list_ids().index(row_id)]
-        return [Segment(fit(row, width), ink(self.palette.text))]
+    def render_row(self, item: Month, width: int) -> Row:
+        return make_row(width, [(item[0], self.palette.text)])
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        palette, months = self.palette, self._months or {}
-        shown = figure_words(months[row_id], self.words)
+    def render_detail(self, item: Month, width: int, room: int) -> list[Row]:
+        palette = self.palette
+        shown = figure_words(item[1], self.words)
         facts = [(self.words(f"stats.of.{one}"), text, palette.text) for one, text in shown.items()]
         return render_facts(facts, width, palette)
-
-    @property
-    def _table(self) -> list[str]:
-        return figure_rows(self._months or {}, self.words)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
-from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.widgets import Static, TextArea
 
@@ -27,11 +26,20 @@ from duckflow_tui.state.memory import (
 )
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import call_words
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, pad
 from duckflow_tui.ui.screens.form import Form, make_writable
-from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
+from duckflow_tui.ui.screens.list_source import (
+    PageAction,
+    StateSource,
+    color_parts,
+    make_row,
+    render_facts,
+)
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.notes import guess_items
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 SHOWN_DECISIONS: Final = 50  # the newest; the chat has the others
 _FACTS: Final = (
@@ -79,89 +87,85 @@ class WorkingForm(Form[tuple[str, ...]]):
             self.dismiss(items)
 
 
-class WorkingMemorySource(StateSource):
-    """The fields of the working memory, then the model's decisions, the newest first. Each is one
-    row; the chosen one is shown whole below: of a decision its rationale and both checks. Five of
-    the fields are the user's to write, too.
+class WorkingMemorySource(StateSource[str | AssistantMessage]):
+    """The fields of the working memory by name, then the messages with the model's decisions, the
+    newest first. The chosen one is shown whole below: of a decision its rationale and both checks.
+    Five of the fields are the user's to write, too.
     """
 
-    def get_main_action(self, row_id: str) -> PageAction | None:
+    TITLE: ClassVar[str] = "working.title"
+
+    def get_main_action(self, item: str | AssistantMessage) -> PageAction | None:
         """A field of the user's is changed; a decision leads to its place in the chat."""
-        if row_id in OWN_FIELDS:
-            return self.make_action("keys.working_edit", partial(self._edit_field, row_id))
-        message = self._find_message(row_id)
-        if message is None or message.decision is None:
-            return None
-        refs = [message.message_id, *(a.call_id for a in message.decision.actions)]
-        return self.make_action("keys.plan_go_to", lambda: self.go_to_place(refs))
+        if isinstance(item, str):
+            if item not in OWN_FIELDS:
+                return None
+            return self.make_session_action("keys.working_edit", partial(self._edit_field, item))
+        actions = item.decision.actions if item.decision is not None else ()
+        return self.make_place_action([item.message_id, *(a.call_id for a in actions)])
 
-    def _edit_field(self, name: OwnField) -> None:
-        engine = self.host.session.acting()
-        if engine is not None:
+    def _edit_field(self, name: OwnField, engine: Engine) -> None:
+        def written(items: tuple[str, ...] | None) -> None:
+            if items is not None:
+                self.page.report(self.words.localize(engine.working.write_field(name, items)))
 
-            def written(items: tuple[str, ...] | None) -> None:
-                if items is not None:
-                    self.page.report(self.words.localize(engine.working.write_field(name, items)))
+        self.host.push_screen(WorkingForm(self.words, name, self._list_values(name)), written)
 
-            self.host.push_screen(WorkingForm(self.words, name, self._list_values(name)), written)
+    def list_items(self) -> Mapping[str, str | AssistantMessage]:
+        newest = reversed(self.state.messages)
+        decided = (m for m in newest if isinstance(m, AssistantMessage) and m.decision is not None)
+        fields = {name: name for name in _FACTS}
+        return {**fields, **{m.message_id: m for m in islice(decided, SHOWN_DECISIONS)}}
 
-    def get_title(self) -> str:
-        return self.words("working.title")
+    def render_row(self, item: str | AssistantMessage, width: int) -> Row:
+        if isinstance(item, str):
+            return self._render_field(item, width)
+        signs = [_pick_sign(check, self.palette) for check in _list_checks(item)]
+        decision = item.decision
+        why = visible_line(decision.rationale) if decision is not None else ""
+        why = why or visible_line(item.text) or self._nothing
+        return make_row(width, [*signs, (f"  {why}", self.palette.text)])
 
-    def list_ids(self) -> Sequence[str]:
-        return [*_FACTS, *(message.message_id for message in self._list_decisions())]
+    def _render_field(self, name: str, width: int) -> Row:
+        palette, words = self.palette, self.words
+        labels = max(cell_len(words(f"working.fact.{other}")) for other in _FACTS)
+        label = pad(words(f"working.fact.{name}"), labels) + "  "
+        said = " · ".join(map(visible_line, self._list_values(name)))
+        guess = " · ".join(map(visible_line, self._list_guesses(name)))
+        you = f"  {words('working.by_user')}" if name in self.state.memory.by_user else ""
+        if not said and guess:
+            you = f"  {words('working.guessed')}"
+        room = max(0, width - cell_len(label) - cell_len(you))
+        text = fit(said or guess or self._nothing, room)
+        color = palette.text if said else palette.faint
+        return color_parts([(label, palette.quiet), (text, color), (you, palette.accent)])
 
-    def render_row(self, row_id: str, width: int) -> Row:
-        palette, message = self.palette, self._find_message(row_id)
-        if message is None or message.decision is None:
-            label = pad(self.words(f"working.fact.{row_id}"), self._measure_labels()) + "  "
-            said = " · ".join(map(visible_line, self._list_values(row_id)))
-            guess = " · ".join(map(visible_line, self._list_guesses(row_id)))
-            color = palette.text if said else palette.faint
-            you = (
-                f"  {self.words('working.by_user')}" if row_id in self.state.memory.by_user else ""
-            )
-            if not said and guess:
-                you = f"  {self.words('working.guessed')}"
-            said = said or guess or self._nothing
-            room = max(0, width - cell_len(label) - cell_len(you))
-            row = [Segment(label, ink(palette.quiet)), Segment(fit(said, room), ink(color))]
-            return [*row, Segment(you, ink(palette.accent))] if you else row
-        row: Row = []
-        for check in (message.decision.goal_consistency, message.decision.constraint_check):
-            sign, color = _pick_sign(check, palette)
-            row.append(Segment(sign, ink(color)))
-        why = visible_line(message.decision.rationale) or visible_line(message.text)
-        room = max(0, width - 4)
-        return [*row, Segment(f"  {fit(why or self._nothing, room)}", ink(palette.text))]
-
-    def render_note(self, row_id: str, width: int) -> list[Row]:
-        if self.state.memory != WorkingMemory() or self._list_decisions():
+    def render_note(self, item: str | AssistantMessage, width: int) -> list[Row]:
+        if self.state.memory != WorkingMemory() or len(self.list_items()) > len(_FACTS):
             return []
-        return [*rows_of([(self.words("working.none"), ink(self.palette.quiet))], width), []]
+        return [*self.wrap_text(self.words("working.none"), width), []]
 
-    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        message = self._find_message(row_id)
-        if message is not None:
-            return render_facts(self._list_reasons(message), width, self.palette)
-        palette, values, memory = self.palette, self._list_values(row_id), self.state.memory
-        label = self.words(f"working.fact.{row_id}")
+    def render_detail(self, item: str | AssistantMessage, width: int, room: int) -> list[Row]:
+        if isinstance(item, AssistantMessage):
+            return render_facts(self._list_reasons(item), width, self.palette)
+        palette, values, memory = self.palette, self._list_values(item), self.state.memory
+        label = self.words(f"working.fact.{item}")
         numbers = range(1, len(values) + 1)
-        if row_id == "decision_log":
+        if item == "decision_log":
             numbers = numbers[::-1]
         said = [f"{n} {visible_line(v)}" for n, v in zip(numbers, values, strict=True)]
-        guesses = () if values else self._list_guesses(row_id)
+        guesses = () if values else self._list_guesses(item)
         if guesses:
             said = list(map(visible_line, guesses))
         elif len(values) < 2:
             said = [visible_line(values[0]) if values else self._nothing]
         facts = [("" if at else label, text, palette.quiet) for at, text in enumerate(said)]
-        if guesses:
-            told = self.words("working.guessed_by")
-            facts.append((self.words("working.written_by"), told, palette.accent))
-        if row_id in memory.by_user:
-            told = self.words("working.untold" if row_id in memory.untold else "working.by_user")
-            facts.append((self.words("working.written_by"), told, palette.accent))
+        told = "guessed_by" if guesses else ""
+        if item in memory.by_user:
+            told = "untold" if item in memory.untold else "by_user"
+        if told:
+            by = self.words("working.written_by")
+            facts.append((by, self.words(f"working.{told}"), palette.accent))
         return render_facts(facts, width, palette)
 
     def _list_reasons(self, message: AssistantMessage) -> list[tuple[str, str, str]]:
@@ -170,8 +174,8 @@ class WorkingMemorySource(StateSource):
             return []
         why = make_visible(decision.rationale) or self._nothing
         facts: list[tuple[str, str, str]] = [(words("working.rationale"), why, palette.text)]
-        checks = (decision.goal_consistency, decision.constraint_check)
-        for key, check in zip(("goal_check", "constraint_check"), checks, strict=True):
+        names = ("goal_check", "constraint_check")
+        for key, check in zip(names, _list_checks(message), strict=True):
             sign, color = _pick_sign(check, palette)
             said = {True: "yes", False: "no", None: "not_stated"}[check.ok]
             reason = f" · {visible_line(check.reason)}" if check.reason.strip() else ""
@@ -206,17 +210,11 @@ class WorkingMemorySource(StateSource):
     def _nothing(self) -> str:
         return self.words("working.nothing")
 
-    def _measure_labels(self) -> int:
-        """Cells of the longest name of a field."""
-        return max(cell_len(self.words(f"working.fact.{name}")) for name in _FACTS)
 
-    def _list_decisions(self) -> list[AssistantMessage]:
-        newest = reversed(self.state.messages)
-        decided = (m for m in newest if isinstance(m, AssistantMessage) and m.decision is not None)
-        return list(islice(decided, SHOWN_DECISIONS))
-
-    def _find_message(self, name: str) -> AssistantMessage | None:
-        return next((m for m in self._list_decisions() if m.message_id == name), None)
+def _list_checks(message: AssistantMessage) -> Sequence[SelfCheck]:
+    """The two checks that a decision makes of itself."""
+    decision = message.decision
+    return (decision.goal_consistency, decision.constraint_check) if decision is not None else ()
 
 
 def _pick_sign(check: SelfCheck, palette: Palette) -> tuple[str, str]:
