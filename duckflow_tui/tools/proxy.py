@@ -9,10 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+import h11
 
 from duckflow_tui.safety.hosts import has_host, is_here, is_public, named_here
 from duckflow_tui.state.base import one_line
@@ -25,15 +30,18 @@ CONNECT_S: Final = 20.0  # seconds for a name and a connection to its address
 IDLE_S: Final = 300.0  # seconds without a byte in either direction
 TOLD_S: Final = 1.0  # seconds between two reports on one host: a command may ask for thousands
 _HEAD: Final = 32 * 1024  # bytes of a request before its body
-_PIECE: Final = 64 * 1024  # bytes
-_LONGEST: Final = 15  # digits of the length of a body
+_PIECE: Final = 64 * 1024  # bytes; the first message of TLS is shorter
 _TOLD: Final = 10  # refused hosts that are told of
 
 #: Headers between a client and its proxy, and those that the proxy writes itself.
 _OWN_HEADERS: Final = frozenset(
-    {b"host", b"connection", b"keep-alive", b"te", b"upgrade"}
-    | {b"proxy-connection", b"proxy-authorization"}
+    {b"host", b"connection", b"keep-alive", b"te", b"upgrade", b"content-length"}
+    | {b"transfer-encoding", b"proxy-connection", b"proxy-authorization"}
 )
+_TLS: Final = b"\x16"  # the first byte of a client that speaks it
+
+#: Looks up names: a slow name server holds up no other work in a thread, and never more than these.
+_LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="names")
 
 Report = Callable[[HostContacted], None]
 
@@ -44,17 +52,6 @@ class NotPassedOn(Exception):
     def __init__(self, status: str, why: str) -> None:
         super().__init__(why)
         self.status = status
-
-
-class PassedOn(NamedTuple):
-    """Where a request goes. ``head`` is sent there first, then ``body`` bytes of what follows;
-    None: a tunnel, in which everything passes.
-    """
-
-    name: str
-    port: int
-    head: bytes = b""
-    body: int | None = None
 
 
 def proxy_variables(hosts: Iterable[str]) -> Mapping[str, str]:
@@ -145,35 +142,47 @@ class HostProxy:
         task = asyncio.current_task()
         assert task is not None
         self._served.add(task)
+        client = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD)
         try:
             if len(self._served) > MAX_CONNECTIONS:
                 raise NotPassedOn("503 Service Unavailable", "too many connections at a time")
             async with asyncio.timeout(HEAD_S):
-                request = _parse_request(await reader.readuntil(b"\r\n\r\n"))
-            there = await self._connect_to_target(request)
-            await self._pass_on(request, (reader, writer), there)
-        except NotPassedOn as no:
+                request = await _read_event(client, reader)
+            if not isinstance(request, h11.Request):
+                return  # it hung up
+            name, port, path = _parse_target(request)
+            answers, wants = await self._connect_to_target(name, port)
+            if path:
+                shown = f"[{name}]" if ":" in name else name
+                host = shown if port == 80 else f"{shown}:{port}"
+                sent = _rebuild_request(request, host, path, partial(_read_event, client, reader))
+            else:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                sent = self._read_tunnel(name, client.trailing_data[0], reader, wants)
+            await self._pass_on(f"{name}:{port}", sent, wants, answers, writer)
+        except (NotPassedOn, h11.RemoteProtocolError) as no:
+            status = no.status if isinstance(no, NotPassedOn) else "400 Bad Request"
             body = f"duckflow-tui: {no}\n".encode()
-            head = f"HTTP/1.1 {no.status}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+            head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
             writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        except (OSError, EOFError, asyncio.LimitOverrunError):
-            pass  # it hung up, said nothing, or too much
+        except OSError:
+            pass  # it hung up, or said nothing
         finally:
             self._served.discard(task)
             writer.close()
 
     async def _connect_to_target(
-        self, request: PassedOn
+        self, name: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to where a request goes; raises NotPassedOn where it may not, or cannot."""
-        name, port = request.name, request.port
         shown = name if has_host((name,), name, port) else f"{name}:{port}"
         if not has_host(self._hosts, name, port):
             raise self._refuse_request(shown, f"{shown} was refused; ask for it with hosts")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
-                found = await loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+                look_up = partial(socket.getaddrinfo, name, port, type=socket.SOCK_STREAM)
+                found = await loop.run_in_executor(_LOOKUPS, look_up)
                 addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
                 allowed = [one for one in addresses if named_here(name) or is_public(one)]
                 if not allowed:
@@ -195,80 +204,126 @@ class HostProxy:
             self._refused.setdefault(shown, one_line(said, 200))
         return NotPassedOn("403 Forbidden", said)
 
+    async def _read_tunnel(
+        self,
+        name: str,
+        first: bytes,
+        reader: asyncio.StreamReader,
+        wants: asyncio.StreamWriter,
+    ) -> AsyncGenerator[bytes]:
+        """All that the client sends through its tunnel to ``name``, of which ``first`` is read
+        already; its end ends what ``wants`` it. Raises NotPassedOn for TLS that asks for another
+        host: one address serves many.
+        """
+        data = first or await reader.read(_PIECE)
+        if data.startswith(_TLS):
+            data, asked = await _read_server_name(data, reader)
+            if asked not in (name, ""):
+                said = f"TLS for {asked or 'an unknown host'} through {name} was refused"
+                raise self._refuse_request(said, said)
+        while data:
+            yield data
+            data = await reader.read(_PIECE)
+        wants.write_eof()
+
     async def _pass_on(
         self,
-        request: PassedOn,
-        here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        host: str,
+        sent: AsyncGenerator[bytes],
+        wants: asyncio.StreamWriter,
+        answers: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
-        host = f"{request.name}:{request.port}"
+        """Send these pieces to the host, and its answers to the client, until the host ends."""
         self._count_traffic(host, requests=1)
-        counted = {"sent": len(request.head), "received": 0}
+        counted = {"sent": 0, "received": 0}
         loop = asyncio.get_running_loop()
-        back: asyncio.Task[None] | None = None
 
-        async def flow(
-            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str, left: int | None
-        ) -> None:
-            while left is None or left > 0:
-                data = await reader.read(_PIECE if left is None else min(left, _PIECE))
-                if not data:
-                    break
-                writer.write(data)
-                counted[way] += len(data)
-                left = None if left is None else left - len(data)
-                idle.reschedule(loop.time() + IDLE_S)
-                await writer.drain()
-            if left is None and way == "sent":
-                writer.write_eof()
+        async def send(piece: bytes, to: asyncio.StreamWriter, way: str) -> None:
+            to.write(piece)
+            counted[way] += len(piece)
+            idle.reschedule(loop.time() + IDLE_S)
+            await to.drain()
 
-        (reader, writer), (answers, wants) = here, there
+        async def send_all() -> None:
+            try:
+                async for piece in sent:
+                    await send(piece, wants, "sent")
+            except (NotPassedOn, h11.ProtocolError, OSError):
+                wants.close()
+
+        back = asyncio.create_task(send_all())
         try:
-            if request.body is None:
-                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            wants.write(request.head)
             async with asyncio.timeout(IDLE_S) as idle:
-                back = asyncio.create_task(flow(reader, wants, "sent", request.body))
-                await flow(answers, writer, "received", None)
+                while piece := await answers.read(_PIECE):
+                    await send(piece, writer, "received")
         finally:
-            if back is not None:
-                back.cancel()
-                await asyncio.gather(back, return_exceptions=True)
+            back.cancel()
+            await asyncio.gather(back, return_exceptions=True)
             wants.close()
             self._count_traffic(host, **counted)
 
 
-def _parse_request(head: bytes) -> PassedOn:
-    """Parse a request to the proxy; raises NotPassedOn for what is none, or cannot be bounded.
+async def _read_event(client: h11.Connection, reader: asyncio.StreamReader) -> object:
+    """The next event of a client; raises h11.RemoteProtocolError for what is no HTTP."""
+    while (event := client.next_event()) is h11.NEED_DATA:
+        client.receive_data(await reader.read(_PIECE))
+    return event
 
-    A plain request goes on with the host of its first line, whatever its headers say, and with as
-    much of a body as it names, so that nothing behind it goes to somebody else.
+
+def _parse_target(request: h11.Request) -> tuple[str, int, str]:
+    """The host and port that a request to the proxy names, and the path there; empty for a tunnel.
+    Raises NotPassedOn for what is no request to a proxy.
     """
-    first, *lines = head[:-4].split(b"\r\n")
-    bad = NotPassedOn("400 Bad Request", "this is a proxy, and that is no request to one")
-    try:
-        method, target, version = first.decode("ascii").split(" ")
-        connects = method == "CONNECT"
-        url = urlsplit(f"//{target}" if connects else target)
+    target, tunnel = request.target.decode("ascii"), request.method == b"CONNECT"
+    with contextlib.suppress(ValueError):
+        url = urlsplit(f"//{target}" if tunnel else target)
         name, port = (url.hostname or "").removesuffix("."), url.port
-    except ValueError:
-        raise bad from None
-    if connects and name and port:
-        return PassedOn(name, port)
-    fields = [(n.lower(), v.strip()) for n, _, v in (line.partition(b":") for line in lines)]
-    broken = any(not n or n != n.strip() or b"\n" in n + v or b"\r" in n + v for n, v in fields)
-    if url.scheme != "http" or not name or not version.startswith("HTTP/1.") or broken:
-        raise bad
-    if any(n == b"transfer-encoding" for n, _ in fields):
-        raise NotPassedOn("411 Length Required", "the length of the body must be given")
-    lengths = {v for n, v in fields if n == b"content-length"} or {b"0"}
-    length = lengths.pop()
-    if lengths or not length.isdigit() or len(length) > _LONGEST:
-        raise bad
-    path = urlunsplit(("", "", url.path or "/", url.query, ""))
-    shown = f"[{name}]" if ":" in name else name
-    host = shown if port in (None, 80) else f"{shown}:{port}"
-    own = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
-    kept = [line for line, (n, _) in zip(lines, fields, strict=True) if n not in _OWN_HEADERS]
-    sent = b"\r\n".join([*(line.encode() for line in own), *kept, b"", b""])
-    return PassedOn(name, port or 80, sent, int(length))
+        if name and port and tunnel:
+            return name, port, ""
+        if name and url.scheme == "http":
+            query = f"?{url.query}" if url.query else ""
+            return name, port or 80, f"{url.path or '/'}{query}"
+    raise NotPassedOn("400 Bad Request", "this is a proxy, and that is no request to one")
+
+
+async def _rebuild_request(
+    request: h11.Request, host: str, path: str, read_event: Callable[[], Awaitable[object]]
+) -> AsyncGenerator[bytes]:
+    """The request with its body, written anew from its parsed parts for this host, whatever its
+    headers say. Nothing that follows it goes along.
+    """
+    given = dict(request.headers)
+    headers = [(b"Host", host.encode()), (b"Connection", b"close")]
+    headers += [(n, v) for n, v in request.headers.raw_items() if n.lower() not in _OWN_HEADERS]
+    if b"transfer-encoding" in given:  # the only one that is parsed
+        headers.append((b"Transfer-Encoding", b"chunked"))
+    elif b"content-length" in given:
+        headers.append((b"Content-Length", given[b"content-length"]))
+    server = h11.Connection(h11.CLIENT)
+    event: object = h11.Request(method=request.method, target=path, headers=headers)
+    while isinstance(event, h11.Request | h11.Data):
+        yield server.send(event) or b""
+        event = await read_event()
+    yield server.send(h11.EndOfMessage()) or b""
+
+
+async def _read_server_name(data: bytes, reader: asyncio.StreamReader) -> tuple[bytes, str | None]:
+    """A client's first message of TLS, which begins with ``data``, and the host that it asks for:
+    empty where it names none, None where the message cannot be read.
+    """
+    names: list[str] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    context.sni_callback = lambda _, name, __: names.append((name or "").lower().rstrip("."))
+    incoming = ssl.MemoryBIO()
+    tls, more = context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True), data
+    with contextlib.suppress(ssl.SSLError):  # there is no certificate to answer with
+        while more and len(data) <= _PIECE:
+            incoming.write(more)
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+            if names:
+                break
+            data += (more := await reader.read(_PIECE))
+    return data, names[0] if names else None

@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 import os
 import socket
+import ssl
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import NamedTuple
@@ -110,6 +112,10 @@ def get(url: str, host: str = "example.org") -> str:
     return f"GET {url} HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: x\r\n\r\n"
 
 
+def connect(host: str) -> str:
+    return f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n"
+
+
 async def answered(
     bench: ShellBench, choice: GateChoice, command: str, hosts: object, **more: object
 ) -> OperationMessage:
@@ -146,13 +152,13 @@ async def test_a_command_reaches_the_hosts_that_the_user_agreed_to_and_nothing_e
         assert "hello" in await tried(plain)  # by the variables alone
         listed = f"{PYTHON} -I -S -c 'import os; print(len(os.listdir(\"/proc/self/fd\")))'"
         assert (await tried(listed)).endswith("\n4")  # the outputs and the folder itself
-        tunnel = f"CONNECT {web.host} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n"
+        tunnel = f"{connect(web.host)}GET / HTTP/1.1\r\n\r\n"
         assert "200 Connection established" in (said := await tried(send(tunnel)))
         assert "hello" in said
         seen = len(web.heads)
         for text in (
             get(f"http://{refused}/"),
-            f"CONNECT {refused} HTTP/1.1\r\n\r\n",
+            connect(refused),
         ):
             said = await tried(send(text))
             assert "403 Forbidden" in said
@@ -163,7 +169,9 @@ async def test_a_command_reaches_the_hosts_that_the_user_agreed_to_and_nothing_e
         assert len(web.heads) == seen + 1  # what follows a request goes nowhere
         for bad in (
             get("/"),
-            get(url).replace("Host", "Transfer-Encoding: chunked\r\nHost"),
+            get(url).replace("Host", "Transfer-Encoding: gzip\r\nHost"),
+            get(url).replace("Host", "Host: two.example\r\nHost"),
+            get(url).replace("GET", f"GET\tHTTP/1.1\nHost:\t{refused}\nX:"),
             get(url).replace("Host", "Content-Length: 1\r\nContent-Length: 2\r\nHost"),
             get(url).replace("Host", "Content-Length : 1\r\nHost"),
         ):
@@ -207,7 +215,7 @@ async def test_two_commands_at_once_have_each_their_hosts_and_a_proxy_ends_with_
         assert f"[network: {one.host} was refused" in told
         assert (len(one.heads), len(two.heads)) == (1, 1)
 
-        stays = send(f"CONNECT {one.host} HTTP/1.1\r\n\r\nGET /stay HTTP/1.1\r\n\r\n")
+        stays = send(f"{connect(one.host)}GET /stay HTTP/1.1\r\n\r\n")
         held = await answered(bench, GateChoice.ONCE, stays, [one.host], background=True)
         await bench.until(lambda state: state.hosts[f"command  {one.host} "].requests == 2)
         ending = asyncio.create_task(bench.background.end(held.result.summary, "model"))
@@ -216,51 +224,141 @@ async def test_two_commands_at_once_have_each_their_hosts_and_a_proxy_ends_with_
         assert len(one.heads) == 2
 
 
+@contextlib.asynccontextmanager
+async def proxy_of(
+    hosts: list[str], heard: list[HostContacted] | None = None
+) -> AsyncGenerator[tuple[HostProxy, int]]:
+    """A proxy to these hosts and its port, without a sandbox."""
+    proxy = HostProxy(hosts, (lambda _: None) if heard is None else heard.append)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with socket.socket(fileno=os.dup(proxy.channel_fd)) as channel:
+            socket.send_fds(channel, [b"+"], [listening.fileno()])
+    proxy.begin_listening()
+    try:
+        yield proxy, port
+    finally:
+        await proxy.close()
+
+
+async def ask(port: int, data: str | bytes) -> str:
+    """All that comes back for what is sent to this port."""
+    async with asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            writer.write(data.encode() if isinstance(data, str) else data)
+            return (await reader.read()).decode()
+
+
 async def test_a_name_that_leads_to_a_private_address_and_endless_requests_are_refused() -> None:
     """``127.1`` is a name to us and an address to the system, as a name of anybody's DNS may be."""
     heard: list[HostContacted] = []
     async with internet() as web:
-        proxy = HostProxy([f"127.1:{web.port}", "127.0.0.1:1", web.host], heard.append)
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            port = listening.getsockname()[1]
-            with socket.socket(fileno=os.dup(proxy.channel_fd)) as channel:
-                socket.send_fds(channel, [b"+"], [listening.fileno()])
-        proxy.begin_listening()
-
-        async def asked(text: str) -> str:
-            async with asyncio.timeout(10):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                with contextlib.closing(writer):
-                    writer.write(text.encode())
-                    return (await reader.read()).decode()
-
-        try:
-            said = await asked(f"CONNECT 127.1:{web.port} HTTP/1.1\r\n\r\n")
+        hosts = [f"127.1:{web.port}", "127.0.0.1:1", web.host]
+        async with proxy_of(hosts, heard) as (proxy, port):
+            said = await ask(port, connect(f"127.1:{web.port}"))
             assert "403 Forbidden" in said
             assert "not public (127.0.0.1)" in said
             assert "not public" in proxy.refused_hosts
-            assert "502 Bad Gateway" in await asked("CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
-            assert await asked("GET / HTTP/1.1\r\nX: " + "x" * 100_000) == ""
+            assert "502 Bad Gateway" in await ask(port, connect("127.0.0.1:1"))
+            assert "400 Bad Request" in await ask(port, "GET / HTTP/1.1\r\nX: " + "x" * 100_000)
             digits = get(f"http://{web.host}/").replace(
                 "Host", f"Content-Length: {'9' * 5000}\r\nHost"
             )
-            assert "400 Bad Request" in await asked(digits)
+            assert "400 Bad Request" in await ask(port, digits)
             many = [
                 await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)
             ]
-            assert "503" in await asked("")
+            assert "503" in await ask(port, "")
             for _, writer in many:
                 writer.close()
             assert (web.heads, heard) == ([], [])
             for _ in range(30):
-                await asked(get(f"http://{web.host}/"))
-        finally:
-            await proxy.close()
+                await ask(port, get(f"http://{web.host}/"))
         assert 1 < len(heard) < 20  # however fast it asks, the record stays small
         assert (sum(h.requests for h in heard), len(web.heads)) == (30, 30)
         assert sum(h.sent for h in heard) == sum(map(len, web.heads))
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_body_in_pieces_ends_where_it_says_so() -> None:
+    async with internet() as web, proxy_of([web.host]) as (_, port):
+        url = f"http://{web.host}/a"
+        body = "4\r\nbody\r\n0\r\n\r\n"
+        head = get(url).replace("GET", "POST").replace("Host", "Transfer-Encoding: chunked\r\nHost")
+        assert "hello" in await ask(port, f"{head}{body}{get(url)}")
+        assert len(web.heads) == 1
+        assert "Transfer-Encoding: chunked" in web.heads[0]
+
+
+def greet(name: str | None, piece: int = 1 << 14) -> bytes:
+    """The first message of a client that speaks TLS, in records of so many bytes."""
+    outgoing = ssl.MemoryBIO()
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    tls = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=name)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    message = outgoing.read()[5:]
+    parts = (message[at : at + piece] for at in range(0, len(message), piece))
+    return b"".join(b"\x16\x03\x01" + len(part).to_bytes(2) + part for part in parts)
+
+
+@pytest.mark.parametrize("piece", [7, 1 << 14])
+async def test_tls_through_a_tunnel_asks_for_the_host_that_was_allowed_or_goes_nowhere(
+    piece: int,
+) -> None:
+    """Also when its first message comes in many small records, or ends too early."""
+    got = bytearray()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            got.extend(await reader.read(1 << 16))
+            writer.write(b"hello")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    host = f"localhost:{server.sockets[0].getsockname()[1]}"
+    async with server, proxy_of([host]) as (proxy, port):
+        for name in ("localhost", "LOCALHOST", None):
+            sent = greet(name, piece)
+            assert "hello" in await ask(port, connect(host).encode() + sent)
+            assert sent.startswith(got)
+            got.clear()
+        assert proxy.refused_hosts == ""
+        for name in ("evil.example", "a.localhost", "localhost.evil.example"):
+            said = await ask(port, connect(host).encode() + greet(name, piece))
+            assert said.startswith("HTTP/1.1 200")
+            assert "hello" not in said
+            assert f"[network: TLS for {name} through localhost was refused]" in proxy.refused_hosts
+        assert "hello" not in await ask(port, connect(host).encode() + b"\x16\x03\x01\xff\xff" * 9)
+        assert "TLS for an unknown host" in proxy.refused_hosts
+        assert got == b""
+
+
+async def test_names_that_are_looked_up_for_long_hold_up_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many they are."""
+    over, asked, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def look_up(*_: object, **__: object) -> list[object]:
+        loop.call_soon_threadsafe(asked.set)
+        over.wait(30)
+        raise OSError("no such name")
+
+    hosts = [f"slow{number}.example" for number in range(60)]
+    async with proxy_of(hosts) as (_, port):
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "getaddrinfo", look_up)
+            waiting = [asyncio.create_task(ask(port, connect(f"{host}:443"))) for host in hosts]
+            async with asyncio.timeout(10):
+                await asked.wait()
+                assert await asyncio.to_thread(lambda: "at once") == "at once"
+            over.set()
+            answers = await asyncio.gather(*waiting)
+    assert all("502 Bad Gateway" in said for said in answers)
 
 
 @pytest.mark.parametrize(
