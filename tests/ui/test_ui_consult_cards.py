@@ -126,6 +126,19 @@ def test_in_a_step_taking_the_result_ends_the_step_and_says_so() -> None:
     assert option_effects(of_step, words)[key] == "the step is done, the plan halts"
 
 
+@pytest.mark.parametrize("columns", [160, 100, 76])
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_the_effect_of_each_option_stands_beside_or_below_it(
+    columns: int, language: str, open_apps: OpenApps
+) -> None:
+    """Covers S0-56."""
+    effects = option_effects(escalation(), Catalogue(language))
+    fake = FakeEngine(at_work(language, escalation()))
+    async with open_apps.standing(fake, columns, 40, language=language) as (app, _):
+        text = screen_text(app)
+        assert [words for words in effects.values() if words not in text] == []
+
+
 @pytest.mark.parametrize("card", CARDS, ids=named)
 async def test_a_card_asks_and_offers_numbers(card: Card, open_apps: OpenApps) -> None:
     """Covers S0-38."""

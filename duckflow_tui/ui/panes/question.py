@@ -97,7 +97,8 @@ class KeyRow(Widget, can_focus=False):
     """The keys of a question with their words, lit on the accent while they act.
 
     With a ``prompt`` above them they get a line each where nothing else on the card has to give
-    way; ``others_height`` returns the lines that everything else takes at some width.
+    way, and their effects stand beside them or, where they are too long for that, below;
+    ``others_height`` returns the lines that everything else takes at some width.
     """
 
     lit: reactive[bool] = reactive(False)
@@ -118,6 +119,9 @@ class KeyRow(Widget, can_focus=False):
         if self.prompt:
             others = self._others_height(width) if self._others_height is not None else 0
             listed = 1 + len(self.hints)
+            explained = self._explained_height(width)
+            if explained and explained + others <= most:
+                return explained
             least = min(1, others)  # of these, so that one knows what the keys are about
             if listed + others < most:
                 return listed + 1  # with a blank line above
@@ -143,8 +147,10 @@ class KeyRow(Widget, can_focus=False):
         listed = 1 + len(self.hints)
         if height < listed:
             return prompt.append("\n").append_text(self._render_packed(width))
-        blank = Text("\n" if height > listed else "", no_wrap=True, end="")
-        return blank.append_text(prompt).append("\n").append_text(self._render_listed(width))
+        below = listed < self._explained_height(width) <= height
+        blank = Text("\n" if height > listed and not below else "", no_wrap=True, end="")
+        options = self._render_listed(width, below=below)
+        return blank.append_text(prompt).append("\n").append_text(options)
 
     def _render_packed(self, width: int) -> Text:
         palette = palette_of(self)
@@ -162,12 +168,25 @@ class KeyRow(Widget, can_focus=False):
                 text.append(hint.text, style=f"bold {palette.accent}" if hint.asks else tone)
         return text
 
-    def _render_listed(self, width: int) -> Text:
+    def _explained_height(self, width: int) -> int:
+        """Lines of the prompt and the options with their effects below; 0 where these fit beside
+        them, or there are none.
+        """
+        effects = [effect for hint in self.hints if (effect := self.effects.get(hint.letter, ""))]
+        if all(cell_len(effect) <= self._effect_room(width) for effect in effects):
+            return 0
+        return 1 + len(self.hints) + len(effects)
+
+    def _effect_room(self, width: int) -> int:
+        """Cells beside the longest option."""
+        return width - _KEY - max((cell_len(hint.text) for hint in self.hints), default=0) - _GAP
+
+    def _render_listed(self, width: int, *, below: bool) -> Text:
+        """A line for each option, with its effect beside it where all of them fit, or ``below``."""
         palette = palette_of(self)
         names = max((cell_len(hint.text) for hint in self.hints), default=0)
-        room = width - _KEY - names - _GAP
         effects = [self.effects.get(hint.letter, "") for hint in self.hints]
-        tells = all(cell_len(effect) <= room for effect in effects)
+        beside = not self._explained_height(width)
         text = Text(no_wrap=True, end="")
         for hint, effect in zip(self.hints, effects, strict=True):
             if text:
@@ -175,9 +194,12 @@ class KeyRow(Widget, can_focus=False):
             text.append(*self._letter_text(hint.letter)).append(" ")
             name = fit(hint.text, width - _KEY)
             text.append(name, style=palette.text if self.lit else palette.quiet)
-            if tells and effect:
+            if effect and beside:
                 gap = names - cell_len(name) + _GAP
                 text.append(f"{' ' * gap}{effect}", style=palette.quiet)
+            elif effect and below:
+                effect = fit(effect, width - _KEY)
+                text.append(f"\n{' ' * _KEY}{effect}", style=palette.faint)
         return text
 
     def _letter_text(self, letter: str) -> tuple[str, Style]:
