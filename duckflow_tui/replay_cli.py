@@ -81,7 +81,8 @@ def _show_replay(
 ) -> int:
     from duckflow_tui.settings import load_settings
     from duckflow_tui.settings_file import save_choice
-    from duckflow_tui.ui.replay import ReplayApp
+    from duckflow_tui.ui.app import DuckflowApp
+    from duckflow_tui.ui.replay_player import Player
     from duckflow_tui.ui.session_host import AppOptions
 
     loaded = load_settings(places)
@@ -102,7 +103,7 @@ def _show_replay(
         ),
         demo=session.demo,
     )
-    status = ReplayApp(tape, options, speed=speed).run_to_end()
+    status = DuckflowApp(None, options, player=Player(tape, speed=speed)).run_to_end()
     if tape.lost:
         print(Catalogue(language)("replay.cli.lost", count=tape.lost))
     return status

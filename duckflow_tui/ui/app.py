@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from duckflow_tui.session.export import Format
     from duckflow_tui.sessions import Sessions
     from duckflow_tui.ui.connecting import Connecting
+    from duckflow_tui.ui.panes.replay_bar import ReplayBar
     from duckflow_tui.ui.panes.status import VitalsPlace
+    from duckflow_tui.ui.replay_player import Player
 
 log = logging.getLogger("duckflow.ui")
 
@@ -93,17 +95,18 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         *,
         frame: FirstFrame | None = None,
         clock: Clock | None = None,
+        player: Player | None = None,
     ) -> None:
+        """With a ``player`` it shows what that plays, and nothing can be done to the session."""
         self.guard = TerminalGuard(frame)
         super().__init__(
             driver_class=driver_for(frame, lambda: self.end(129)),  # as SIGHUP would
             css_path=[str(path) for path in sorted(find_assets("styles").glob("*.tcss"))],
         )
         self.options = options or AppOptions()
-        self.clock: Clock = clock or SystemClock()
+        self.clock: Clock = clock or (player.clock if player is not None else SystemClock())
         self.words = Catalogue(self.options.language)
         self.bridge = Bridge(self, time.monotonic)
-        self.session = self.make_session(sessions)
         self._keeper = ThreadPoolExecutor(1, "keep")  # one after the other
         self.terminal = Terminal(self)
         self.editor = OutsideEditor(self)
@@ -114,20 +117,20 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.title = "duckflow"
         if not self.options.animation:
             self.animation_level = "none"
-        self.bench = self.make_bench()
+        bar: ReplayBar | None = None
+        if player is None:
+            self.session = SessionHost(self, sessions)
+        else:
+            from duckflow_tui.ui.panes.replay_bar import ReplayBar
+            from duckflow_tui.ui.replay import RecordedSession
+
+            self.session, bar = RecordedSession(self, player), ReplayBar(player, id="replay")
+        self.bench = Workbench(self.options, self.clock, self.bridge, bar)
         self.status = self.bench.status
         self.bench.words = self.words
         self.bench.vitals_place = self.options.vitals
         self.status.duck = self.options.duck
         self.bench.all_tabs.no_colour = self.no_color
-
-    def make_session(self, sessions: Sessions | None) -> SessionHost:
-        """The session host behind the screen of this app."""
-        return SessionHost(self, sessions)
-
-    def make_bench(self) -> Workbench:
-        """The screen of this app."""
-        return Workbench(self.options, self.clock, self.bridge)
 
     # --- Textual ----------------------------------------------------------------------------
 
@@ -157,7 +160,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.guard.watch_signals(self.end)
 
     def on_mount(self) -> None:
-        self.bridge.add(self.terminal)
+        if not self.session.is_read_only:  # its questions were answered long ago: nobody is called
+            self.bridge.add(self.terminal)
         self.terminal.begin()
 
     def watch_state(self, state: AgentState | None) -> None:
@@ -172,6 +176,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     async def _hand_on(self, event: events.Key | events.Paste) -> None:
         """Send a key or paste to the place that has the focus."""
+        bar = self.bench.bar if self.screen is self.bench else None
+        if bar is not None and await bar.handle_key(event):
+            return
         if isinstance(event, events.Key):
             self.status.clear_message()
             event = self._without_width(event)
@@ -272,6 +279,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def run_command(self, command: Command, argument: str = "") -> None:
         """Run it, where it is possible; where it takes a choice and none was given, ask for one."""
+        if self.session.is_read_only and not command.reads:
+            self.session.acting()
+            return
         store = self.session.store
         problem = command.problem(argument, store.state if store is not None else None)
         values = CHOICES.get(command.takes, ())

@@ -82,6 +82,8 @@ class Unsent:
 class SessionHost:
     """Has the engine of the session that is shown, and runs its loops as workers of the app."""
 
+    is_read_only = False  # whether it is over, and only shown
+
     def __init__(self, app: DuckflowApp, sources: Sessions | None) -> None:
         """``sources`` is where sessions come from; a replay has none, and nothing there asks."""
         self._app = app

@@ -44,6 +44,7 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.layout import Layout
+    from duckflow_tui.ui.panes.replay_bar import ReplayBar
 
 _NEXT_COLUMN: Final[dict[Column, Column]] = {"side": "wide", "wide": "hidden", "hidden": "side"}
 _STEP: Final = 4  # percent of the width by which a key moves the border
@@ -72,7 +73,10 @@ class Workbench(Screen[None], inherit_bindings=False):
     zoomed: var[bool] = var(False)  # the pane that is shown has all of the screen
     vitals_place: var[VitalsPlace] = var[VitalsPlace]("auto")  # where the gauges are shown
 
-    def __init__(self, options: AppOptions, clock: Clock, bridge: Bridge) -> None:
+    def __init__(
+        self, options: AppOptions, clock: Clock, bridge: Bridge, bar: ReplayBar | None = None
+    ) -> None:
+        """With the ``bar`` of a replay in the place of the composer, nothing can be written."""
         super().__init__(id="workbench")
         draw_leanly(self)
         self._clock = clock
@@ -94,6 +98,10 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.queue = QueueChips(id="queue")
         self.completions = CompletionList(id="completions")
         self.composer = Composer(self.completions, id="composer")
+        self.bar = bar
+        self.home: Widget = bar or self.composer  # the focus comes back to it
+        self.composer.display = bar is None
+        self.status.over = bar is not None
         self.talk = Talk(options, clock, self.diff, self.composer)
         self.gate, self.card = self.talk.gate, self.talk.card
 
@@ -109,12 +117,10 @@ class Workbench(Screen[None], inherit_bindings=False):
                 yield self.pill
                 yield self.queue
                 yield self.completions
-                yield from self.foot()
+                yield self.composer
+                if self.bar is not None:
+                    yield self.bar
         yield self.status
-
-    def foot(self) -> ComposeResult:
-        """The widgets at the bottom of the chat."""
-        yield self.composer
 
     def on_mount(self) -> None:
         for pane in (self.header, self.status, self.pill, self.queue, self.composer, self.talk):
@@ -131,7 +137,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._stands = True
         self.invalidate()
         self._lay_out()
-        self.set_focus(self.composer)
+        self.set_focus(self.home)
         self.post_message(self.Stands())
 
     @property
@@ -194,7 +200,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         """
         self.zoomed = False
         self.shown = "chat"
-        self.set_focus(self.composer)
+        self.set_focus(self.home)
         for event in typed:
             self.composer.take_typed(event)
 
@@ -392,10 +398,12 @@ class Workbench(Screen[None], inherit_bindings=False):
         turn = session.store.state.turn if session.store is not None else None
         if self.zoomed:
             self.zoomed = False
-        elif self.focused is not self.composer:
+        elif self.focused is not self.home:
             self.to_composer()
         elif self.get_selected_text():
             self.clear_selection()
+        elif self.bar is not None:
+            self.quit_on_second("replay.escape_again")
         elif turn is None:
             if not self._stop_what_is_beside() and not self.composer.draft_text:
                 self._rewind_on_second()
@@ -426,6 +434,9 @@ class Workbench(Screen[None], inherit_bindings=False):
     def action_interrupt(self) -> None:
         """Ctrl+C without a selection: one effect a press, and never a lost draft."""
         session = self.host.session
+        if self.bar is not None:
+            self.quit_on_second("shell.quit_again")
+            return
         if self.composer.draft_text.strip():
             self.composer.put_away()
             self.status.show_notice("shell.draft_kept")

@@ -40,7 +40,9 @@ from duckflow_tui.state.plan_events import PlanProposed
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.replay import ReplayApp
+from duckflow_tui.ui.panes.replay_bar import ReplayBar
+from duckflow_tui.ui.replay import RecordedSession
+from duckflow_tui.ui.replay_player import Player
 from duckflow_tui.ui.session_host import AppOptions
 
 START = 1_750_000_000.0  # seconds since the epoch, of the first event
@@ -194,6 +196,23 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refused)
 
 
+def replay_app(tape: Tape, *, speed: float = 1.0, playing: bool = False) -> DuckflowApp:
+    """The app that shows this tape."""
+    return DuckflowApp(None, OPTIONS, player=Player(tape, speed=speed, playing=playing))
+
+
+def player_of(app: DuckflowApp) -> Player:
+    """The player of a replay."""
+    assert isinstance(app.session, RecordedSession)
+    return app.session.player
+
+
+def bar_of(app: DuckflowApp) -> ReplayBar:
+    """The bar of a replay."""
+    assert app.bench.bar is not None
+    return app.bench.bar
+
+
 @asynccontextmanager
 async def replaying(
     tape: Tape,
@@ -202,9 +221,9 @@ async def replaying(
     playing: bool = False,
     speed: float = 1.0,
     language: str = "en",
-) -> AsyncGenerator[tuple[ReplayApp, Pilot[int]]]:
+) -> AsyncGenerator[tuple[DuckflowApp, Pilot[int]]]:
     """The replay on the screen."""
-    app = ReplayApp(tape, OPTIONS, speed=speed, playing=playing)
+    app = replay_app(tape, speed=speed, playing=playing)
     app.action_language(language)
     async with app.run_test(size=size) as pilot:
         await settled(pilot, lambda: not app.session.opening, "the session")

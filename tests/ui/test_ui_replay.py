@@ -9,25 +9,25 @@ import pytest
 from support.app_states import settled
 from support.conversations import REPLY
 from support.journal_events import started, turn
-from support.replays import replaying, story, tape_with
+from support.replays import bar_of, player_of, replaying, story, tape_with
 from support.screens import shown
 from textual import events as keys
 from textual.pilot import Pilot
 
 from duckflow_tui.commands import COMMANDS
 from duckflow_tui.state.conversation import AssistantMessage
-from duckflow_tui.ui.replay import ReplayApp
+from duckflow_tui.ui.app import DuckflowApp
 
 READ_ONLY = "This is a replay"
 
 
-def place(app: ReplayApp) -> int:
+def place(app: DuckflowApp) -> int:
     """The position that the bar shows."""
-    assert f" {app.player.position}/" in str(app.stage.bar.border_title)
-    return app.player.position
+    assert f" {player_of(app).position}/" in str(bar_of(app).border_title)
+    return player_of(app).position
 
 
-def chat_of(app: ReplayApp) -> str:
+def chat_of(app: DuckflowApp) -> str:
     """What the chat shows."""
     assert app.bench.talk.transcript is not None
     return shown(app.bench.talk.transcript)
@@ -40,11 +40,11 @@ async def press(pilot: Pilot[int], *names: str) -> None:
 
 async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
     async with replaying(story()) as (app, pilot):
-        assert (place(app), app.player.playing) == (0, False)
+        assert (place(app), player_of(app).playing) == (0, False)
         await press(pilot, "n")
         assert place(app) == 7
         assert app.bench.gate.gate is not None
-        assert "approval" in str(app.stage.bar.border_title)
+        assert "approval" in str(bar_of(app).border_title)
         await press(pilot, "n")
         assert place(app) == 11
         assert app.bench.gate.gate is None
@@ -83,33 +83,33 @@ async def test_going_back_every_pane_shows_what_was_then() -> None:
 async def test_a_session_of_hours_plays_in_seconds_and_stops_at_its_end() -> None:
     began = time.monotonic()
     async with replaying(story(), playing=True, speed=16) as (app, pilot):
-        await settled(pilot, lambda: app.player.at_end, "the end")
+        await settled(pilot, lambda: player_of(app).at_end, "the end")
         assert time.monotonic() - began < 15.0
-        await settled(pilot, lambda: "‖" in str(app.stage.bar.border_title), "the stop")
-        assert "2:00:00 / 2:00:00" in str(app.stage.bar.border_title)
+        await settled(pilot, lambda: "‖" in str(bar_of(app).border_title), "the stop")
+        assert "2:00:00 / 2:00:00" in str(bar_of(app).border_title)
         await press(pilot, *["minus"] * 6, "space")
-        assert app.player.playing
-        assert app.player.position < 14
+        assert player_of(app).playing
+        assert player_of(app).position < 14
 
 
 async def test_space_pauses_and_speed_has_its_ends() -> None:
     async with replaying(story()) as (app, pilot):
         await press(pilot, "space")
-        assert app.player.playing
+        assert player_of(app).playing
         await press(pilot, "space")
-        assert not app.player.playing
+        assert not player_of(app).playing
         for _ in range(9):
             await press(pilot, "plus")
-        assert app.player.speed == 16
-        assert "16×" in str(app.stage.bar.border_title)
+        assert player_of(app).speed == 16
+        assert "16×" in str(bar_of(app).border_title)
         for _ in range(9):
             await press(pilot, "minus")
-        assert app.player.speed == 0.25
+        assert player_of(app).speed == 0.25
 
 
 async def test_a_reply_arrives_bit_by_bit_and_ends_as_it_was() -> None:
     async with replaying(story(), playing=True, speed=1) as (app, pilot):
-        state = app.player.store.state
+        state = player_of(app).store.state
         await settled(pilot, lambda: any(v.text for v in state.live.values()), "some of it")
         part = "".join(next(iter(state.live.values())).text)
         assert REPLY.startswith(part)
@@ -124,7 +124,7 @@ async def test_no_key_does_anything_to_the_session(where: str) -> None:
     keys = ("y", "s", "t", "e", "1", "a", "x", "Z", "enter", "shift+tab", "ctrl+g", "ctrl+r")
     async with replaying(story()) as (app, pilot):
         await press(pilot, "n")
-        store, before = app.player.store, app.player.store.state.gates
+        store, before = player_of(app).store, player_of(app).store.state.gates
         for key in keys:
             if where == "gate":
                 await press(pilot, "alt+3")
@@ -133,7 +133,7 @@ async def test_no_key_does_anything_to_the_session(where: str) -> None:
             assert READ_ONLY not in app.bench.status.notice_text, key
             await press(pilot, key)
             assert READ_ONLY in app.bench.status.notice_text, key
-            assert app.player.store is store, key
+            assert player_of(app).store is store, key
             assert store.state.gates is before, key
             assert place(app) == 7, key
             assert app.bench.composer.text == "", key
@@ -146,12 +146,12 @@ async def test_a_paste_and_what_is_typed_on_the_plan_change_nothing() -> None:
         await settled(pilot, lambda: READ_ONLY in app.bench.status.notice_text, "the word")
         await press(pilot, "alt+2")
         await settled(pilot, lambda: app.bench.plan.has_focus, "the plan")
-        plans = app.player.store.state.plans
+        plans = player_of(app).store.state.plans
         for key in ("e", "a", "d", "J", "K", "r", "s"):
             app.bench.status.clear_message()
             await press(pilot, key)
             assert READ_ONLY in app.bench.status.notice_text, key
-        assert app.player.store.state.plans is plans
+        assert player_of(app).store.state.plans is plans
         assert app.screen is app.bench
         assert app.bench.composer.text == ""
 
@@ -172,7 +172,7 @@ LOOKS = {"keys", "help", "chat", "plan", "diff", "vitals", "requirements", "queu
 async def test_every_command_that_acts_says_that_this_is_a_replay() -> None:
     async with replaying(story()) as (app, pilot):
         await press(pilot, "n")
-        store = app.player.store
+        store = player_of(app).store
         for command in COMMANDS:
             if command.name in LOOKS:
                 continue
@@ -181,13 +181,13 @@ async def test_every_command_that_acts_says_that_this_is_a_replay() -> None:
             await pilot.pause()
             assert READ_ONLY in app.bench.status.notice_text, command.name
             assert app.screen is app.bench, command.name
-        assert app.player.store is store
+        assert player_of(app).store is store
 
 
 async def test_the_panes_are_reached_and_lead_on_as_ever() -> None:
     async with replaying(story()) as (app, pilot):
         await press(pilot, "end")
-        assert app.bench.focused is app.stage.bar
+        assert app.bench.focused is bar_of(app)
         await press(pilot, "alt+1")
         await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript, "the chat")
         await press(pilot, "alt+2")
@@ -199,13 +199,13 @@ async def test_the_panes_are_reached_and_lead_on_as_ever() -> None:
         await press(pilot, "p")
         assert place(app) == 11
         await press(pilot, "escape")
-        assert app.bench.focused is app.stage.bar
+        assert app.bench.focused is bar_of(app)
         assert app.is_running
 
 
 async def test_a_click_on_the_track_goes_there() -> None:
     async with replaying(story()) as (app, pilot):
-        bar = app.stage.bar
+        bar = bar_of(app)
         width = bar.content_size.width
         await pilot.click(bar, offset=(2 + width - 1, 1))
         assert place(app) == 14
@@ -232,4 +232,4 @@ async def test_the_end_of_a_long_session_does_not_pass_through_every_event() -> 
         assert place(app) == len(events)
         await press(pilot, "left", "left")
         assert place(app) < len(events)
-        assert len(app.player.store.state.messages) < 20 * 8
+        assert len(player_of(app).store.state.messages) < 20 * 8

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from support.app_states import settled
 from support.pictures import IDS, SIZES
-from support.replays import OPTIONS, story
+from support.replays import player_of, replay_app, story
 from textual.pilot import Pilot
-
-from duckflow_tui.ui.replay import ReplayApp
 
 
 @pytest.mark.parametrize("where", ["gate", "end"])
@@ -23,14 +21,14 @@ from duckflow_tui.ui.replay import ReplayApp
 def test_a_replay(
     snap_compare: Callable[..., bool], where: str, size: tuple[int, int], language: str
 ) -> None:
-    app = ReplayApp(story(language), OPTIONS, playing=False)
+    app = replay_app(story(language))
     app.action_language(language)
 
     async def go(pilot: Pilot[Any]) -> None:
         await settled(pilot, lambda: not app.session.opening, "the session")
         await pilot.press(*(["n"] if where == "gate" else ["end", "minus"]))
         if where == "end":
-            await settled(pilot, lambda: app.player.at_end, "the end")
+            await settled(pilot, lambda: player_of(app).at_end, "the end")
         await pilot.pause()
         await pilot.pause()
 
@@ -39,7 +37,7 @@ def test_a_replay(
 
 @pytest.mark.parametrize("theme", ["duck-light", "duck-contrast"])
 def test_a_replay_in_the_other_themes(snap_compare: Callable[..., bool], theme: str) -> None:
-    app = ReplayApp(story(), OPTIONS, playing=False)
+    app = replay_app(story())
     app.theme = theme
 
     async def go(pilot: Pilot[Any]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.app_states import settled
-from support.replays import live, no_network, panes, recorded, replaying, tape_of
+from support.replays import live, no_network, panes, player_of, recorded, replaying, tape_of
 
 from duckflow_tui.state.gates import CardKind
 
@@ -45,13 +45,13 @@ async def test_a_recorded_demo_session_replays_to_the_same_final_screen(
     assert {"gate", "review"} <= {mark.kind for mark in tape.marks}
     async with replaying(tape, size=size, playing=True, speed=16, language=language) as played:
         app, pilot = played
-        await settled(pilot, lambda: app.player.at_end, "the end")
+        await settled(pilot, lambda: player_of(app).at_end, "the end")
         await settled(pilot, lambda: panes(app) == as_it_was, "the same screen, played")
     async with replaying(tape, size=size, language=language) as (app, pilot):
         await pilot.press("end")
         await settled(pilot, lambda: panes(app) == as_it_was, "the same screen, at once")
         await pilot.press("home", "n", "p", "n", "left", "left", "right")
-        assert not app.player.at_end
+        assert not player_of(app).at_end
         await pilot.press("end")
         await settled(pilot, lambda: panes(app) == as_it_was, "the same screen, come back to")
     assert tree(tmp_path) == before
@@ -76,7 +76,7 @@ async def test_a_session_with_a_plan_replays_to_the_same_final_screen(
     no_network(monkeypatch)
     tape = tape_of(tmp_path)
     async with replaying(tape, playing=True, speed=16) as (app, pilot):
-        await settled(pilot, lambda: app.player.at_end, "the end")
+        await settled(pilot, lambda: player_of(app).at_end, "the end")
         await settled(pilot, lambda: panes(app) == as_it_was, "the same screen, played")
         await pilot.press("home")
         await pilot.press("end")

@@ -104,6 +104,7 @@ class CardPane(QuestionWidget):
     _OPTIONS: ClassVar[frozenset[str]] = frozenset(
         k for key in keys_of("card", "consultation") if "option" in key.action for k in key.keys
     )
+    surfaces = ("card", "consultation")
     LETTERS = _OPTIONS | {k for key in keys_of("card") for k in key.keys}
     BINDINGS: ClassVar[list[BindingType]] = card_bindings(_OPTIONS)
 

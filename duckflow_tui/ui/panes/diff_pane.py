@@ -243,9 +243,9 @@ class DiffPane(Vertical, SidePane):
         return (*(call and call.call_id for call in calls), bool(state.gates))
 
     def _is_rewound(self, state: AgentState) -> bool:
-        """Whether the call that is shown left the conversation, as the user went back in it."""
+        """Whether the call that is shown is not in the conversation: the user went back in it."""
         known = any(running.call_id == self.call_id for running in state.running)
-        return bool(self.call_id) and not known and state.rewound is not None
+        return bool(self.call_id) and not known
 
     def open(self, document: DiffDocument, call_id: str = "", *, at: int = 0) -> None:
         """Show another document from its start or this hunk: what the call would change."""

@@ -151,6 +151,7 @@ class GatePane(QuestionWidget):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = gate_bindings()
+    surfaces = ("gate", "diff")
     LETTERS = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
     WALKS = frozenset(
         {"left_square_bracket", "right_square_bracket", "j", "k", "space", "up", "down"}

@@ -88,6 +88,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
 
     ALLOW_SELECT = False
     pane_name = "plan"
+    surfaces = ("plan",)
     animation: var[bool] = var(True)
     problem: var[str] = var("")  # the obstacle to the last key
     notice: var[str] = var("")  # the pending effect of the last key

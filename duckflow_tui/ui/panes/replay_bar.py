@@ -1,4 +1,4 @@
-"""The bar of a replay: where it is, how fast it goes, and a track with the turning points."""
+"""The bar of a replay: where it is, how fast it goes, its keys, a track with turning points."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from textual import events
 from textual.content import Content
 
 from duckflow_tui.session.replay import Mark, MarkKind
+from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink
@@ -34,8 +36,14 @@ _HINTS: Final = ("play", "step", "jump", "speed", "edge", "quit")  # what goes l
 _SHORTEST: Final = 8  # cells of a track beside figures on the same line
 
 
+#: The keys of a replay, each with its action of the bar.
+_ACTIONS: Final = dict(pair for key in keys_of("replay") for pair in key.list_actions())
+
+
 class ReplayBar(Rows, can_focus=True):
-    """Stands where the composer is, and as high. A click on the track goes there."""
+    """Stands where the composer is, and as high. A click on the track goes there. Its keys count
+    wherever the focus is, unless a pane has a use for them that changes nothing.
+    """
 
     def __init__(self, player: Player, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -47,6 +55,51 @@ class ReplayBar(Rows, can_focus=True):
         """Show where the player is."""
         self._refresh_frame()
         self.invalidate()
+
+    # keys
+
+    async def handle_key(self, event: events.Key | events.Paste) -> bool:
+        """Do what the key does in a replay, or refuse what would act on the session or write; False
+        for a key that may do what it always does.
+        """
+        host = host_of(self)
+        if isinstance(event, events.Paste):
+            host.session.acting()
+            return True
+        active = self.screen.active_bindings.get(event.key)
+        in_pane = active is not None and active.node not in (self.screen, host)
+        focused = self.screen.focused
+        around = (focused, *focused.ancestors) if focused is not None else ()
+        surfaces = [name for widget in around for name in getattr(widget, "surfaces", ())]
+        keys = keys_of(*surfaces) if in_pane else keys_of("composer")
+        acts = any(key.acts and event.key in key.keys for key in keys)
+        if in_pane and not acts:
+            return False
+        if event.key in _ACTIONS:
+            host.status.clear_message()
+            await self.run_action(_ACTIONS[event.key])
+        elif acts or event.is_printable:
+            host.session.acting()
+        else:
+            return False
+        return True
+
+    def action_play(self) -> None:
+        self._player.toggle_playing()
+
+    def action_step(self, by: int) -> None:
+        self._player.step_by(1 if by > 0 else -1)
+
+    def action_jump(self, by: int) -> None:
+        if not self._player.jump_by(1 if by > 0 else -1):
+            key = "replay.no_next" if by > 0 else "replay.no_previous"
+            host_of(self).status.show_notice(key)
+
+    def action_speed(self, by: int) -> None:
+        self._player.change_speed(1 if by > 0 else -1)
+
+    def action_to_edge(self, by: int) -> None:
+        self._player.seek_to(0 if by < 0 else len(self._player.tape))
 
     # Textual
 
