@@ -198,7 +198,9 @@ class PromptCompiler:
         hand = filter_usable(others, state, bool(thread), aside, self._memory().noted)
         if stable.small:
             hand = tuple(spec for spec in hand if not is_always_offered(spec))
-        layers = self._make_layers(state, stable, view, pattern, thread, aside, answers, hand)
+        layers = self._make_layers(
+            state, stable, view, pattern, thread, aside, answers, hand, operations
+        )
         session, *rest = fitted = fit_layers(layers, self._counter.count, factor)
         uses = [
             use.model_copy(update={"tokens": math.ceil(use.tokens * factor)}) for use in stable.uses
@@ -434,9 +436,11 @@ class PromptCompiler:
         aside: bool,
         answers: str,
         hand: tuple[OperationSpec, ...],
+        known: Sequence[OperationSpec],
     ) -> list[Layer]:
         """The layers that change from request to request: the base layer, the main one, the
-        specialized. ``hand`` are operations beside the stable ones that can do something now.
+        specialized. ``hand`` are operations beside the stable ones that can do something now,
+        ``known`` all there are.
         """
         values, cut = session_values(state, self._memory(), view.digests)
         values["at_hand"] = operation_lines(hand)
@@ -455,9 +459,10 @@ class PromptCompiler:
             error = {"error": one_line(state.status_detail, LINE)}
             recovery = self.texts.recovery.render(error)
         approval = self._describe_approval(state)
+        whole = view.tight or state.compaction is not None
         if thread:
             step = step_of_thread(state, thread)
-            values, cut = step_values(state, *step, operations, view.digests)
+            values, cut = step_values(state, *step, known, view.digests, whole=whole)
             rules, lessons = execution_values(state)
             rules |= {"plan": "", "step": "", "learned": "\n".join(lessons["learned"].items)}
             values |= {"execution": self.texts.execution.render(rules)}
@@ -468,7 +473,6 @@ class PromptCompiler:
             values |= {"mode": approval}
             layers.append(Layer("main", both, self.texts.aside, values, cut))
         else:
-            whole = view.tight or state.compaction is not None
             values, cut = main_values(state, view.digests, self._mode, whole=whole)
             values |= {"recovery": recovery, "mode": approval}
             first = state.last_turn is None and (state.turn is None or state.turn.loop <= 1)

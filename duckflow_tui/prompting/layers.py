@@ -280,9 +280,12 @@ def step_values(
     step: Step,
     operations: Sequence[OperationSpec],
     digests: Sequence[str],
+    *,
+    whole: bool = False,
 ) -> tuple[Values, Lists]:
     """For the next action inside a step (S3-14…18, S3-30, S3-36); ``digests`` are of what of the
-    conversation no longer travels.
+    conversation no longer travels. ``whole``: something since the request does not, so that the
+    words of its requirements are told.
     """
     work = state.work if state.work and state.work.step_id == step.step_id else None
     names = operation_names(operations)
@@ -291,6 +294,7 @@ def step_values(
     tasks = [t for t in step.task_list if t.status.is_open][:_TASKS]
     values = {
         **_wish_values(state),
+        "requirements": lines.format_requirements(state, None if whole else _KNOWN),
         "plan_name": short_line(plan.name, LINE),
         "plan_goal": short_line(plan.goal, 2 * LINE) if is_other_goal else "",
         "plan_done": str(done),

@@ -375,6 +375,7 @@ def filter_usable(
     ``aside`` or the conversation itself; ``notes``: whether earlier sessions noted anything.
     """
     missing = {Need.CONVERSATION} if step or aside else set[Need]()
+    missing |= {Need.PLAN} if step else set()  # the step's own text says how to call them
     missing |= {Need.WORKER} if aside else set()
     missing |= set() if state.active_plan else {Need.PLAN}
     missing |= {Need.WORK} if step or state.work is None else set()

@@ -153,8 +153,8 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
     return (
         _make_operation(
             "plan_tool.propose",
-            "Propose a plan, where steps build on each other or the size of the work cannot be "
-            "seen yet; read first what it rests on.",
+            "Propose a plan, where steps build on each other or the size is not clear yet; read "
+            "first. Clear calls of its first step may follow it, for after the user's yes.",
             Propose,
             lambda args: desk.propose_plan(args.goal, args.steps),
             needs=(Need.CONVERSATION,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.safety.desk import Unanswered
@@ -48,6 +48,7 @@ from duckflow_tui.work.propose import (
     find_held_steps,
     make_plan,
     was_answered_in_words,
+    was_approved_as_proposed,
     was_just_rejected,
 )
 from duckflow_tui.work.report import has_result, is_independent, make_report
@@ -57,10 +58,14 @@ from duckflow_tui.work.task_lists import list_tasks, read_tasks
 if TYPE_CHECKING:
     from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, Revise, StepEdit
     from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.rest import Rest
     from duckflow_tui.work.steering import TurnControl
     from duckflow_tui.work.task_loop import TaskLoop
 
 T = TypeVar("T")
+
+#: Operations after which the steps of a plan may begin.
+BEGINS_PLAN: Final = ("plan_tool.propose", "task_loop.run")
 
 
 class WorkFault(ToolFault):
@@ -116,7 +121,8 @@ class PlanDesk:
         await self._store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
-        return await self.approvals.ask_for_approval(plan.plan_id)
+        own = bool(steps) and not self._parts.models.service.roles.creative
+        return await self.approvals.ask_for_approval(plan.plan_id, own=own)
 
     async def revise_plan(self, asked: Revise) -> Output:
         """Change a draft at once; put a change of an approved plan, or its end, before the user.
@@ -364,6 +370,16 @@ class PlanDesk:
         return plan is not None and (plan.run is RunMode.ALL or self._wanted is not None)
 
     @property
+    def takes_calls(self) -> bool:
+        """Whether the calls behind the one by which the plan begins are those of its first step:
+        the model asked for the run, or the user approved the plan as it was proposed.
+        """
+        plan = self._store.state.active_plan
+        if plan is None or not self.is_due:
+            return False
+        return self._wanted is not None or was_approved_as_proposed(self._store.state, plan)
+
+    @property
     def waiting_step(self) -> Step | None:
         """The next step of the approved plan where it goes step by step and none is in progress."""
         plan = self._ready_plan()
@@ -379,9 +395,10 @@ class PlanDesk:
         plan = self._ready_plan()
         return plan is not None and plan.run is RunMode.ALL
 
-    async def run_rest(self, *, asks: bool = False) -> Plan | None:
-        """Run what the user approved and nobody has run yet. Returns the plan as it is then, None
-        where nothing was run. ``asks``: also ask about a step that is not done and in the way.
+    async def run_rest(self, left: Rest | None = None, *, asks: bool = False) -> Plan | None:
+        """Run what the user approved and nobody has run yet; its first step begins with the
+        actions ``left`` to it. Returns the plan as it is then, None where nothing was run.
+        ``asks``: also ask about a step that is not done and in the way.
 
         The approval is the user's order: a model that forgets it does not undo it.
         """
@@ -392,7 +409,7 @@ class PlanDesk:
         only = wanted[1] if wanted is not None and wanted[0] == plan.plan_id else ""
         notices = self._parts.notices
         try:
-            result = await self._work_on(plan, only)
+            result = await self._work_on(plan, only, left)
         except WorkFault as fault:
             notices.warn(fault.key, for_model=fault.text, **fault.params)
             return None
@@ -466,13 +483,13 @@ class PlanDesk:
 
     # --- work ---------------------------------------------------------------------------------
 
-    async def _work_on(self, plan: Plan, only: str) -> PlanResult:
+    async def _work_on(self, plan: Plan, only: str, left: Rest | None) -> PlanResult:
         """Run an approved plan, or one step of it. Raises WorkFault when it was stopped."""
         control = self._control()
         assert control is not None  # work belongs to a turn
         self._check_none_in_progress(plan)
         try:
-            result = await self._work_apart(PlanRun(self._parts, control, plan, only).run())
+            result = await self._work_apart(PlanRun(self._parts, control, plan, only, left).run())
         except WorkFault:
             self._halt_plan(plan.plan_id, "stopped")
             raise

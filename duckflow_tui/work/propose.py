@@ -156,9 +156,12 @@ class PlanApprovals:
         headless = self._store.state.session.headless
         return self._words("plan.by_mode" if headless else "plan.by_user")
 
-    async def ask_for_approval(self, plan_id: str, since: Plan | None = None) -> Output:
-        """Ask until the user answered for the plan as it is (S2-22, C35). Raises ToolFault where
-        they rejected it.
+    async def ask_for_approval(
+        self, plan_id: str, since: Plan | None = None, *, own: bool = False
+    ) -> Output:
+        """Ask until the user answered for the plan as it is (S2-22, C35). ``own``: the plan is in
+        the model's own words, which need not be repeated to it. Raises ToolFault where the user
+        rejected the plan.
         """
         while True:
             plan = self._store.state.get_plan(plan_id)
@@ -193,9 +196,9 @@ class PlanApprovals:
                 "plan.all" if approved.run is RunMode.ALL else "plan.steps",
                 who=self._name_approver(),
                 said=self._words("plan.they_said", text=said) if said else "",
-                plan=describe_plan(approved, self._words),
+                plan="" if own and approved.version == 1 else describe_plan(approved, self._words),
             )
-            return Output(told, f"{len(approved.steps)}")
+            return Output(told.strip(), f"{len(approved.steps)}")
 
     def _put_others_aside(self, plan_id: str) -> None:
         """There is one plan at a time: what is left of another ends, and is said to."""
@@ -309,6 +312,20 @@ def was_just_rejected(state: AgentState, plan: Plan) -> bool:
             case _:
                 pass
     return False
+
+
+def list_open_work(plan: Plan) -> list[tuple[str, ...]]:
+    """The steps of a plan as the user has them: their words, and whether they were skipped."""
+    skipped = WorkStatus.SKIPPED
+    return [(s.step_id, s.name, s.description, str(s.status is skipped)) for s in plan.steps]
+
+
+def was_approved_as_proposed(state: AgentState, plan: Plan) -> bool:
+    """Whether the user approved the plan without a change and without a word."""
+    cards = (m for m in reversed(state.messages) if isinstance(m, CardMessage))
+    newest = next((m for m in cards if m.card.kind is CardKind.PLAN), None)
+    silent = newest is not None and not newest.answer.full_text.strip()
+    return silent and plan.version == 1
 
 
 def find_held_steps(state: AgentState, plan_id: str) -> frozenset[str]:

@@ -35,7 +35,13 @@ from duckflow_tui.state.plan_events import (
     WorkProgressed,
     WorkStarted,
 )
-from duckflow_tui.work.propose import end_plan, find_held_steps, set_step, wait_until_released
+from duckflow_tui.work.propose import (
+    end_plan,
+    find_held_steps,
+    list_open_work,
+    set_step,
+    wait_until_released,
+)
 from duckflow_tui.work.report import Cause, make_report, name_failed_task, result_line
 from duckflow_tui.work.rest import Rest, find_interruption
 from duckflow_tui.work.task_lists import LinkFault, make_call
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
-    from duckflow_tui.work.step import StepRun
 
 WorkEnd = Literal["completed", "failed", "waiting"]
 
@@ -76,14 +81,17 @@ class PlanRun:
         control: TurnControl,
         plan: Plan,
         only: str = "",
+        left: Rest | None = None,
     ) -> None:
+        """``left``: actions of the decision that began the plan, which are of its first step."""
         self._parts = parts
         self._store = parts.store
         self._control = control
         self._plan_id = plan.plan_id
         self._only = only
         self._work_id = parts.ids("work")
-        self._ended: StepRun | None = None  # it may have left actions for the next step
+        self._left = left  # actions for the next step,
+        self._left_for = list_open_work(plan)  # as the decision with them saw the plan
         self._stopped = False  # the user ended the newest step, or nobody could be asked
         self._wish = ""  # and what they want instead
 
@@ -170,7 +178,7 @@ class PlanRun:
         return next((step for step in self._ready_steps() if step.step_id not in held), None)
 
     async def _run_step(self, step: Step) -> StepReport:
-        from duckflow_tui.work.step import StepRun
+        from duckflow_tui.work.step import StepRun  # few sessions need it
 
         mode = self._choose_mode(step)
         self._store.dispatch(
@@ -185,20 +193,19 @@ class PlanRun:
         left = await self._take_left_actions(keep=mode == "adaptive")
         run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode, left)
         report = await run.run()
-        self._ended = run
+        self._left, self._left_for = run.left, run.work_seen
         self._stopped, self._wish = run.stopped, run.wish
         return report
 
     async def _take_left_actions(self, *, keep: bool) -> Rest | None:
-        """The actions that the decision of the step before left for the next one. None, and they
-        are recorded as skipped, unless ``keep`` and the plan is as that decision saw it.
+        """The actions that an earlier decision left for the next step. None, and they are recorded
+        as skipped, unless ``keep`` and the plan is as that decision saw it: they may be of a step
+        that the user took out.
         """
-        ended, self._ended = self._ended, None
-        if ended is None or ended.left is None:
-            return None
-        if keep and not ended.has_plan_changed:
-            return ended.left
-        for action in ended.left.actions:
+        left, self._left = self._left, None
+        if left is None or (keep and self._left_for == list_open_work(self._plan)):
+            return left
+        for action in left.actions:
             await self._parts.router.skip(action, self._parts.notices.words("skip.left"))
         return None
 

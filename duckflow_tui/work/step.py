@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
@@ -32,6 +32,7 @@ from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
 from duckflow_tui.work.pace import PaceKeeper
+from duckflow_tui.work.propose import list_open_work
 from duckflow_tui.work.report import (
     Cause,
     describe_report,
@@ -111,10 +112,9 @@ class StepRun(Thread):
         self._interrupted: Interrupted | None = None  # set if an earlier process ended in this step
         self._rest = rest
         self._is_model_reachable = True  # until a request fails for good
-        self._behind: tuple[Action, ...] = ()
-        self._others: list[tuple[str, ...]] = []  # of the plan, as the newest decision saw them
-        self.left: Rest | None = None  # actions behind the one that ends this step, for the next
-        self._end_note: str | None = None  # what that action says of the step, once it went well
+        self.work_seen = list_open_work(self._plan)  # by the newest decision
+        self._end_note: str | None = None  # of the call that ended the step
+        self._end_refused = False  # such a call of the newest decision ended nothing
         self.stopped = False  # by the user, or because nobody could be asked
         self.wish = ""  # what the user wants instead
         self._is_accepted = False  # the user accepted the unfinished step as done
@@ -224,27 +224,16 @@ class StepRun(Thread):
         self._record_progress(self._step_pace.next_loop(), self._step_pace.limit.max_loops)
         return False
 
-    def take_actions(self, actions: Sequence[Action]) -> Sequence[Action]:
-        """The actions up to the one that calls this step completed: the others are of the next."""
-        self._others = self._other_steps()
-        for index, action in enumerate(actions, start=1):
-            if self._ends_step(action):
-                self._behind = tuple(actions[index:])
-                return actions[:index]
-        self._behind = ()
-        return actions
+    async def take_decision(self, decision: TurnDecision) -> None:
+        self.work_seen, self._end_refused = list_open_work(self._plan), False
+        await super().take_decision(decision)
 
-    def _other_steps(self) -> list[tuple[str, ...]]:
-        """The plan's other steps, with their words and status."""
-        others = (step for step in self._plan.steps if step.step_id != self.step_id)
-        return [(s.step_id, s.name, s.description, s.status) for s in others]
+    def hands_over(self) -> bool:
+        """Behind the call that ends this step stand those of the next."""
+        return self._end_note is not None
 
-    @property
-    def has_plan_changed(self) -> bool:
-        """Whether another step was changed, skipped or dropped since the newest decision: what it
-        asked for behind the end of this step may be of a step that the user took out.
-        """
-        return self._other_steps() != self._others
+    def reason_to_skip(self, action: Action) -> str:
+        return self.parts.notices.words("skip.not_ended") if self._end_refused else ""
 
     def _ends_step(self, action: Action) -> bool:
         """Whether the action says that this step is completed."""
@@ -257,10 +246,13 @@ class StepRun(Thread):
         if not self._ends_step(action):
             return await self._run_task(self._task_of(action), action)
         if not all(message.result.went_well for message in self.ran):
+            self._end_refused = True
             return await super().skip_call(action, self.parts.notices.words("skip.not_ended"))
         message = await super().run_call(action)
         if message.result.went_well:
             self._end_note = str(action.args.get("note", ""))
+        else:
+            self._end_refused = True
         return message
 
     async def skip_call(self, action: Action, reason: str) -> OperationMessage:
@@ -272,10 +264,7 @@ class StepRun(Thread):
 
     async def follow_decision(self, decision: TurnDecision) -> bool:
         if self._end_note is not None:
-            self.left = Rest(decision, self._behind) if self._behind else None
             return True
-        for action in self._behind:
-            await self.skip_call(action, self.parts.notices.words("skip.not_ended"))
         if self.changes_course:
             return False
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
@@ -287,6 +276,8 @@ class StepRun(Thread):
                 return all(m.result.went_well for m in self.log if m.call_id in asked)
             case NextStep.CONTINUE:
                 return False
+            case _ if self._rest is not None and decision is self._rest.decision:
+                return False  # it was said of the plan, not of this step
             case _:
                 raise StepFailed(self._name_question(decision))
 

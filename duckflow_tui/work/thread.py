@@ -14,7 +14,7 @@ from duckflow_tui.state.gates import CardKind, make_question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.work.checks import RequirementChecks
-from duckflow_tui.work.rest import is_left_out
+from duckflow_tui.work.rest import Rest, is_left_out
 from duckflow_tui.work.steering import ReplyStopped
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from duckflow_tui.work.ask import Asker
     from duckflow_tui.work.pace import PaceKeeper
     from duckflow_tui.work.parts import TurnParts
-    from duckflow_tui.work.rest import Rest
     from duckflow_tui.work.steering import TurnControl
 
 REPEATS: Final = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
@@ -55,6 +54,7 @@ class Thread(ABC):
         self.pattern = PromptPattern.BASE_MAIN  # of the next request
         self.idle = 0  # decisions in a row that neither acted nor ended
         self.ran: list[OperationMessage] = []  # by the newest decision
+        self.left: Rest | None = None  # of the newest decision, for another thread to carry out
         self.course_changed = False  # the user's answer to a gate has to reach the model
         self._announced = False  # the newest reply only judged, which some models do by itself
         self._stuck: tuple[OperationMessage, int] | None = None
@@ -97,9 +97,11 @@ class Thread(ABC):
         """Record that an action is not carried out."""
         return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
-    def take_actions(self, actions: Sequence[Action]) -> Sequence[Action]:
-        """Those of a decision's actions that this thread carries out."""
-        return actions
+    def hands_over(self) -> bool:
+        """Whether the actions of the decision that were not carried out yet are of another
+        thread.
+        """
+        return False
 
     def reason_to_skip(self, action: Action) -> str:
         """Why an action of the decision is not carried out; empty where it is."""
@@ -146,7 +148,7 @@ class Thread(ABC):
         if several and not skip:
             await self.parts.router.weigh_changes(decision.actions, self.step_id)
         reason = self.parts.notices.words(f"skip.{skip}") if skip else ""
-        await self._dispatch_actions(self.take_actions(actions), reason, begun=begun)
+        await self._dispatch_actions(decision, actions, reason, begun=begun)
         await self._checks.tick_requirements(self.ran)
         if self.pace is not None:
             self.pace.take_results(self.ran, self._stuck)
@@ -162,20 +164,26 @@ class Thread(ABC):
             self.parts.notices.tell("turn.nothing_asked", step_id=self.step_id)
         return False
 
-    async def _dispatch_actions(self, actions: Sequence[Action], skip: str, *, begun: bool) -> None:
-        """Every action becomes one recorded result, in order. After an answer that changes course
+    async def _dispatch_actions(
+        self, decision: TurnDecision, actions: Sequence[Action], skip: str, *, begun: bool
+    ) -> None:
+        """Every action becomes one recorded result, in order, but for those that are ``left`` to
+        another thread. After an answer that changes course
         (a redirect, an alternative, a no), what was asked for behind it is skipped; so is, where
         the setting wants one action a decision, what stands behind the first (S3-7). ``begun``:
         others of the decision have their results.
         """
-        self.ran, self._stuck = [], None
+        self.ran, self.left, self._stuck = [], None, None
         one, words = self.parts.settings.execution == "adaptive", self.parts.notices.words
         self.course_changed = bool(skip)
-        for action in actions:
+        for index, action in enumerate(actions):
             if not skip and self.control is not None:
                 await self.control.safe_point()
                 if self.control.redirected is not None:
                     skip = words("skip.redirected")
+            if not skip and self.hands_over():
+                self.left = Rest(decision, tuple(actions[index:]))
+                return
             reason = skip or (words("skip.one_action") if one and (begun or self.ran) else "")
             reason = reason or self.reason_to_skip(action)
             if reason:

@@ -25,7 +25,7 @@ from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import TurnEnd
 from duckflow_tui.work.consultation import BY_USER, Consultation
-from duckflow_tui.work.desk import PlanDesk
+from duckflow_tui.work.desk import BEGINS_PLAN, PlanDesk
 from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.propose import end_plan, end_steps
 from duckflow_tui.work.requirements import RequestInHand, relate_message
@@ -71,7 +71,8 @@ class Turn(Thread):
         self._request = RequestInHand(parts, message)
         self._reviewer = Reviewer(parts, self._paced)
         self._answer_wanted = False  # a done without a word was sent back once
-        self._asked_of_steps: set[str] = set()  # ids: whether a change belongs to them
+        #: Decision at which the model was asked whether a change belongs to a step, by its id.
+        self._asked_at: dict[str, int] = {}
         self._ending = TurnEnding(parts)
         self._consultation = Consultation(parts, self._paced, self._ending.list_calls)
 
@@ -183,15 +184,21 @@ class Turn(Thread):
         await self._reviewer.record_requirements(decision)
         self.pattern = decision.prompt_pattern
 
+    def hands_over(self) -> bool:
+        """Behind the call by which the plan begins stand the calls of its first step."""
+        newest = self.ran[-1].operation if self.ran else ""
+        return newest in BEGINS_PLAN and self._desk.takes_calls
+
     def reason_to_skip(self, action: Action) -> str:
         if self._desk.is_due:
             return self.parts.notices.words("skip.begins")
         step = self._desk.waiting_step
         if step is None or not self.parts.router.registry.has_effects(action.operation):
             return ""
-        if step.step_id in self._asked_of_steps:
-            return ""
-        self._asked_of_steps.add(step.step_id)
+        turn = self.store.state.turn
+        now = turn.loop if turn is not None else 0
+        if self._asked_at.setdefault(step.step_id, now) < now:
+            return ""  # it has made the call again
         named = {"step": step.name, "step_id": step.step_id}
         return self.parts.notices.words("plan.begin_or_beside", **named)
 
@@ -207,7 +214,7 @@ class Turn(Thread):
         """Never True: a turn ends by TurnEnd."""
         if self.changes_course:
             return False
-        if self._desk.is_due and (plan := await self._desk.run_rest()) is not None:
+        if self._desk.is_due and (plan := await self._desk.run_rest(self.left)) is not None:
             self.idle = 0
             if not self._ends_with(plan, decision):
                 return False  # its reports are sent, and answered, before the turn ends

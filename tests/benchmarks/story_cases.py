@@ -63,6 +63,8 @@ class Message:
     text: str
     replies: tuple[JsonObject, ...]
     steps: tuple[tuple[str, JsonObject], ...] = ()  # name of a step, its decision
+    #: Calls of the first steps, which stand behind the proposal where the program takes them there.
+    behind: tuple[tuple[JsonObject, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Author:
     def __init__(self, story: Story) -> None:
         self._story = story
         self._times: Counter[tuple[int, str]] = Counter()
+        self._begun = 0  # steps of the plan whose calls stood behind its proposal
 
     def reply(self, request: Request) -> Reply | None:
         """The reply that is due."""
@@ -95,9 +98,12 @@ class Author:
         self._times[at, purpose] += 1
         match purpose:
             case "main":
-                return Reply(decision=_said(message, times, request))
+                made, takes = _said(message, times, request)
+                self._begun = len(message.behind) if takes else self._begun
+                return Reply(decision=made)
             case "task":
-                return Reply(decision=_due([made for _, made in message.steps], times))
+                steps = [made for _, made in message.steps]
+                return Reply(decision=_due(steps, times + self._begun))
             case "plan":
                 return Reply(data=_plan(message))
             case "report":
@@ -118,27 +124,29 @@ def _due(decisions: Sequence[JsonObject], times: int) -> JsonObject:
     return {name: value for name, value in decisions[-1].items() if name != "actions"}
 
 
-def _said(message: Message, times: int, request: Request) -> JsonObject:
-    """The next decision; a proposed plan brings its steps where the operation takes them."""
+def _said(message: Message, times: int, request: Request) -> tuple[JsonObject, bool]:
+    """The next decision, and whether calls of steps stand behind the plan that it proposes; the
+    plan brings its steps, and these calls, where the operation takes them.
+    """
     made = _due(message.replies, times)
     actions: list[JsonObject] = made.get("actions") or []
     if not any(a["operation"] == "plan_tool.propose" for a in actions):
-        return made
+        return made, False
     tools: list[JsonObject] = request.json.get("tools") or []
-    takes = any(
+    takes_steps = any(
         t["function"]["name"] == "plan_tool__propose"
         and "steps" in t["function"]["parameters"]["properties"]
         for t in tools
     ) or bool(re.search(r"plan_tool\.propose\([^)\n]*\bsteps", request.text))
-    if not takes:
-        return made
+    takes_calls = bool(message.behind) and "Clear calls of its first step" in request.text
     with_steps = [
         {**a, "args": {**a["args"], "steps": _steps(message)}}
-        if a["operation"] == "plan_tool.propose"
+        if takes_steps and a["operation"] == "plan_tool.propose"
         else a
         for a in actions
     ]
-    return {**made, "actions": with_steps}
+    calls = [call for of_step in message.behind for call in of_step] if takes_calls else []
+    return {**made, "actions": [*with_steps, *calls]}, takes_calls
 
 
 def _steps(message: Message) -> list[JsonObject]:
@@ -341,13 +349,17 @@ _WORK_WANTED: Final = {
 }
 
 
-def _planned(*, one_by_one: bool) -> Message:
-    """Planned work of a model that knows all calls beforehand, or takes a decision per step."""
+def _planned(*, one_reply: bool = False, one_by_one: bool = False) -> Message:
+    """Planned work of a model that knows all calls beforehand. It gives them in ``one_reply``, that
+    of the proposal; or behind the user's yes; or ``one_by_one``, those of the first step with the
+    proposal and those of each other in a reply of its own.
+    """
     propose = action("plan_tool.propose", {"goal": "Whole units for fees and taxes"}, _WHY)
     calls = [[edit, _ends(number)] for number, (_, edit) in enumerate(_PARTS, 1)]
     calls[-1][1] = _tests()
     all_steps = _says(_WORK_DONE, *(call for of_step in calls for call in of_step), ends=True)
     steps = [(name, all_steps) for name, _ in _PARTS]
+    behind = calls if one_reply else []
     if one_by_one:
         steps = [
             (
@@ -356,14 +368,20 @@ def _planned(*, one_by_one: bool) -> Message:
             )
             for n, (name, edit) in enumerate(_PARTS, 1)
         ]
+        behind = calls[:1]
     return Message(
         f"Make a plan of four steps, then carry it out. {_WORK}",
         (
             _WORK_READ,
-            _says("I lay a plan of four steps before you.", propose, ends=True),
+            _says(
+                f"I lay a plan of four steps before you. {_WORK_DONE if one_reply else ''}",
+                propose,
+                ends=True,
+            ),
             _says(_WORK_DONE, ends=True),
         ),
         tuple(steps),
+        tuple(tuple(of_step) for of_step in behind),
     )
 
 
@@ -391,7 +409,8 @@ STORIES: Final = (
     Story("a question about a file", (_question("fees.py", 3),)),
     Story("a fix of one line", (_fix("fees.py", "0.05", "0.08"),), _RATE),
     Story("a fix with a test", (_tested_fix(),), {"tests/test_fees.py": "7.00"}),
-    Story("work planned in four steps", (_planned(one_by_one=False),), _WORK_WANTED),
+    Story("work planned in four steps", (_planned(one_reply=True),), _WORK_WANTED),
+    Story("the same plan, begun after the yes", (_planned(),), _WORK_WANTED),
     Story("the same plan, a step at a time", (_planned(one_by_one=True),), _WORK_WANTED),
     Story("the same work without a plan", (_unplanned(),), _WORK_WANTED),
     Story("a session of eight messages", tuple(_session()), _RATE),

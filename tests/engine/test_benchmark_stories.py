@@ -60,11 +60,22 @@ async def test_a_session_keeps_its_tools_and_its_system_text_and_ends_with_a_sho
     assert row["begins"]["end"] >= 0.8
 
 
+async def test_a_plan_costs_little_more_than_the_same_work_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned, _ = await played("work planned in four steps", "tools", monkeypatch)
+    plain, _ = await played("the same work without a plan", "tools", monkeypatch)
+    by_step, _ = await played("the same plan, a step at a time", "tools", monkeypatch)
+    assert planned["tokens_in"] <= 1.1 * plain["tokens_in"]
+    assert by_step["tokens_in"] <= 3.3 * plain["tokens_in"]
+    assert by_step["begins"]["turn"] >= 0.9
+
+
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 async def test_a_plan_changes_neither_tools_nor_system_text(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row, requests = await played("work planned in four steps", protocol, monkeypatch)
+    row, requests = await played("the same plan, a step at a time", protocol, monkeypatch)
     assert row["as_wanted"], row
     first = requests[0].json
     for request in requests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses
@@ -68,6 +68,70 @@ async def test_each_step_ends_with_its_own_calls_and_the_turn_with_the_last(tmp_
             [task.operation for task in step.task_list] for step in running.state.plans[0].steps
         ]
         assert tasks == [["file_ops.write_file"]] * 3
+
+
+def proposal(*calls: dict[str, Any], ends_turn: bool = True) -> Reply:
+    """The plan of three steps in the model's own words, with these calls behind it."""
+    steps = [{"name": name} for name in ("first", "second", "third")]
+    propose = action("plan_tool.propose", goal="three notes", steps=steps)
+    last = "done" if ends_turn else "continue"
+    return decision("Three notes in three steps.", propose, *calls, next_step=last)
+
+
+def three_notes() -> tuple[dict[str, Any], ...]:
+    return write("a"), ends(1, "a is there"), write("b"), ends(2), write("c")
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_calls_behind_the_proposal_run_with_the_users_yes_and_cost_no_call(
+    protocol: Literal["tools", "json"], tmp_path: Path
+) -> None:
+    """Each belongs to its step; the turn ends with the last of them."""
+    replies = Script(replies={"main": (proposal(*three_notes()), done("Not asked."))})
+    async with session(tmp_path, replies, mode="trusted", protocol=protocol) as running:
+        await running.engine.send("three notes please")
+        await running.until(lambda state: bool(state.cards))
+        assert running.results() == []
+        await answer(running, "run_all")
+        assert (await running.ended()).outcome == "done"
+        assert [(name, files) for name, _, files in reports(running)] == [
+            ("first", ("a",)),
+            ("second", ("b",)),
+            ("third", ("c",)),
+        ]
+        assert (len(running.server.of("task")), len(running.server.of("main"))) == (0, 1)
+
+
+async def test_calls_of_the_first_step_alone_leave_the_next_to_the_model(tmp_path: Path) -> None:
+    second = decision("", write("b"), ends(2), write("c"), next_step="done")
+    replies = Script(replies={"main": (proposal(write("a"), ends(1)),), "task": (second,)})
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        assert (await running.ended()).outcome == "done"
+        assert [files for _, _, files in reports(running)] == [("a",), ("b",), ("c",)]
+        assert (len(running.server.of("task")), len(running.server.of("main"))) == (1, 1)
+
+
+@pytest.mark.parametrize("way", ["with words", "changed", "step by step"])
+async def test_calls_behind_the_proposal_do_not_run_unless_it_was_approved_as_it_was(
+    way: str, tmp_path: Path
+) -> None:
+    """Nothing is written before the model has read what the user wants otherwise."""
+    replies = Script(replies={"main": (proposal(*three_notes()), done("I wait."))})
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("three notes please")
+        await running.until(lambda state: bool(state.cards))
+        if way == "changed":
+            last = running.state.plans[0].steps[2].step_id
+            dropped = (PlanEdit(op="drop", step_id=last),)
+            assert await running.engine.plan.edit_steps(dropped) is None
+        said = "not into c" if way == "with words" else ""
+        await answer(running, "run_steps" if way == "step by step" else "run_all", text=said)
+        await running.until(lambda _: len(running.results()) == 6)
+        outcomes = [m.result.outcome for m in running.results() if m.operation.startswith("file")]
+        assert outcomes == [Outcome.SKIPPED] * 3
+        assert not any((running.workspace / name).exists() for name in "abc")
 
 
 async def test_a_call_that_fails_keeps_its_step_open_and_the_next_from_beginning(

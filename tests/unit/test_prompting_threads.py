@@ -114,8 +114,8 @@ def test_a_request_for_a_step_has_every_part_a_decision_needs(encode: Encode) ->
         "format and example": "next_step" in system and "rationale" in system,
         "request": "Show me today's weather of my city" in messages[1]["content"],
         "results": any("No such file: weather.json" in m["content"] for m in messages[2:-1]),
-        "criteria": "It is complete when a result shows" in tail,
-        "cautions": "never {{…}} or another placeholder" in tail,
+        "criteria": "It is done when a result shows" in tail,
+        "cautions": "no {{…}} stands for it" in system,
     }
     assert [name for name, there in parts.items() if not there] == []
     assert "# Project instructions\nNone." in of_step(working_talk()).system
