@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -137,3 +141,59 @@ class ConfirmedOrigins:
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(f"{origin}\n")
+
+
+_IN_USE: Final = "another program of duckflow-tui does not let go of the folder"
+LOCK_S: Final = 10.0  # seconds that a change waits for another program's; each takes milliseconds
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path, seconds: float | None = None) -> Generator[None]:
+    """Keep other programs of ours from changing files of this folder, which is made if missing.
+    Raises OSError, TimeoutError after so many seconds, by default ``LOCK_S``. On a disk without
+    locks it goes without.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    until = time.monotonic() + (LOCK_S if seconds is None else seconds)
+    try:
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise TimeoutError(errno.ETIMEDOUT, _IN_USE, str(folder)) from None
+                time.sleep(0.01)
+                continue
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                    raise
+            break
+        yield
+    finally:
+        os.close(held)
+
+
+def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file at once by one with this content and these rights, by default for this user
+    only. It outlives a power loss. Raises OSError; the file is then as before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # not every disk can sync a folder
+            os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.llm.connections import lock_folder, write_private
-from duckflow_tui.places import Places
+from duckflow_tui.places import Places, lock_folder, write_private
 from duckflow_tui.settings import Say, load_settings
 from duckflow_tui.state.base import one_line
 

@@ -9,8 +9,6 @@ kept. Every method may wait for the disk or the keyring, so that a screen calls 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import importlib
 import json
 import os
@@ -26,7 +24,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
 from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, ModelRef
-from duckflow_tui.places import read_plain_file
+from duckflow_tui.places import lock_folder, read_plain_file, write_private
 from duckflow_tui.state.usage import Role
 
 FILE_NAME: Final = "connections.json"
@@ -34,7 +32,6 @@ KEYS_NAME: Final = "keys.json"
 SERVICE: Final = "duckflow-tui"  # under which the keyring files the keys
 MAX_FILE: Final = 256 * 1024  # bytes of either file that are read
 KEYRING_S: Final = 3.0  # seconds that a keyring has to give a key
-LOCK_S: Final = 10.0  # seconds that a change waits for another program's; each takes milliseconds
 UNLOCK_S: Final = 60.0  # seconds that it has to take one: it may ask the user for a password
 
 KeyPlace = Literal["none", "variable", "keyring", "file"]
@@ -330,36 +327,6 @@ def _user_of(connection: ModelConnection) -> str:
     return f"{connection.endpoint.origin} {connection.name}"
 
 
-@contextlib.contextmanager
-def lock_folder(folder: Path, seconds: float | None = None) -> Generator[None]:
-    """Keep other programs of ours from changing files of this folder, which is made if missing.
-    Raises OSError, TimeoutError after so many seconds, by default ``LOCK_S``. On a disk without
-    locks it goes without.
-    """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    until = time.monotonic() + (LOCK_S if seconds is None else seconds)
-    try:
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise TimeoutError(errno.ETIMEDOUT, _HELD, str(folder)) from None
-                time.sleep(0.01)
-                continue
-            except OSError as error:
-                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-                    raise
-            break
-        yield
-    finally:
-        os.close(held)
-
-
-_HELD: Final = "another program of duckflow-tui does not let go of the folder"
-
-
 def _put_aside(path: Path) -> Path:
     """Give a file another name beside it, which is free; returns it. Raises OSError."""
     number = 1
@@ -377,22 +344,3 @@ def _read_file(path: Path) -> bytes:
     if len(data) > MAX_FILE:
         raise ValueError(f"{path} is over {MAX_FILE // 1024} KB")
     return data
-
-
-def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file at once by one with this content and these rights, by default for this user
-    only. Raises OSError; the file is then as before.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(handle)
-        new.replace(path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from duckflow_tui.llm.connections import Connections, ModelLine, lock_folder, write_private
+from duckflow_tui.llm.connections import Connections, ModelLine
+from duckflow_tui.places import lock_folder, write_private
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import Endpoint

@@ -17,9 +17,9 @@ from typing import Final, Literal, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.llm.codec_json import JsonRung
-from duckflow_tui.llm.connections import lock_folder, write_private
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol, Target
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.state.base import JsonObject, hash_data
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]

@@ -344,7 +344,7 @@ def read_export(path: Path) -> SessionRead:
         fields = cast("dict[str, Any]", parse_json(data))
         version, schema = int(fields[MARK]), int(fields["schema_version"])
         if version > VERSION or schema > SCHEMA:
-            raise NewerSession(path, schema)
+            raise NewerSession(path)
         return _read_records(fields)
     except (*(ValueError, TypeError, KeyError, AttributeError), *(OverflowError, RecursionError)):
         raise NotASession("foreign", path) from None

@@ -84,7 +84,6 @@ class SessionFacts(Frozen):
     headless: bool = False
     missing: int = 0  # records that could not be read
     problem: str = ""  # why it cannot be opened: a code of ``faults``
-    detail: str = ""  # the same as a sentence, in English
     in_use: bool = False  # some process writes it now
     trashed_at: float | None = None
 
@@ -225,7 +224,6 @@ def make_unreadable_facts(session_id: str, fault: SessionFault) -> SessionFacts:
         session_id=visible_line(session_id),
         state="unreadable",
         problem=fault.code,
-        detail=visible_line(str(fault)),
     )
 
 

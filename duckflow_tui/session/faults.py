@@ -15,7 +15,7 @@ from typing import Final, Literal, cast, get_args
 from duckflow_tui.places import APP, find_log_file
 from duckflow_tui.safety.paths import FAILURES
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
-from duckflow_tui.state.base import LocalizedText, clip_value, describe_error
+from duckflow_tui.state.base import LocalizedText, describe_error
 
 FaultCode = Literal[
     "in_use", "newer", "missing", "empty", "foreign", "bad_id", "link",
@@ -28,10 +28,10 @@ _CODES: Final = {**FAILURES, errno.ENOENT: "missing", errno.ELOOP: "link"}
 
 
 class SessionFault(Exception):
-    """A session that cannot be opened; its files are as they were. ``str()`` is a sentence."""
+    """A session that cannot be opened; its files are as they were. The catalogue has the words."""
 
-    def __init__(self, code: FaultCode, path: Path, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, code: FaultCode, path: Path) -> None:
+        super().__init__(f"{path}: {code}")
         self.code: FaultCode = code
         self.path = path
 
@@ -40,50 +40,26 @@ class SessionInUse(SessionFault):
     """Another process writes this session; ``pid`` is 0 where it is not known."""
 
     def __init__(self, path: Path, pid: int) -> None:
-        by = f" by process {pid}" if pid else ""
-        super().__init__(
-            "in_use", path, f"The session {clip_value(path.name)} is open already{by}."
-        )
+        super().__init__("in_use", path)
         self.pid = pid
 
 
 class NewerSession(SessionFault):
-    """A later program wrote it; ``version`` is that of its records, 0 where it is not known."""
+    """A later version of this program wrote the session."""
 
-    def __init__(self, path: Path, version: int) -> None:
-        super().__init__(
-            "newer",
-            path,
-            f"The session {clip_value(path.name)} was written by a later version of this program. "
-            "Nothing in it was changed; that version opens it.",
-        )
-        self.version = version
+    def __init__(self, path: Path) -> None:
+        super().__init__("newer", path)
 
 
 class NotASession(SessionFault):
     """A folder or file holds no session: it is not there, empty, or something else."""
-
-    _SAID: Final[dict[FaultCode, str]] = {
-        "missing": "There is no session {name}.",
-        "empty": "The session {name} is empty: it ended before anything was written.",
-        "foreign": "{name} is no session of this program. It was left as it is.",
-        "bad_id": "{name} is no name of a session.",
-        "link": "{name} is a link, where the program has a folder or file of its own.",
-    }
-
-    def __init__(self, code: FaultCode, path: Path) -> None:
-        super().__init__(code, path, self._SAID[code].format(name=clip_value(path.name)))
 
 
 class SessionUnreadable(SessionFault):
     """The operating system refused to open or change a session."""
 
     def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(
-            code_of(error),
-            path,
-            f"Cannot open the session {clip_value(path.name)}: {describe_fault(error)}.",
-        )
+        super().__init__(code_of(error), path)
 
 
 def code_of(error: OSError) -> FaultCode:
@@ -93,7 +69,7 @@ def code_of(error: OSError) -> FaultCode:
 
 
 def describe_fault(error: OSError | SessionFault) -> str:
-    """The system's own words, or the sentence of a fault."""
+    """The system's own words for its error; path and code of a fault."""
     if isinstance(error, SessionFault):
         return str(error)
     return os.strerror(error.errno or errno.EIO)
@@ -101,11 +77,10 @@ def describe_fault(error: OSError | SessionFault) -> str:
 
 def make_open_fault(path: Path, error: OSError) -> SessionFault:
     """Make a fault from a system error that occurred while a session was opened."""
-    match code_of(error):
-        case "missing" | "link" as code:
-            return NotASession(code, path)
-        case _:
-            return SessionUnreadable(path, error)
+    code = code_of(error)
+    if code in ("missing", "link"):
+        return NotASession(code, path)
+    return SessionUnreadable(path, error)
 
 
 @dataclass(frozen=True, slots=True)

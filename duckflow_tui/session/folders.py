@@ -192,6 +192,17 @@ def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
     return BufferedReader(FileIO(descriptor), buffer_size=1 << 18)
 
 
+def read_private(path: Path, most: int) -> bytes | None:
+    """At most ``most`` bytes of a file of the app and one more, which says that there is more; None
+    where there is no file. Raises OSError, also for a link in its place.
+    """
+    try:
+        with open_plain(path) as file:
+            return file.read(most + 1)
+    except FileNotFoundError:
+        return None
+
+
 @contextlib.contextmanager
 def open_directory(
     path: str | Path, within: int | None = None, *, flags: int = 0

@@ -28,7 +28,7 @@ from duckflow_tui.session.folders import (
 from duckflow_tui.session.records import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
-_MADE_BY: Final = f"{__version__} {SCHEMA} 3"  # the last: of the tables and of what is in them
+_MADE_BY: Final = f"{__version__} {SCHEMA} 4"  # the last: of the tables and of what is in them
 _TRIGRAM: Final = 3  # characters of the shortest word that the index finds
 _BUSY_S: Final = 2.0  # seconds that another process may write
 

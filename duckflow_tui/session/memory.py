@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
+from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.prompting.layers import LongMemory
-from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_directory, open_plain
+from duckflow_tui.session.folders import read_private
 from duckflow_tui.state.base import Clock, hash_data
 from duckflow_tui.tools.memory import (
     MemoryFault,
@@ -46,7 +45,6 @@ class ProjectMemory:
         redact: Callable[[str], str],
         *,
         already: Mapping[str, int] | None = None,
-        disk: Disk | None = None,
     ) -> None:
         """``already`` are the counts that a resumed session brings with it: the totals hold them,
         and prompts count the session by itself.
@@ -55,8 +53,7 @@ class ProjectMemory:
         shown = re.sub(r"[^\w.-]+", "-", Path(real).name).strip("-.")[:_NAME] or "project"
         name = f"{shown}-{hash_data(os.fsencode(real))[:12]}"
         self._path = folder / f"{name}.md"
-        self._counts_name = f"{name}.json"
-        self._files = SmallFiles(folder, disk or Disk())
+        self._counts_path = folder / f"{name}.json"
         self._words = words
         self._clock = clock
         self.redacted = redact  # the user may have written a secret by hand
@@ -72,7 +69,7 @@ class ProjectMemory:
     def load(self) -> None:
         """Read notes and counts for the prompts; what cannot be read is not told."""
         try:
-            raw = self._files.read_file(self._path.name, LARGEST)
+            raw = read_private(self._path, LARGEST)
         except OSError:
             raw = None
         text = "" if raw is None or b"\0" in raw else decode_notes(raw[:LARGEST])
@@ -132,7 +129,7 @@ class ProjectMemory:
 
     async def _read_text(self) -> str:
         return await self._run_blocking(
-            lambda: self._decode_whole(self._files.read_file(self._path.name, LARGEST))
+            lambda: self._decode_whole(read_private(self._path, LARGEST))
         )
 
     async def _change_file(self, change: Callable[[str], str]) -> None:
@@ -140,13 +137,13 @@ class ProjectMemory:
             await self._run_blocking(lambda: self._apply_change(change))
 
     def _apply_change(self, change: Callable[[str], str]) -> None:
-        with self._files.lock_folder() as folder:
-            raw = self._files.read_within(folder, self._path.name, LARGEST)
+        with lock_folder(self._path.parent):
+            raw = read_private(self._path, LARGEST)
             new = encode_notes(change(self._decode_whole(raw)))
             if len(new) > LARGEST:
                 raise MemoryFault("full")
             if new != raw:
-                self._files.replace_file(folder, self._path.name, new)
+                write_private(self._path, new)
         self.load()
 
     async def _run_blocking(self, work: Callable[[], _T]) -> _T:
@@ -185,16 +182,15 @@ class ProjectMemory:
     # --- the counts --------------------------------------------------------------------------
 
     def _read_counts(self) -> dict[str, int]:
-        raw: bytes | None = None
         with contextlib.suppress(OSError):
-            raw = self._files.read_file(self._counts_name, LARGEST)
-        return _parse_counts(raw)
+            return _parse_counts(read_private(self._counts_path, LARGEST))
+        return _parse_counts(None)
 
     def _add_counts(self, counts: Mapping[str, int]) -> None:
-        with contextlib.suppress(OSError), self._files.lock_folder() as folder:
-            old = _parse_counts(self._files.read_within(folder, self._counts_name, LARGEST))
+        with contextlib.suppress(OSError), lock_folder(self._counts_path.parent):
+            old = _parse_counts(read_private(self._counts_path, LARGEST))
             new = {key: min(old[key] + counts.get(key, 0), _MOST) for key in _COUNTS}
-            self._files.replace_file(folder, self._counts_name, json.dumps(new).encode())
+            write_private(self._counts_path, json.dumps(new).encode())
 
 
 def _parse_counts(raw: bytes | None) -> dict[str, int]:
@@ -210,46 +206,6 @@ def _parse_counts(raw: bytes | None) -> dict[str, int]:
         if type(value) is int and 0 <= value <= _MOST:
             counts[key] = value
     return counts
-
-
-class SmallFiles:
-    """A folder of the app, mode 0700, its files 0600. No link is followed. Raises OSError."""
-
-    def __init__(self, folder: Path, disk: Disk) -> None:
-        self._folder = folder
-        self._disk = disk
-
-    def read_file(self, name: str, limit: int) -> bytes | None:
-        """At most ``limit`` bytes and one more, which says that there is more; None without it."""
-        try:
-            with open_directory(self._folder, flags=os.O_NOFOLLOW) as folder:
-                return self.read_within(folder, name, limit)
-        except FileNotFoundError:
-            return None
-
-    @contextlib.contextmanager
-    def lock_folder(self) -> Generator[int]:
-        """The folder, made where it lacks, with no other process of ours changing it meanwhile."""
-        self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
-        with open_directory(self._folder, flags=os.O_NOFOLLOW) as folder:
-            os.fchmod(folder, OWN_FOLDER)
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield folder
-
-    def replace_file(self, folder: int, name: str, data: bytes) -> None:
-        """Replace the content of a file atomically; ``folder`` is that of ``lock_folder``."""
-        with draft_in(self._disk, folder) as draft:
-            draft.write(data)
-            draft.publish_as(folder, name)
-        self._disk.sync_directory(folder)
-
-    def read_within(self, folder: int, name: str, limit: int) -> bytes | None:
-        """The same as ``read_file`` while the folder is locked by ``lock_folder``."""
-        try:
-            with open_plain(name, folder) as file:
-                return file.read(limit + 1)
-        except FileNotFoundError:
-            return None
 
 
 KINDS: Final[tuple[MemoryKind, ...]] = ("worked", "failed", "preference")

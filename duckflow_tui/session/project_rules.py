@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.memory import SmallFiles
+from duckflow_tui.places import lock_folder, write_private
+from duckflow_tui.session.folders import read_private
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import Grant
 
@@ -26,23 +26,20 @@ class ProjectRules:
     their place. Raises OSError, also for a file that is too large.
     """
 
-    def __init__(
-        self, folder: Path, workspace: Path, identity: tuple[int, int], disk: Disk | None = None
-    ) -> None:
+    def __init__(self, folder: Path, workspace: Path, identity: tuple[int, int]) -> None:
         """``identity``: device and inode of the workspace."""
         shown = re.sub(r"[^\w.-]+", "-", workspace.name).strip("-.")[:_NAME] or "project"
-        self._name = f"{shown}-{hash_data(os.fsencode(workspace))[:12]}.json"
+        self._path = folder / f"{shown}-{hash_data(os.fsencode(workspace))[:12]}.json"
         self._project = {
             "workspace": os.fsdecode(workspace),
             "device": identity[0],
             "inode": identity[1],
         }
-        self._files = SmallFiles(folder, disk or Disk())
-        self.path = str(folder / self._name)
+        self.path = str(self._path)
 
     def load(self) -> tuple[Grant, ...]:
         """The rules, the oldest first; what is none is left out."""
-        return self._parse_rules(self._files.read_file(self._name, LARGEST))
+        return self._parse_rules(read_private(self._path, LARGEST))
 
     def add(self, rule: Grant) -> None:
         """Keep a rule."""
@@ -53,13 +50,13 @@ class ProjectRules:
         self._change_rules(lambda rules: tuple(r for r in rules if r.grant_id != grant_id))
 
     def _change_rules(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
-        with self._files.lock_folder() as folder:
-            rules = change(self._parse_rules(self._files.read_within(folder, self._name, LARGEST)))
+        with lock_folder(self._path.parent):
+            rules = change(self._parse_rules(read_private(self._path, LARGEST)))
             dumped = [rule.model_dump(mode="json", exclude={"source"}) for rule in rules]
             data = json.dumps({**self._project, "rules": dumped}, indent=1).encode()
             if len(data) > LARGEST:
                 raise OSError(f"{self.path}: more than {LARGEST:,} bytes")
-            self._files.replace_file(folder, self._name, data)
+            write_private(self._path, data)
 
     def _parse_rules(self, raw: bytes | None) -> tuple[Grant, ...]:
         if raw is not None and len(raw) > LARGEST:

@@ -184,7 +184,7 @@ class _Reading:
         ours = _TAG.startswith(start) or start.startswith(_TAG)
         self._empty = self._empty and (not start or (torn and ours))
         if not self._frames and self.read.header is None and of_later_program(start):
-            self._later = NewerSession(self._folder.path, 0)
+            self._later = NewerSession(self._folder.path)
 
     def _take_header(self, frame: JournalLine, number: int) -> None:
         try:
@@ -193,7 +193,7 @@ class _Reading:
             self.read.unread.append(Unread(number, frame.start, str(error), HEADER_SEQ))
             return
         if isinstance(header, int):
-            self._later = NewerSession(self._folder.path, header)
+            self._later = NewerSession(self._folder.path)
         else:
             self.read.header = self.read.header or header
 

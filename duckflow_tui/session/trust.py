@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from duckflow_tui.llm.connections import write_private
-from duckflow_tui.places import read_plain_file
+from duckflow_tui.places import read_plain_file, write_private
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import WorkspaceError, best_opener
 from duckflow_tui.safety.workspace import Workspace

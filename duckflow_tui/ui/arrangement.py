@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from duckflow_tui.llm.connections import write_private
+from duckflow_tui.places import write_private
 
 FILE_NAME: Final = "side.json"
 SHARE: Final = 40  # percent of the screen's width, until the user moves the border

@@ -53,7 +53,7 @@ def forked_words(facts: SessionFacts) -> str:
 def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
     """How it stands, in a few words; of one that cannot be opened, why."""
     if facts.problem:
-        return problem_words(facts.problem, facts.detail, say)
+        return say(f"sessions.problem.{facts.problem}")
     state = say(f"sessions.state.{facts.state}")
     if not facts.in_use:
         return state
@@ -75,12 +75,6 @@ def list_choices(found: Sequence[SessionPlace], most: int) -> list[str]:
         at = format_time(place.changed_at)
         rows.append(visible_line(f"  {place.session_id}  {at}  {one_line(title, _TITLE)}".rstrip()))
     return rows
-
-
-def problem_words(code: str, detail: str, say: Catalogue) -> SafeText:
-    """The fault of a session, by a code of ``session.faults``."""
-    key = f"sessions.problem.{code}"
-    return say(key) if say.has(key) else visible_line(detail or code)
 
 
 def fault_words(fault: SessionFault, say: Catalogue) -> SafeText:

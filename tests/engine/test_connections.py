@@ -590,7 +590,7 @@ def test_programs_that_write_at_the_same_time_keep_what_each_other_wrote(tmp_pat
 def test_a_program_that_stands_still_while_it_writes_holds_no_other_up_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duckflow_tui.llm.connections.LOCK_S", 0.2)
+    monkeypatch.setattr("duckflow_tui.places.LOCK_S", 0.2)
     made = Connections(tmp_path)
     made.add_connection(HERE)
     folder = os.open(tmp_path, os.O_RDONLY)

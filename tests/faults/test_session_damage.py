@@ -280,10 +280,8 @@ async def test_a_session_of_a_later_version_is_not_touched(journal: Path) -> Non
     )
     data = content(journal) + encode(0, header.as_body(None))
     put(journal, data)
-    with pytest.raises(NewerSession) as refused:
+    with pytest.raises(NewerSession):
         resume_journal(journal.parent, 1.0)
-    assert refused.value.version == 7
-    assert "later version" in str(refused.value)
     assert content(journal) == data
 
 

@@ -150,7 +150,6 @@ def test_records_that_are_lost_and_what_cannot_be_opened_are_told() -> None:
     fault = NotASession("foreign", Path("/x"))
     found = make_unreadable_facts("s\x1b", fault)
     assert (found.session_id, found.state, found.problem) == ("s␛", "unreadable", "foreign")
-    assert found.detail == "x is no session of this program. It was left as it is."
 
 
 # --- what is searched ----------------------------------------------------------------------------

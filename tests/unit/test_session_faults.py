@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from duckflow_tui.session.faults import (
-    NewerSession,
     NotASession,
-    SessionInUse,
     SessionUnreadable,
     code_of,
     describe_fault,
@@ -44,9 +42,3 @@ def test_an_error_without_a_number_is_one_of_reading_and_writing() -> None:
     error = OSError("x")
     fault = SessionUnreadable(HERE, error)
     assert (fault.code, describe_fault(error)) == ("io_error", os.strerror(errno.EIO))
-
-
-def test_a_fault_is_a_sentence() -> None:
-    assert describe_fault(SessionInUse(HERE, 7)) == "The session s1 is open already by process 7."
-    assert describe_fault(SessionInUse(HERE, 0)) == "The session s1 is open already."
-    assert "version of this program. Nothing" in str(NewerSession(HERE, 9))

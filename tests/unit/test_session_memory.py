@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import stat
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.journal_disks import FaultyDisk
 from support.pinned import ManualClock
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.safety.secrets import Redactor
+from duckflow_tui.session.folders import read_private
 from duckflow_tui.session.memory import (
     KINDS,
     LARGEST,
     MemoryWords,
     ProjectMemory,
-    SmallFiles,
     decode_notes,
     encode_notes,
     insert_line,
@@ -47,11 +47,11 @@ TODAY = "2025-06-15"
 KEY = "correct-horse-battery"
 
 
-def memory(tmp_path: Path, **more: Any) -> ProjectMemory:
+def memory(tmp_path: Path, already: Mapping[str, int] | None = None) -> ProjectMemory:
     (tmp_path / "shop").mkdir(exist_ok=True)
     redact = Redactor([KEY]).redact_text
     return ProjectMemory(
-        tmp_path / "memory", tmp_path / "shop", WORDS, ManualClock(), redact, **more
+        tmp_path / "memory", tmp_path / "shop", WORDS, ManualClock(), redact, already=already
     )
 
 
@@ -303,19 +303,15 @@ async def test_what_is_told_is_known_to_prompts_at_once(tmp_path: Path) -> None:
 
 def test_the_folder_is_made_for_the_user_alone_and_held_while_it_changes(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "memory"
-    disk = FaultyDisk()
-    files = SmallFiles(folder, disk)
-    with files.lock_folder() as held:
+    with lock_folder(folder):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         other = os.open(folder, os.O_RDONLY)
         with pytest.raises(BlockingIOError):  # another process would have to wait
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(other)
-        files.replace_file(held, "a.md", b"new")
-    assert disk.calls[-3:] == ["sync", "rename", "sync_directory"]
-    assert files.read_file("a.md", 9) == b"new"
-    folder.chmod(0o755)
-    with files.lock_folder():
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        write_private(folder / "a.md", b"new")
+    assert read_private(folder / "a.md", 9) == b"new"
+    assert stat.S_IMODE((folder / "a.md").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -356,11 +352,6 @@ async def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert await fault_of(made, "one more line") == "disk"
 
 
-class _Full(Disk):
-    def write(self, file: int, data: memoryview) -> int:
-        raise OSError(28, "No space left on device")
-
-
 async def test_a_file_to_edit_by_hand_is_made_once_and_is_then_the_users(tmp_path: Path) -> None:
     made = memory(tmp_path)
     await made.create_file()
@@ -372,12 +363,17 @@ async def test_a_file_to_edit_by_hand_is_made_once_and_is_then_the_users(tmp_pat
 
 
 async def test_a_full_disk_leaves_the_old_notes(tmp_path: Path) -> None:
-    await memory(tmp_path).remember("a way", "worked")
-    made = memory(tmp_path, disk=_Full())
+    made = memory(tmp_path)
+    await made.remember("a way", "worked")
     before = notes(made).read_bytes()
-    with pytest.raises(MemoryFault) as caught:
-        await made.remember("another", "worked")
-    assert (caught.value.code, caught.value.detail) == ("disk", "No space left on device")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), hard))
+    try:
+        with pytest.raises(MemoryFault) as caught:
+            await made.remember("another", "worked")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (caught.value.code, caught.value.detail) == ("disk", "File too large")
     assert notes(made).read_bytes() == before
     assert len(list((tmp_path / "memory").iterdir())) == 1
 

@@ -29,7 +29,6 @@ from duckflow_tui.ui.session_words import (
     format_day,
     format_dollars,
     format_time,
-    problem_words,
     spent_words,
     state_words,
 )
@@ -132,7 +131,7 @@ def about_rows(
     facts = one.facts
     rows: list[Row] = []
     if facts.problem:
-        said = problem_words(facts.problem, facts.detail, words)
+        said = state_words(facts, words)
         rows += rows_of([(f"✗ {said}", ink(palette.bad))], width)
     parts: list[str] = []
     if not facts.problem:
