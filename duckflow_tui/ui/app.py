@@ -280,7 +280,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def run_command(self, command: Command, argument: str = "") -> None:
         """Run it, where it is possible; where it takes a choice and none was given, ask for one."""
         if self.session.is_read_only and not command.reads:
-            self.session.acting()
+            self.session.get_writable_engine()
             return
         store = self.session.store
         problem = command.problem(argument, store.state if store is not None else None)
@@ -296,7 +296,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 choices = [Choice(v, v, self.words(f"{said}.{v}")) for v in values]
             self.pick(command.takes, choices, lambda value: self.run_command(command, value))
         elif command.act is not None and command.acts_with(argument):
-            engine = self.session.acting()
+            engine = self.session.get_writable_engine()
             if engine is not None:
                 given = argument.lower() if values else argument
                 work = command.act(engine, given, self.status.show_notice)
@@ -363,7 +363,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def action_diff(self, what: str) -> None:
         """Show what became of files since the session began, or its last change again."""
-        engine = self.session.acting()
+        engine = self.session.get_writable_engine()
         if engine is not None and what == "session":
             self.spawn(self._show_session_diff(engine), "diff")
         else:
@@ -400,7 +400,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def action_mode(self, mode: str) -> None:
         """Set the mode; trusted asks for a ``y`` first. An open gate stays as it is."""
-        engine, wanted = self.session.acting(), ApprovalMode(mode)
+        engine, wanted = self.session.get_writable_engine(), ApprovalMode(mode)
         if engine is None:
             return
         if wanted is not ApprovalMode.TRUSTED or engine.store.state.mode is wanted:
@@ -408,7 +408,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
 
         def answered(answer: Answer | None) -> None:
-            engine = self.session.acting()
+            engine = self.session.get_writable_engine()
             if engine is not None and answer == "yes":
                 self._set_mode(engine, ApprovalMode.TRUSTED)
             elif engine is not None and answer == "past":
@@ -435,7 +435,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def action_acting_page(self, name: str) -> None:
         """Open a page that a replay has no use for."""
-        engine = self.session.acting()
+        engine = self.session.get_writable_engine()
         if engine is not None:
             from duckflow_tui.ui.screens.sources import make_acting_source
 
@@ -449,7 +449,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         from duckflow_tui.ui.screens.settings import SettingSource
 
         loaded = self.options.settings() if self.options.settings else Loaded(Settings())
-        engine, path = self.session.acting(), self.options.settings_path
+        engine, path = self.session.get_writable_engine(), self.options.settings_path
         self._open_list(SettingSource(loaded, path, engine.models if engine is not None else None))
 
     @cached_property
@@ -467,7 +467,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.spawn(self.connecting.open_connect(), "connecting")
 
     def action_probe(self) -> None:
-        engine = self.session.acting()
+        engine = self.session.get_writable_engine()
         if engine is not None:
             engine.probe_models()
             self.status.show_notice("llm.probed")
@@ -494,7 +494,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_rename(self) -> None:
         from duckflow_tui.ui.screens.form import LineForm
 
-        engine = self.session.acting()
+        engine = self.session.get_writable_engine()
         if engine is None:
             return
 
@@ -514,7 +514,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.spawn(session.export(folder, session_id, target, kind), "export")
 
     def action_undo_rewind(self, _undo: str) -> None:
-        engine = self.session.acting()
+        engine = self.session.get_writable_engine()
         if engine is not None:
             self.spawn(self._undo_rewind(engine), "rewind")
 
@@ -537,7 +537,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 f"/remember {text}"
             )  # there is no project to note it on yet
         else:
-            engine = self.session.acting()
+            engine = self.session.get_writable_engine()
             if engine is not None:
                 self.spawn(self._remember(engine, text.strip()), "memory")
 

@@ -387,10 +387,10 @@ class Connecting:
             self.show_message(app.words("connect.not_kept", reason=error.strerror or str(error)))
             return
         self.show_message("")
-        engine = session.acting()
+        engine = session.get_writable_engine()
         if engine is None or engine.store.state.session.demo:
             await session.begin()
-            self.chosen, engine = False, session.acting()
+            self.chosen, engine = False, session.get_writable_engine()
         elif not engine.choose_models(models):
             app.status.show_notice("connect.after_turn")
         self.say_put_aside()
@@ -464,7 +464,7 @@ class Connecting:
     def say_put_aside(self) -> None:
         """Say of each damaged file what it is called now."""
         session = self._app.session
-        engine, aside = session.acting(), session.sources.put_aside
+        engine, aside = session.get_writable_engine(), session.sources.put_aside
         while aside:
             path = visible_line(str(aside.pop()))
             if engine is not None:

@@ -34,8 +34,8 @@ class RecordedSession(SessionHost):
     def store(self) -> Store:
         return self.player.store
 
-    def acting(self) -> None:
-        """Refuses whatever would act on the session, here and only here."""
+    def get_writable_engine(self) -> None:
+        """None: whatever would change the session is refused here, and only here."""
         self._app.report(self._app.words("replay.read_only"))
 
     async def open(self) -> None:

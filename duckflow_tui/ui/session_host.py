@@ -104,8 +104,8 @@ class SessionHost:
         """The store of the session that is shown; None while there is none."""
         return self.engine.store if self.engine is not None else None
 
-    def acting(self) -> Engine | None:
-        """The engine that keys and commands act on; None where there is nothing to act on."""
+    def get_writable_engine(self) -> Engine | None:
+        """The engine for keys and commands that change the session; None where there is none."""
         return self.engine
 
     @property
@@ -324,7 +324,7 @@ class SessionHost:
         """Hand a message to the engine, or a command of the user's ``own`` behind its ``!``;
         before there is an engine it is kept.
         """
-        engine = self.acting()
+        engine = self.get_writable_engine()
         if engine is None:
             self.unsent.append(Unsent(text, own))
         elif own:
@@ -334,7 +334,7 @@ class SessionHost:
 
     def take_back(self, message_id: str) -> None:
         """A waiting message comes back into the composer."""
-        engine = self.acting()
+        engine = self.get_writable_engine()
         text = engine.take_back(message_id) if engine is not None else None
         if text is not None:
             self._app.bench.composer.append_text(text)
@@ -343,7 +343,7 @@ class SessionHost:
         """End what the user runs with ``!``; False when nothing of theirs runs."""
         if self.store is None or not any(r.by_user for r in self.store.state.running):
             return False
-        engine = self.acting()
+        engine = self.get_writable_engine()
         if engine is not None:
             engine.stop()
         return True

@@ -306,7 +306,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             if self.talk.welcome is not None:
                 self.talk.welcome.action_take()
             return
-        state, engine = session.engine.store.state, session.acting()
+        state, engine = session.engine.store.state, session.get_writable_engine()
         if self.talk.start is not None and self.talk.start.display:
             self.talk.start.action_take()
         elif state.gates or state.cards:
@@ -407,11 +407,11 @@ class Workbench(Screen[None], inherit_bindings=False):
         elif turn is None:
             if not self._stop_what_is_beside() and not self.composer.draft_text:
                 self._rewind_on_second()
-        elif (engine := session.acting()) is not None:
+        elif (engine := session.get_writable_engine()) is not None:
             engine.pause() if turn.pause == "running" else engine.stop()
 
     def _rewind_on_second(self) -> None:
-        engine = self.host.session.acting()
+        engine = self.host.session.get_writable_engine()
         if engine is None or not any(m.kind == "user" for m in engine.store.state.messages):
             return
         now = self._clock.monotonic()
@@ -425,7 +425,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     def _stop_what_is_beside(self) -> bool:
         """No turn runs: end an answer that is still on its way, and the user's own command."""
         session = self.host.session
-        engine, store = session.acting(), session.store
+        engine, store = session.get_writable_engine(), session.store
         if engine is not None and store is not None and store.state.live:
             engine.stop()
             return True
@@ -443,7 +443,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             return
         state = session.store.state if session.store is not None else None
         if state is not None and state.turn is not None:
-            engine = session.acting()
+            engine = session.get_writable_engine()
             if engine is not None:
                 engine.stop()
         elif not self._stop_what_is_beside():

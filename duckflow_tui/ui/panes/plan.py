@@ -466,13 +466,13 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
     def _open_form(self, *, new: bool) -> None:
         step, plan = self.cursor_step, self._tree.plan
         host = host_of(self)
-        if step is not None and plan is not None and host.session.acting() is not None:
+        if step is not None and plan is not None and host.session.get_writable_engine() is not None:
             from duckflow_tui.ui.screens.step_form import StepForm
 
             host.push_screen(StepForm(self.words, plan, step, new=new), self._apply_edit)
 
     async def _apply_edit(self, edit: PlanEdit | None) -> None:
-        engine = host_of(self).session.acting() if edit is not None else None
+        engine = host_of(self).session.get_writable_engine() if edit is not None else None
         if engine is not None and edit is not None:
             self.problem = self.words.localize(await engine.plan.edit_steps((edit,)))
 
@@ -524,7 +524,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
 
     def _ask_twice(self, what: Callable[[PlanActions, Step], LocalizedText | None]) -> None:
         step = self.cursor_step
-        engine = host_of(self).session.acting() if step is not None else None
+        engine = host_of(self).session.get_writable_engine() if step is not None else None
         if step is not None and engine is not None:
             self.problem = self.words.localize(what(engine.plan, step))
 

@@ -64,7 +64,7 @@ class ReplayBar(Rows, can_focus=True):
         """
         host = host_of(self)
         if isinstance(event, events.Paste):
-            host.session.acting()
+            host.session.get_writable_engine()
             return True
         active = self.screen.active_bindings.get(event.key)
         in_pane = active is not None and active.node not in (self.screen, host)
@@ -79,7 +79,7 @@ class ReplayBar(Rows, can_focus=True):
             host.status.clear_message()
             await self.run_action(_ACTIONS[event.key])
         elif acts or event.is_printable:
-            host.session.acting()
+            host.session.get_writable_engine()
         else:
             return False
         return True

@@ -91,14 +91,14 @@ class Talk(Vertical):
         return ()
 
     def _drop_remarks(self, count: int) -> None:
-        engine = host_of(self).session.acting()
+        engine = host_of(self).session.get_writable_engine()
         if engine is not None:
             engine.keep_remarks("", ())
             host_of(self).status.show_notice("gate.remarks_dropped", count=count, stays=True)
 
     def on_question_widget_remarked(self, event: QuestionWidget.Remarked) -> None:
         event.stop()
-        engine = host_of(self).session.acting()
+        engine = host_of(self).session.get_writable_engine()
         if engine is not None:
             engine.keep_remarks(event.about, event.remarks)
 
@@ -265,7 +265,7 @@ class Talk(Vertical):
         if self._composer.text:  # the user was in the middle of a message
             self.gate.release_focus()
         self._carries = self._waiting > 1
-        engine, answer = host_of(self).session.acting(), event.answer
+        engine, answer = host_of(self).session.get_writable_engine(), event.answer
         if engine is None:
             return
         try:

@@ -496,7 +496,7 @@ class Transcript(SearchableColumn, can_focus=True):
 
     def action_undo_compaction(self) -> None:
         host = host_of(self)
-        engine = host.session.acting()
+        engine = host.session.get_writable_engine()
         if engine is not None and isinstance(self._cursor, CompactionBlock):
             compaction_id = self._cursor.compaction.compaction_id
             host.spawn(undo_compaction(engine, compaction_id, host.status.show_notice), "compact")

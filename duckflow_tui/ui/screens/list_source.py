@@ -162,7 +162,7 @@ class ListSource(Generic[ItemT]):
         """
 
         def run() -> None:
-            engine = self.host.session.acting()
+            engine = self.host.session.get_writable_engine()
             if engine is not None and question:
                 self.page.ask_first(question, lambda: finish(engine))
             elif engine is not None:

@@ -271,7 +271,7 @@ class ModelList(PickList):
         self.attempted = self._words("models.trying", model=ref.model)
         self._show_status()
         endpoint = self._at_hand.endpoints[ref.endpoint]
-        engine = host_of(self).session.acting()
+        engine = host_of(self).session.get_writable_engine()
         learned = engine.learned if engine is not None else None
         line = self.lines.get(value)
         report = await asyncio.shield(

@@ -46,7 +46,11 @@ class QueueSource(StateSource[QueuedMessage]):
         self.host.push_screen(screen, lambda text: self._rewrite_message(message, text))
 
     def _rewrite_message(self, message: QueuedMessage, text: str | None) -> None:
-        engine = self.host.session.acting() if text is not None and text != message.text else None
+        engine = (
+            self.host.session.get_writable_engine()
+            if text is not None and text != message.text
+            else None
+        )
         if engine is None or text is None:
             return
         if not text.strip():
