@@ -134,6 +134,7 @@ class SessionChoice:
             wanted.read,
             places.state / "sandbox",
             places.own_dirs,
+            env=wanted.env,
         )
 
     @property

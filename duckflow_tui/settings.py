@@ -197,6 +197,7 @@ class SandboxSettings(_Section):
 
     level: Literal["auto", "full", "none"] = "auto"
     read: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
 
 
 class PhaseSettings(_Section):

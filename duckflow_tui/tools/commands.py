@@ -15,6 +15,7 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
+    Container,
     Generator,
     Iterable,
     Mapping,
@@ -28,9 +29,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 from duckflow_tui.safety.allow_rules import only_shows
 from duckflow_tui.safety.changing import remove_tree, wait_until_done
 from duckflow_tui.safety.commands import read_command
-from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place, lies_inside
-from duckflow_tui.safety.secrets import REDACTED, holds_secret
+from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.session import SandboxLevel
@@ -64,7 +64,8 @@ class SandboxChoice(NamedTuple):
     ``runs_from``: the environment of Python that the app is installed in. All of that is closed
     where the workspace holds it, since a new ``.pth`` file or another ``python`` in it runs with
     the next start; so a command installs no package there without the user's consent.
-    ``rungs``: the kinds to try, empty for all there are.
+    ``rungs``: the kinds to try, empty for all there are. ``env``: names of variables that commands
+    get beside the usual ones, sandbox or not.
     """
 
     level: Literal["auto", "full", "none", "external"] = "none"
@@ -73,6 +74,7 @@ class SandboxChoice(NamedTuple):
     own: tuple[Path, ...] = ()
     runs_from: Path = Path(sys.prefix)
     rungs: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
 
 
 def git_obeys(workspace: Workspace) -> dict[str, str]:
@@ -355,7 +357,6 @@ class CommandRunner:
         self._watchdog = watchdog
         self._environ = environ
         self._live: set[RunningCommand] = set()
-        self._known = secrets_known
         self._choice = sandbox or SandboxChoice()
         self._sandbox: Sandbox | None = None
         self._secrets = Secrets(secret_values(environ) | secrets_known)
@@ -408,7 +409,7 @@ class CommandRunner:
         unread: tuple[str, ...] = ()
         later: Callable[[], tuple[str, ...]] = tuple
         # R07a
-        environ = users_own(self._environ) if own else scrub_environment(self._environ, self._known)
+        environ = users_own(self._environ) if own else self._command_environment()
         proxy, passed = None, ()
         if hosts:
             from duckflow_tui.tools.proxy import HostProxy, proxy_variables
@@ -466,9 +467,12 @@ class CommandRunner:
         if self._sandbox is None:
             from duckflow_tui.tools.sandbox import Sandbox
 
-            environ = scrub_environment(self._environ, self._known)
+            environ = self._command_environment()
             self._sandbox = Sandbox(self._choice, self._workspace, environ)
         return self._sandbox
+
+    def _command_environment(self) -> dict[str, str]:
+        return command_environment(self._environ, self._choice.env)
 
     async def find_level(self) -> SandboxLevel:
         """The level of the sandbox of the model's commands, found by a test."""
@@ -478,7 +482,7 @@ class CommandRunner:
 #: Seconds for a command that drew on a screen to end by itself: a file with escapes was printed.
 DRAWING_GRACE: Final = 0.5
 
-#: Names of variables that hold secrets, or lead to them.
+#: Names of variables whose values are struck out of results, should a command read them elsewhere.
 _SECRET_NAME: Final = re.compile(
     r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|COOKIE|PRIVATE|_DSN$|^DATABASE_URL$|^PG(PASS|SERVICE)"
     r"|^KUBECONFIG$|^NETRC$",
@@ -487,20 +491,6 @@ _SECRET_NAME: Final = re.compile(
 
 _USERINFO: Final = re.compile(r"://[^\s/@:]*:[^\s/@]+@")
 _SHORTEST_SECRET: Final = 8  # characters; a shorter value is a word like any other
-
-#: Variables that make bash, the loader or an interpreter run something else than was shown.
-_ACTING: Final = words_of(
-    "BASH_ENV BASHOPTS CDPATH ENV GLOBIGNORE IFS POSIXLY_CORRECT PROMPT_COMMAND PS4 "
-    "PYTHONHOME PYTHONSTARTUP SHELLOPTS"
-)
-
-_ACTING_STARTS: Final = ("BASH_FUNC_", "DYLD_", "LD_", "DUCKFLOW_")
-
-#: Ways to the user's desktop, terminal and agents.
-_SOCKETS: Final = words_of(
-    "DBUS_SESSION_BUS_ADDRESS DISPLAY GPG_AGENT_INFO SSH_AGENT_PID SSH_CLIENT SSH_CONNECTION "
-    "SSH_TTY STY TMUX TMUX_PANE WAYLAND_DISPLAY XDG_RUNTIME_DIR"
-)
 
 #: What every command gets: no colours, no pager, no question on a terminal that is not there.
 _PLAIN: Final = {
@@ -514,21 +504,19 @@ _PLAIN: Final = {
 }
 
 
-def scrub_environment(environ: Mapping[str, str], known: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of a model's command.
-
-    Out of it are secrets by name and by shape, whatever holds a ``known`` one, what would make
-    bash or the loader run something else, and the ways to desktop and agents. PATH keeps its
-    absolute folders; VIRTUAL_ENV stays where its programs are the ones that PATH finds.
+def command_environment(environ: Mapping[str, str], named: Container[str] = ()) -> dict[str, str]:
+    """The environment of a model's command: what programs need to be found and to know the
+    language, the virtual environment whose programs PATH finds, and the ``named`` variables.
+    PATH keeps its absolute folders. Nothing else of ``environ`` is passed on.
     """
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not (name in _ACTING | _SOCKETS or name.startswith(_ACTING_STARTS))
-        and not (_is_secret(name, value) or holds_secret(value))
-        and not any(secret in value for secret in known)
-    }
-    return {**_restore_own_variables(kept), **_PLAIN}
+    folders = [path for path in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
+    kept = {name: environ[name] for name in _PASSED_ON if name in environ}
+    kept |= {name: value for name, value in environ.items() if name.startswith("LC_")}
+    kept |= {"PATH": os.pathsep.join(folders) or os.defpath}
+    for name in _ENVIRONMENTS:
+        if name in environ and os.path.join(environ[name], "bin") in folders:
+            kept[name] = environ[name]
+    return {**kept, **_PLAIN, **{n: v for n, v in environ.items() if n in named}}
 
 
 def users_own(environ: Mapping[str, str]) -> dict[str, str]:
@@ -552,14 +540,8 @@ def _is_secret(name: str, value: str) -> bool:
     return _SECRET_NAME.search(name) is not None or _USERINFO.search(value) is not None
 
 
-def _restore_own_variables(kept: dict[str, str]) -> dict[str, str]:
-    folders = [path for path in kept.get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
-    kept["PATH"] = os.pathsep.join(folders) or os.defpath
-    venv = kept.get("VIRTUAL_ENV")
-    if venv is not None and os.path.join(venv, "bin") not in folders:
-        del kept["VIRTUAL_ENV"]
-    return kept
-
+#: Variables that name the virtual environment in use.
+_ENVIRONMENTS: Final = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "SYSTEMROOT")
 
