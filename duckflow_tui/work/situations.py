@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.state.base import canonical_json, one_line
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.goal import RequirementState
 from duckflow_tui.state.operations import FileChange, Outcome, describe_target
 from duckflow_tui.state.pace import Pattern, Reason, Situation, Tried
@@ -56,7 +56,6 @@ _BEHIND_FOCUS: Final = {
 
 _TOLERANCE: Final = 1e-6  # of differences of values that have four digits
 _LINE: Final = 120  # characters
-_ARGUMENT: Final = 40  # characters of one that tells two calls apart
 
 
 @dataclass(slots=True)
@@ -208,37 +207,23 @@ def describe_situation(
 
 
 def list_tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
-    """The calls, oldest first, the same ones as one, each with its last place in the chat. Calls
-    that read alike are told apart by the first argument in which they differ.
-    """
-    found: dict[str, tuple[Tried, OperationMessage]] = {}
+    """The calls, oldest first; those that read alike as one, with its last place in the chat."""
+    found: dict[tuple[str, bool], Tried] = {}
     contents: dict[str, set[str]] = {}
     for message in log:
         if message.by_user or message.result.outcome not in RAN:
             continue
         back = _goes_back(message, contents)
-        key = canonical_json([message.operation, message.args, back])
-        times = found.pop(key)[0].times + 1 if key in found else 1
-        entry = Tried(
-            text=_describe_call(message),
+        text = _describe_call(message)
+        before = found.pop((text, back), None)
+        found[text, back] = Tried(
+            text=text,
             ref=message.call_id,
             went_well=message.result.went_well,
-            times=times,
+            times=before.times + 1 if before is not None else 1,
             back=back,
         )
-        found[key] = entry, message
-    alike: dict[tuple[str, bool], list[OperationMessage]] = {}
-    for entry, message in found.values():
-        alike.setdefault((entry.text, entry.back), []).append(message)
-    told: list[Tried] = []
-    for entry, message in found.values():
-        name = _differing_argument(alike[entry.text, entry.back])
-        if name:
-            value = one_line(str(message.args.get(name, "–")), _ARGUMENT)
-            text = one_line(f"{entry.text} · {name} {value}", _LINE + _ARGUMENT)
-            entry = entry.model_copy(update={"text": text})
-        told.append(entry)
-    return tuple(told)
+    return tuple(found.values())
 
 
 def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, ...]:
@@ -310,12 +295,3 @@ def _goes_back(message: OperationMessage, contents: dict[str, set[str]]) -> bool
         back = back or change.after in known
         known.add(change.after)
     return back
-
-
-def _differing_argument(messages: Sequence[OperationMessage]) -> str:
-    """The first argument in which the calls differ; empty where there is none."""
-    names = dict.fromkeys(name for message in messages for name in message.args)
-    for name in names:
-        if len({canonical_json([message.args.get(name)]) for message in messages}) > 1:
-            return name
-    return ""
