@@ -22,9 +22,10 @@ from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.faults import log_fault
 from duckflow_tui.session.network import network_markdown
+from duckflow_tui.session.records import redact_value
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import LocalizedText, describe_error, one_line
-from duckflow_tui.state.calls import OperationFinished, OperationMessage
+from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationOutput
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.goal import (
     AttemptStarted,
@@ -36,9 +37,10 @@ from duckflow_tui.state.memory import Compaction, ContextCompacted
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, StepChanged
+from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Recorder
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
-from duckflow_tui.state.usage import LlmWaiting, Waiting
+from duckflow_tui.state.usage import LlmWaiting, ReasoningDelta, ReplyDelta, Waiting
 from duckflow_tui.streams import PATIENCE_S, set_patience
 from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
@@ -60,6 +62,9 @@ EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "limit": 4,
     "stopped": 130,
 }
+
+#: What brings a text in pieces.
+Piece = ReplyDelta | ReasoningDelta | OperationOutput | ProcessOutput
 
 WAITS: Final = 5  # the exit status of a turn that ended with a question to the user
 USAGE: Final = 2  # the exit status of a command that does not run here
@@ -215,7 +220,9 @@ class _Turn:
         finished: asyncio.Future[int] = loop.create_future()  # the exit status
         ended_by: asyncio.Future[int] = loop.create_future()
         if options.as_json:
-            printer = _JsonLines(self.outlet, options.stream, self._out, engine.store.recorder)
+            printer = _JsonLines(
+                self.outlet, options.stream, self._out, engine.store.recorder, engine.redact
+            )
         else:
             one_place = self._err_outlet is self.outlet
             printer = _Words(
@@ -381,16 +388,29 @@ async def _command_text(typed: Invocation, engine: Engine, words: Catalogue) -> 
 
 
 class _JsonLines:
-    """One record a line, ASCII only, so that no byte of it can act on a terminal. A line comes once
-    its record is on disk: no crash takes back what it says. Where nothing can be kept, which the
-    state says, it comes at once.
+    """One record a line, ASCII only, so that no byte of it can act on a terminal, and redacted as
+    the journal is. A line comes once its record is on disk: no crash takes back what it says. Where
+    nothing can be kept, which the state says, it comes at once.
+
+    Pieces of texts that arrive come in whole lines, so that no key is cut in two; what stands
+    behind the last line break comes before the next record of the journal.
     """
 
-    def __init__(self, outlet: Outlet, stream: bool, out: TextIO, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        outlet: Outlet,
+        stream: bool,
+        out: TextIO,
+        recorder: Recorder,
+        redact: Callable[[str], str],
+    ) -> None:
         self._outlet = outlet
         self._stream = stream
         self._out = out
         self._recorder = recorder
+        self._redact = redact
+        #: By an event without its text: what stands behind the last line break of its text.
+        self._partial: dict[Piece, str] = {}
         self._due: list[Record] = []
         self._newest = 0  # the last number among them
         self.printing: asyncio.Task[None] | None = None  # runs until all of them are printed
@@ -401,17 +421,43 @@ class _JsonLines:
             self.printing.result()
             self.printing = None
         if record.seq is not None or self._stream:
-            self._due.append(record)
+            self._due += self._join_lines(record)
             self._newest = record.seq or self._newest
             self.printing = self.printing or asyncio.create_task(self._print_pending())
+
+    def _join_lines(self, record: Record) -> list[Record]:
+        """The records to print now: whole lines of a text that arrives in pieces, or what was left
+        of such texts and the record.
+        """
+        event = record.event
+        if not isinstance(event, Piece):
+            if record.seq is None:
+                return [record]
+            partial, self._partial = self._partial, {}
+            return [
+                *(
+                    Record(seq=None, at=record.at, event=source.replace(text=rest, at=record.at))
+                    for source, rest in partial.items()
+                ),
+                record,
+            ]
+        source = event.replace(text="", at=0.0)
+        head, line_break, rest = (self._partial.pop(source, "") + event.text).rpartition("\n")
+        if rest:
+            self._partial[source] = rest
+        return [record.replace(event=event.replace(text=head + line_break))] if line_break else []
 
     async def _print_pending(self) -> None:
         while self._due:
             due, self._due = self._due, []
             await self._recorder.flushed(self._newest)
             for record in due:
-                line = json.dumps(record.as_json(), ensure_ascii=True)
-                self._outlet.write_text(self._out, f"{line}\n")
+                line = await asyncio.to_thread(self._make_line, record)
+                self._outlet.write_text(self._out, line)
+
+    def _make_line(self, record: Record) -> str:
+        fields = redact_value(record.as_json(), self._redact)
+        return json.dumps(fields, ensure_ascii=True) + "\n"
 
 
 class _Words:

@@ -62,6 +62,7 @@ class Access:
     root: Path | None = None  # the workspace, for a command
     version: str = ""  # of a tool of a server: what it says of itself, as a hash
     hosts: tuple[str, ...] = ()  # that a command would reach and otherwise could not
+    before: bytes | None = None  # what the file with the content holds
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,7 @@ def judge_access(
         zone,
         access.places,
         content,
+        access.before,
         access.removed_lines,
         wide=CallFact.WIDE in access.facts,
         line=None if access.command is None else read_command(access.command),

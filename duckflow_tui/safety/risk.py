@@ -62,6 +62,7 @@ def assess_call(
     zone: Zone,
     places: tuple[Place, ...],
     content: bytes | None = None,
+    before: bytes | None = None,
     removed_lines: int = 0,
     *,
     wide: bool = False,
@@ -69,8 +70,8 @@ def assess_call(
     root: Path | None = None,
 ) -> Assessment:
     """Risk and reasons of a call; ``places`` of a move are source, then target, of a command
-    ``line`` the folder it runs in. ``root`` is the workspace. ``wide``: the
-    whole decision changes many files (S4-110).
+    ``line`` the folder it runs in. ``content`` is what a file would hold, ``before`` what it holds.
+    ``root`` is the workspace. ``wide``: the whole decision changes many files (S4-110).
     """
     found = Assessment(Risk.MEDIUM if effect in _RISKY else Risk.LOW)
     if line is not None and root is not None:
@@ -105,7 +106,7 @@ def assess_call(
     text = "" if line is None else line.text
     if content is not None:
         text = content.decode("utf-8", "replace")
-        if holds_secret(text):
+        if holds_secret(text, (before or b"").decode("utf-8", "replace")):
             found.add_reason("secret_content", Risk.HIGH)
     if _HIDING.search(text):
         found.add_reason("hidden_characters", Risk.HIGH)

@@ -1,4 +1,8 @@
-"""Keeps secrets out of logs, journals, exports and error texts (promise 7)."""
+"""Keeps secrets out of logs, journals, exports and error texts (promise 7).
+
+Two kinds are found: those that the app knows, in any spelling, and strings that look as random as a
+key and stand where a key stands: behind a name that says so, in a URL, in a cookie or netrc line.
+"""
 
 from __future__ import annotations
 
@@ -11,83 +15,265 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from typing import Final
 from urllib.parse import quote, unquote
 
 REDACTED: Final = "[redacted]"
-_SHORTEST: Final = 4  # characters of a secret
-_UNBROKEN: Final = 56  # characters that every program writes on one line
-_URL_SAFE: Final = str.maketrans("+/", "-_")
-_UNMISTAKABLE: Final = 8  # from here on it is replaced inside of words too
-_USERINFO: Final = re.compile(r"(?<=://)[^\s/@:]*:([^\s/@]+)(?=@)")
 
-_TOKEN: Final = "eyJ"  # ``{"`` in base64
+Span = tuple[int, int]  # in characters, its end excluded
 
-# Shapes that are a key wherever they stand: how each begins, then the whole of it. The beginnings
-# are searched for as plain text, which is a hundred times faster on a long file.
-_SHAPES: Final = tuple(
-    (start, re.compile(re.escape(start) + rest, re.DOTALL))
-    for start, rest in (
-        ("sk-", r"[A-Za-z0-9_-]{16,}"),  # OpenAI and those who copy it
-        ("ghp_", r"[A-Za-z0-9]{30,}"),
-        ("gho_", r"[A-Za-z0-9]{30,}"),
-        ("ghu_", r"[A-Za-z0-9]{30,}"),
-        ("ghs_", r"[A-Za-z0-9]{30,}"),
-        ("ghr_", r"[A-Za-z0-9]{30,}"),
-        ("github_pat_", r"[A-Za-z0-9_]{30,}"),
-        ("glpat-", r"[A-Za-z0-9_-]{16,}"),
-        ("AKIA", r"[A-Z0-9]{16}\b"),
-        ("ASIA", r"[A-Z0-9]{16}\b"),
-        ("AIza", r"[A-Za-z0-9_-]{35}"),
-        ("xox", r"[abeoprs]-[A-Za-z0-9-]{10,}"),
-        ("hf_", r"[A-Za-z0-9]{30,}"),
-        ("npm_", r"[A-Za-z0-9]{30,}"),
-        ("pypi-", r"[A-Za-z0-9_-]{40,}"),
-        ("sk_live_", r"[A-Za-z0-9]{16,}"),
-        ("rk_live_", r"[A-Za-z0-9]{16,}"),
-        (_TOKEN, r"[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-        ("-----BEGIN", r"[ A-Z0-9]*PRIVATE KEY-----(?:.*?-----END[ A-Z0-9]*PRIVATE KEY-----|.*)"),
-    )
-)
+# A search holds up every other thread until it ends, so a long text is searched in windows.
+_WINDOW: Final = 1 << 18  # characters
+_OVERLAP: Final = 1 << 13  # characters that a match may reach into the next window
 
-# Ends of names of a key, and what may stand behind one where a value is given to it: in quotes, or
-# behind NAME= as in the environment. The names are searched for as plain text, as the shapes are.
-_NAMES: Final = tuple(
-    spelled
-    for word in ("key", "token", "secret", "password")
-    for spelled in (word, word.upper(), word.title())
-)
-_QUALIFIED: Final = re.compile(
-    r"(?i)(?:api|access|secret|private|auth|signing|encryption)[_-]?$|(?-i:(?<!PUBLIC)(?<!CACHE)(?<!PRIMARY)(?<=[A-Z0-9])_)$"
-)
-_GIVEN: Final = re.compile(
-    r"""(?:(?:["']?\s{0,3}(?::=|=>|[:=])\s{0,3}(["']))|(?<=[A-Z])=)"""
-    r"([A-Za-z0-9+/_.=~-]{16,200})(?(1)\1|(?![\w(\[]))"
-)
-#: What the parts of a token with the shape ``eyJ….eyJ….…`` are made of: where none begins at the
-#: first letters of such a run, none begins in the rest of it.
-_PART: Final = re.compile("[A-Za-z0-9_-]*")
+
+def _search_windows(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """The matches of a pattern in the text, each as long as it is."""
+    at = 0
+    for start in range(0, len(text), _WINDOW):
+        stop = start + _WINDOW
+        for found in pattern.finditer(text, max(at, start), stop + _OVERLAP):
+            if found.start() >= stop:
+                break
+            whole = pattern.match(text, found.start()) if found.end() == stop + _OVERLAP else found
+            if whole is not None:
+                at = whole.end()
+                yield whole
+
+
+# --- strings as random as a key ----------------------------------------------------------------
+
+_LEAST: Final = 12  # characters of such a string
+_MEASURED: Final = 128  # of its characters
+_LEAST_ODD: Final = 5  # pairs of characters that words do not have
+_LEAST_BITS: Final = 3.0  # entropy of a character
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-#: Values of such names in one text that are looked at; the rest of so many is taken for keys.
-_MAX_GIVEN: Final = 20_000
-_MAX_INSIDE: Final = 8  # the same for one run without a space
-_RUN: Final = re.compile("=[A-Za-z0-9+/_.=~-]*")
-_RANDOM: Final = 3.4  # bits for each character; words and numbers have fewer
-_AUTHORIZATION: Final = re.compile(r"(?i)(\b(bearer|basic)\s+)([A-Za-z0-9+/=._~-]{12,})")
-_LONG_TOKEN: Final = 24  # characters from which on mixed case alone makes a token
+_HEX: Final = re.compile("[0-9a-fA-F]+")
+
+#: By a letter, those that follow it in nine tenths of all words and identifiers.
+_NEXT_LETTERS: Final = {
+    "a": "bcdgilmnprstu",
+    "b": "aelouy",
+    "c": "aehklortu",
+    "d": "aeios",
+    "e": "acdefglmnpqrstvxy",
+    "f": "aioru",
+    "g": "eirs",
+    "h": "aeiot",
+    "i": "abcdefglmnoprstvz",
+    "k": "e",
+    "l": "adefilostuy",
+    "m": "aeiop",
+    "n": "acdefgiostu",
+    "o": "bcdfklmnoprstuvw",
+    "p": "aeiloprtuy",
+    "q": "u",
+    "r": "acdegimnorstuy",
+    "s": "acehiopstuy",
+    "t": "aehiorstuy",
+    "u": "eilmnprst",
+    "v": "aei",
+    "w": "aehio",
+    "x": "ct",
+    "y": "p",
+}
 
 
-def holds_secret(text: str) -> bool:
-    """Whether something in the text has the shape of a key."""
-    return next(_find_key_shapes(text), None) is not None
+def _is_random(text: str) -> bool:
+    """Whether the text, or a part of it between slashes or dots, is as random as a key. Words,
+    paths, numbers, dates and UUIDs are not.
+    """
+    text = _UUID.sub("", text[:_MEASURED])
+    return any(_has_odd_pairs(part) for part in (text, *re.split("[/.@]", text)))
+
+
+def _has_odd_pairs(text: str) -> bool:
+    """Whether at least half of the neighbouring characters are none that words have, in a text of
+    many different characters.
+    """
+    if len(text) < _LEAST:
+        return False
+    odd = pairs = 0
+    for one, other in pairwise(text):
+        if one.isalpha() and other.isalpha():
+            if one.islower() and other.isupper():
+                continue  # a new word begins, as in camelCase
+            pairs += 1
+            odd += other.lower() not in _NEXT_LETTERS.get(one.lower(), "")
+        elif one.isalnum() and other.isalnum() and one.isalpha() != other.isalpha():
+            pairs += 1
+            odd += 1
+    least = 0.5 if any(map(str.isdigit, text)) else 0.6  # some words have nearly as many
+    if odd < _LEAST_ODD or odd < least * pairs:
+        return False
+    shares = [count / len(text) for count in Counter(text).values()]
+    return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
+
+
+# --- places where a key stands -------------------------------------------------------------------
+
+#: Beginnings of the words below, for a plain search, which is far faster.
+_STEMS: Final = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "bearer")
+_WORDS: Final = (
+    *("key", "token", "secret", "password", "passwd", "passphrase", "pass", "pwd", "auth"),
+    *("authorization", "authentication", "credential", "bearer"),
+)
+_JAPANESE: Final = ("キー", "トークン", "シークレット", "パスワード")
+#: The part of a name that says that a key follows: a word, or the end of one.
+_NAME: Final = re.compile(
+    rf"(?:{'|'.join(form for word in _WORDS for form in (word, word.title()))})s?(?![a-z])"
+    rf"|(?:{'|'.join(map(str.upper, _WORDS))})S?(?![A-Za-z])|{'|'.join(_JAPANESE)}"
+)
+#: Letters and digits right before a name; where they are random, it is a part of encoded bytes.
+_RUN_BEFORE: Final = re.compile(r"[A-Za-z0-9+/]{12,}\Z")
+_REST_OF_NAME: Final = re.compile(r"\w{0,40}")
+_PUBLIC: Final = re.compile(r"(?i)pub(?:lic)?[ _-]?$")
+#: A string of characters that keys are made of, with everything that parts it from the one before.
+_CHUNK: Final = re.compile(r"[^A-Za-z0-9\n]*([A-Za-z0-9][A-Za-z0-9+/_.~%!@#$^*-]*={0,2})")
+_MOST_CHUNKS: Final = 6  # behind a name
+_LONGEST_WORD: Final = 40  # characters; in a longer run no further name is looked for
+_REACH: Final = 400  # characters behind a name
+_BEFORE_VALUES: Final = tuple("=:>\"'`|\\")
+
+#: What may be a token as makers begin theirs, ``word_…``, from the separator on; and the word.
+_BODY: Final = re.compile(r"[_.-]([A-Za-z0-9_.-]{20,}+)(?![+/=])")
+_PREFIX: Final = re.compile(r"(?<![\w./+-])(?!sha\d)[A-Za-z][A-Za-z0-9]{0,11}\Z")
+_LEAST_JWT: Final = 30  # characters
+_JWT: Final = re.compile(r"eyJ[\w-]*+((?:\.[\w-]*+)*)")
+_PRIVATE_KEY: Final = re.compile(r"-----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY")
+_PRIVATE_KEY_END: Final = re.compile(r"-----END[ A-Z0-9]{0,40}PRIVATE KEY[ A-Z]{0,10}-----")
+
+_USER_AND_PASSWORD: Final = re.compile(r"://([^\s/@:]*+:[^\s/@]++)@")
+_USER: Final = re.compile(r"://([^\s/@:]{12,}+)@")
+_QUERY: Final = re.compile(r"[?&]([\w.~%\[\]-]{1,64})=([^\s&\"'<>#;]{12,}+)")
+_NETRC: Final = re.compile(
+    r"(?:machine\s{1,40}\S{1,255}|default)\s{1,40}login\s{1,40}\S{1,255}\s{1,40}"
+    r"password\s{1,40}(\S++)"
+)
+_COOKIE_FILE: Final = re.compile(r"\t(?:TRUE|FALSE)\t\d{1,20}\t[^\t\n]{1,255}\t(\S++)")
+_COOKIE_LINE: Final = re.compile(r"(?:[Cc]ookie|COOKIE)[\"']?\s{0,3}[:=][^\n]*")
+_COOKIE: Final = re.compile(r"=([^;\s\"']{12,}+)")
+
+
+def holds_secret(text: str, before: str = "") -> bool:
+    """Whether something in the text looks like a key and stands where one stands, and is not in the
+    text as it was ``before``.
+    """
+    return any(text[start:end] not in before for start, end in _find_keys(text))
+
+
+def _find_keys(text: str) -> Iterator[Span]:
+    """Where something looks like a key, in no order; the spans may overlap."""
+    yield from _find_private_keys(text)
+    yield from _find_named_values(text)
+    for found in _search_windows(_JWT, text):
+        if found[1].count(".") >= 2 and len(found[0]) >= _LEAST_JWT:
+            yield found.span()
+    for found in _search_windows(_BODY, text):
+        body, before = found[1], text[max(0, found.start() - 14) : found.start()]
+        if not (body.islower() or body.isupper()) and _PREFIX.search(before) and _is_random(body):
+            yield found.span(1)
+    for pattern in (_USER_AND_PASSWORD, _NETRC, _COOKIE_FILE):  # whatever stands there
+        for found in _search_windows(pattern, text):
+            yield found.span(1)
+    for found in _search_windows(_USER, text):
+        if _is_random(found[1]):
+            yield found.span(1)
+    for found in _search_windows(_QUERY, text):
+        is_hash = _HEX.fullmatch(found[2]) and "sig" not in found[1].lower()  # of a version
+        if _is_random(found[2]) and not is_hash:
+            yield found.span(2)
+    for line in _search_windows(_COOKIE_LINE, text):
+        for found in _COOKIE.finditer(text, line.start(), line.end()):
+            if _is_random(found[1]):
+                yield found.span(1)
+
+
+def _find_private_keys(text: str) -> Iterator[Span]:
+    """Where blocks of a private key are; one without an end goes on to the end of the text."""
+    end = 0
+    for begin in _search_windows(_PRIVATE_KEY, text):
+        if begin.start() >= end:
+            closing = _PRIVATE_KEY_END.search(text, begin.end())
+            end = closing.end() if closing is not None else len(text)
+            yield begin.start(), end
+
+
+def _find_names(text: str) -> Iterator[re.Match[str]]:
+    """The parts of names that say that a key follows, in their order."""
+    for start in range(0, len(text), _WINDOW):
+        part = text[start : start + _WINDOW + _OVERLAP].replace("İ", "I").lower()  # as long
+        places: list[int] = []
+        for stem in (*_STEMS, *_JAPANESE):
+            stop = _WINDOW + len(stem) - 1  # one that begins in the window is found
+            at = part.find(stem, 0, stop)
+            while at >= 0:
+                places.append(start + at)
+                at = part.find(stem, at + len(stem), stop)
+        yield from filter(None, (_NAME.match(text, place) for place in sorted(places)))
+
+
+def _find_named_values(text: str) -> Iterator[Span]:
+    """Where random strings are, up to five words behind a name that says key, on the same line or,
+    where nothing stands behind the name there, on the next. A hash as versions have needs to stand
+    right behind the name, or behind a sign that assigns it.
+    """
+    end = 0  # of what was looked at
+    for name in _find_names(text):
+        if name.start() < end:
+            continue
+        before = text[max(0, name.start() - 40) : name.start()]
+        run = _RUN_BEFORE.search(before)
+        if _PUBLIC.search(before) or (run is not None and _is_random(run[0])):
+            continue
+        rest = _REST_OF_NAME.match(text, name.end())
+        end = rest.end() if rest is not None else name.end()
+        at, on_next_line = end, False
+        line_end = text.find("\n", at, at + _REACH)
+        if line_end >= 0 and _CHUNK.match(text, at, line_end) is None:
+            at, on_next_line = line_end + 1, True
+            line_end = text.find("\n", at, at + _REACH)
+        stop = line_end if line_end >= 0 else at + _REACH
+        for number, chunk in enumerate(islice(_CHUNK.finditer(text, at, stop), _MOST_CHUNKS)):
+            begin, follows = chunk.start(1), number == 0 and not on_next_line
+            if chunk.end() - begin < _LEAST:
+                continue
+            whole = _CHUNK.match(text, begin) if chunk.end() == at + _REACH else chunk
+            assigned = text[max(0, begin - 40) : begin].rstrip().endswith(_BEFORE_VALUES)
+            if (
+                whole is not None
+                and (follows or assigned or not _HEX.fullmatch(whole[1]))
+                and _is_random(whole[1])
+            ):
+                end = whole.end()
+                yield begin, end
+                break
+            if follows and chunk.end() - begin > _LONGEST_WORD:
+                end = chunk.end()
+
+
+# --- secrets that the app knows -------------------------------------------------------------------
+
+_SHORTEST: Final = 4  # characters
+_UNMISTAKABLE: Final = 8  # characters from which on it is replaced inside of words too
+_SPLITTABLE: Final = 16  # letters and digits from which on it is found in pieces too
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+_SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
+#: A line break written as two characters, and the number of a line, as programs put it before one.
+_BREAK: Final = re.compile(r"\\[rn]|\n[^\S\n]{0,20}\d{1,7}[^\w\n]")
+#: What may part two characters of a secret that is written in pieces.
+_GAP: Final = r"(?:\\[rn]|\n[^\S\n]{0,20}\d{1,7}[^\w\n]|[\W_]){0,60}?"
 
 
 class Redactor:
     """Replaces what it knows, and what looks like a key, by ``[redacted]``."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        self._spelled: frozenset[str] = frozenset()
+        self._spellings: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
+        #: By the letters and digits of a spelling: what finds it in pieces, once it was needed.
+        self._split: dict[str, re.Pattern[str] | None] = {}
         self.add_secrets(known)
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
@@ -95,28 +281,41 @@ class Redactor:
         secret.
         """
         secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
-        spelled = self._spelled.union(form for secret in secrets for form in _spell_secret(secret))
-        if spelled == self._spelled:
+        spellings = self._spellings.union(s for secret in secrets for s in _spell_secret(secret))
+        if spellings == self._spellings:
             return
         # The longest first, or the rest of a longer one would stay.
-        ordered = sorted(spelled, key=lambda form: (-len(form), form))
-        self._spelled, self._pattern = spelled, re.compile("|".join(map(_as_pattern, ordered)))
+        ordered = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
+        self._spellings, self._pattern = spellings, re.compile("|".join(map(_as_pattern, ordered)))
+        bare = map(_drop_signs, spellings)
+        self._split = {letters: None for letters in bare if len(letters) >= _SPLITTABLE}
 
     def redact_text(self, text: str) -> str:
         """The text without secrets; what is no secret stays as it is."""
-        if self._pattern is not None:
-            text = self._pattern.sub(REDACTED, text)
+        spans = [*self._find_known(text), *_find_keys(text)]
         parts: list[str] = []
         at = 0
-        spans = [*_find_key_shapes(text)]
-        spans += _find_given_values(text)
         for start, end in sorted(spans):
             if start >= at:
                 parts += (text[at:start], REDACTED)
             at = max(at, end)
-        text = "".join((*parts, text[at:]))
-        text = _AUTHORIZATION.sub(_redact_authorization, text)
-        return _USERINFO.sub(REDACTED, text)
+        return "".join((*parts, text[at:]))
+
+    def _find_known(self, text: str) -> Iterator[Span]:
+        """Where a known secret is, whole or in pieces over several lines."""
+        if self._pattern is None:
+            return
+        for found in _search_windows(self._pattern, text):
+            yield found.span()
+        if not self._split:
+            return
+        bare = _drop_signs(text), _drop_signs(_BREAK.sub("\n", text))
+        for letters, pattern in self._split.items():
+            if letters in bare[0] or letters in bare[1]:
+                if pattern is None:
+                    self._split[letters] = pattern = re.compile(_GAP.join(letters))
+                for found in _search_windows(pattern, text):
+                    yield found.span()
 
 
 class RedactingFilter(logging.Filter):
@@ -141,95 +340,27 @@ class RedactingFilter(logging.Filter):
         return True
 
 
-def _find_key_shapes(text: str) -> Iterator[tuple[int, int]]:
-    """Where something has the shape of a key and is no part of a longer word."""
-    for start, shape in _SHAPES:
-        at = text.find(start)
-        while at >= 0:
-            whole = not at or not _is_word(text[at - 1])
-            found = shape.match(text, at) if whole else None
-            after = at + len(start)
-            if found:
-                yield found.span()
-                after = found.end()
-            elif whole and start == _TOKEN and (run := _PART.match(text, at)):
-                after = run.end()
-            at = text.find(start, after)
-
-
-def _find_given_values(text: str) -> Iterator[tuple[int, int]]:
-    """Where values are given to names of keys, in time that grows with the text alone: of a run of
-    characters without a space, and of the whole text, so many values are looked at, and what comes
-    after them is taken for keys.
+def _as_pattern(spelling: str) -> str:
+    """A pattern for it; a short one only as a whole word: ``test`` as a password must not spoil
+    every path.
     """
-    left = _MAX_GIVEN
-    for name in _NAMES:
-        end, run, inside = text.find(name), 0, 0
-        while end >= 0:
-            at = after = end + len(name)
-            if at < run:
-                inside += text.startswith("=", at)
-            elif rest := _RUN.match(text, at):
-                inside, run = 0, rest.end()
-            if inside > _MAX_INSIDE:
-                yield at, run
-                after = run
-            elif (found := _GIVEN.match(text, at)) and (
-                name.lower() != "key" or _QUALIFIED.search(text[max(end - 12, 0) : end])
-            ):
-                left -= 1
-                if left < 0 or _is_random(found[2]):
-                    yield found.span(2)
-            end = text.find(name, after)
+    plain = re.escape(spelling)
+    return plain if len(spelling) >= _UNMISTAKABLE else rf"(?<!\w){plain}(?!\w)"
 
 
-def _redact_authorization(found: re.Match[str]) -> str:
-    """Without its credentials; ``basic authentication`` and ``bearer information`` are words."""
-    head, scheme, value = found.groups()
-    if scheme.lower() == "basic":
-        secret = _is_user_and_password(value)
-    else:
-        mixed = len(value) >= _LONG_TOKEN and not (value.islower() or value.isupper())
-        secret = mixed or any(char.isdigit() for char in value)
-    return f"{head}{REDACTED}" if secret else found.group()
-
-
-def _is_random(value: str) -> bool:
-    """Whether it is as random as a key is: letters and digits mixed, and no UUID."""
-    if not (any(map(str.isdigit, value)) and any(map(str.isalpha, value))):
-        return False
-    counts = Counter(value)
-    bits = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
-    return bits >= _RANDOM and _UUID.fullmatch(value) is None
-
-
-def _is_user_and_password(value: str) -> bool:
-    bare = value.rstrip("=.")
-    try:
-        return ":" in base64.b64decode(bare + "=" * (-len(bare) % 4)).decode()
-    except ValueError:
-        return False
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
-def _as_pattern(form: str) -> str:
-    """A short one only as a whole word: ``test`` as a password must not spoil every path. In a long
-    one programs break the line.
-    """
-    plain = r"\n?".join(map(re.escape, form)) if len(form) > _UNBROKEN else re.escape(form)
-    return plain if len(form) >= _UNMISTAKABLE else rf"(?<!\w){plain}(?!\w)"
+def _drop_signs(text: str) -> str:
+    """The letters and digits of ASCII in the text."""
+    return text.encode("ascii", "ignore").translate(None, _SIGNS).decode("ascii")
 
 
 def _spell_secret(secret: str) -> set[str]:
+    """The secret as it is, as URLs, JSON and Python spell it, and as programs print its bytes."""
     forms = {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     forms |= {repr(secret)[1:-1]}
     if len(secret) >= _UNMISTAKABLE:
         raw = secret.encode("utf-8", "replace")
-        forms |= {secret[::-1], raw.hex(), raw.hex().upper(), raw.hex(" "), raw.hex(":")}
+        forms |= {secret[::-1], raw.hex(), raw.hex().upper()}
         for before in range(3):  # of other bytes; the characters that hold some of them are left
             coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
             inner = coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)]

@@ -106,12 +106,14 @@ def redact_value(value: Any, redact: Redact, valid: Callable[[Any], bool] | None
     its place. Only a text from a closed set, for which no other is valid either, stays: a key of an
     endpoint may well be ``done``, and an outcome is no secret.
     """
-    texts: list[str] = []
-    _collect_texts(value, texts)
-    joined = _SEPARATOR.join(texts)
+    texts: list[tuple[str, str]] = []
+    _collect_texts(value, "", texts)
+    joined = _SEPARATOR.join(text for _, text in texts)
     if redact(joined) == joined:
         return value
-    changed = {text: new for text in set(texts) if (new := redact(text)) != text}
+    changed = {
+        text: new for name, text in set(texts) if (new := _redact_field(name, text, redact)) != text
+    }
     redacted = _replace_texts(value, changed)
     if valid is None or valid(redacted) or not valid(value):
         return redacted
@@ -143,18 +145,26 @@ def is_event(fields: Any) -> bool:
     return True
 
 
-def _collect_texts(value: Any, texts: list[str]) -> None:
+def _redact_field(name: str, text: str, redact: Redact) -> str:
+    """The text redacted, as it stands behind the name of its field."""
+    redacted, head = redact(text), f"{name}="
+    whole = redact(head + text) if name and redacted == text else ""
+    return whole.removeprefix(head) if whole.startswith(head) else redacted
+
+
+def _collect_texts(value: Any, name: str, texts: list[tuple[str, str]]) -> None:
+    """Add all texts in the value, each behind the key of the object that holds it, or ``name``."""
     if isinstance(value, str):
-        texts.append(value)
+        texts.append((name, value))
     elif isinstance(value, dict):
         for key, inner in cast("dict[Any, Any]", value).items():
             if isinstance(key, str):
-                texts.append(key)
+                texts.append(("", key))
             if isinstance(inner, _HOLDS_TEXT):
-                _collect_texts(inner, texts)
+                _collect_texts(inner, str(key), texts)
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[Any]", value):
-            _collect_texts(inner, texts)
+            _collect_texts(inner, name, texts)
 
 
 def _replace_texts(value: Any, changed: dict[str, str]) -> Any:

@@ -381,6 +381,7 @@ class ToolRouter:
             access = replace(
                 access,
                 content=changes[0].diff.after if len(changes) == 1 else None,
+                before=changes[0].diff.before if len(changes) == 1 else None,
                 removed_lines=sum(map(_REMOVED, call.previews)),
             )
         together = self._together.get(call.action.call_id)
@@ -491,7 +492,8 @@ class ToolRouter:
         if not isinstance(proposal, Edits) or len(proposal.changes) != 1:
             return Planned(call, access, places, None)
         change = proposal.changes[0]
-        access = replace(access, content=change.diff.after, removed_lines=change.diff.removed)
+        diff = change.diff
+        access = replace(access, content=diff.after, before=diff.before, removed_lines=diff.removed)
         return Planned(call, access, places, change)
 
     async def _ask_together(self, together: Together, question: GateQuestion) -> GateAnswer:

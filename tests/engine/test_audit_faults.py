@@ -195,6 +195,10 @@ class TalkingEngine:
     def stop(self) -> None:
         self.store.dispatch(DraftSaved(text="stopped"))
 
+    def redact(self, text: str) -> str:
+        """There is nothing to redact."""
+        return text
+
 
 async def test_what_json_prints_is_on_disk(tmp_path: Path) -> None:
     """Who reads the line may rely on it: no crash takes it back. None is lost at the end."""

@@ -23,16 +23,25 @@ WRITE = "file_ops.write_file"
 EDIT = "file_ops.edit_file"
 
 KEYS = {
-    "openai": "sk-proj-" + "a1B2c3D4" * 5,
-    "aws": "AKIAIOSFODNN7EXAMPLE",
-    "github": "ghp_" + "a1B2" * 9,
+    "prefixed": "qq-live-q7Lr2Vx9Tb4Nw8KdXz5P",
+    "header": "Authorization: Bearer Jf83kd92LsPq0Zx7",
+    "query": "https://example.org/x?code=Wm4Xc7Vb2NnQ8Zr0Kd",
     "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmn",
     "pem": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow0QxQ\n-----END RSA PRIVATE KEY-----",
     "env": "SERVICE_TOKEN=q8Zr0Wm4Xc7Vb2Nn",
     "quoted": 'api_key: "9f86d081884c7d659a2feaa0c55ad015"',
     "code": "DB_PASSWORD = 'Xk29sl3LLq0dkfie'",
 }
-HIDDEN = ("a1B2c3D4", "IOSFODNN7", "eyJzdWIi", "MIIEow0QxQ", "q8Zr0Wm4", "9f86d081", "Xk29sl3L")
+HIDDEN = (
+    "q7Lr2Vx9",
+    "Jf83kd92",
+    "Wm4Xc7Vb",
+    "eyJzdWIi",
+    "MIIEow0QxQ",
+    "q8Zr0Wm4",
+    "9f86d081",
+    "Xk29sl3L",
+)
 
 #: Random, and no key.
 PLAIN = [

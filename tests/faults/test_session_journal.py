@@ -390,7 +390,7 @@ async def test_no_secret_is_in_any_file_of_a_session(tmp_path: Path) -> None:
     journal = start_journal(tmp_path, "session_1", Path("/w"), 1.0, redact=redactor.redact_text)
     store = Store(AgentState(), ManualClock(), journal)
     secret = 'k"ey\\with/odd'
-    shaped = "sk-" + "a" * 30
+    shaped = "token=q7Lr2Vx9Tb4Nw8Kd"
     story: list[Event] = [
         started(),
         said(2, f"FOO=1\n{shaped} and {secret}"),

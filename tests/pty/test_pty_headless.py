@@ -137,6 +137,24 @@ def test_output_that_nobody_reads_ends_the_run(tmp_path: Path, as_json: bool) ->
     assert (tmp_path / "work" / "a.txt").exists() is not as_json
 
 
+def test_a_key_is_masked_in_records_and_in_the_pieces_of_a_stream(tmp_path: Path) -> None:
+    key = "q7Lr2Vx9Tb4Nw8Kd"
+    text = f"I write it down.\nThe api key is {key}, which stays here.\nThat is all."
+    write = action("file_ops.write_file", path="a.txt", content=f"password={key}")
+    reply = decision(text, write).model_copy(update={"chunk_size": 3})
+    with served(script(reply, done("Done."))) as server:
+        run = start(
+            tmp_path, server.endpoint.base_url, "go", more=("--stream", "--mode", "trusted")
+        )
+        out, err = run.communicate(timeout=DEADLINE)
+    assert key not in out
+    records = [json.loads(line) for line in out.splitlines()]
+    pieces = "".join(r["text"] for r in records if r["kind"] == "reply_delta")
+    assert pieces.startswith(text.replace(key, "[redacted]")), err
+    said = [message.get("text") for r in records if (message := r.get("message"))]
+    assert text.replace(key, "[redacted]") in said
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_output_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with served(script(done())) as server, open("/dev/full", "w") as full:

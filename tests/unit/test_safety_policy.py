@@ -150,7 +150,7 @@ def test_a_denial_says_why() -> None:
     [
         (Access("file_ops.write_file", WRITE, SECRET), "secret"),
         (
-            Access("file_ops.write_file", WRITE, INSIDE, b"k = 'sk-" + b"a1B2" * 8 + b"'"),
+            Access("file_ops.write_file", WRITE, INSIDE, b"key = 'q7Lr2Vx9Tb4Nw8Kd'"),
             "secret_content",
         ),
         (Access("file_ops.write_file", WRITE, (place(".github/workflows/a.yml"),)), "system_file"),
@@ -287,11 +287,13 @@ def test_the_size_limit() -> None:
     assert kind(1_000_001) is D
     assert kind(11, limit=10) is D
     assert kind(2_000_000, limit=3_000_000) is A
-    key = b"sk-" + b"a1B2" * 8  # one of that size is searched for secrets as any other
+    key = b"token=q7Lr2Vx9Tb4Nw8Kd"  # one of that size is searched for secrets as any other
     asked = judge_access(
         Access("file_ops.write_file", WRITE, INSIDE, key), TRUSTED, max_write=len(key)
     )
     assert asked.reasons == ("secret_content",)
+    kept = Access("file_ops.edit_file", WRITE, INSIDE, key + b"\nb = 1", before=key + b"\na = 1")
+    assert judge_access(kept, TRUSTED).kind is A  # the change does not bring the key
 
 
 @pytest.mark.parametrize(

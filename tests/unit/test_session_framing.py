@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.records import (
     Damage,
@@ -141,6 +142,17 @@ def hidden(text: str) -> str:
 def test_a_secret_is_taken_out_of_every_text_keys_included(value: Any, shown: Any) -> None:
     assert redact_value(value, hidden) == shown
     assert redact_value(value, hidden, lambda _: True) == shown
+
+
+def test_a_value_that_the_name_of_its_field_makes_a_key_is_taken_out() -> None:
+    """Arguments of calls; alone it could be anything."""
+    key = "q7Lr2Vx9Tb4Nw8Kd"
+    redact = Redactor().redact_text
+    value = {"args": {"apiKey": key, "ids": [key], "tokens": [key, 7]}, "call": {"other": "text"}}
+    shown = redact_value(value, redact)
+    assert shown["args"] == {"apiKey": REDACTED, "ids": [REDACTED], "tokens": [REDACTED, 7]}
+    plain = {"args": {"ids": [key], "thought_signature": key}}
+    assert redact_value(plain, redact) == plain
 
 
 def test_a_secret_is_taken_out_of_what_no_program_of_today_can_read() -> None:

@@ -113,7 +113,7 @@ async def test_a_project_is_its_folder_whatever_name_leads_there(tmp_path: Path)
         ("clear \x1b[2J the screen", "control"),
         ("turn \u202e around", "control"),
         (f"the password is {KEY}", "secret"),
-        ("use sk-abcdefghijklmnop1234", "secret"),
+        ("use sk-q7Lr2Vx9Tb4Nw8KdXz5P", "secret"),
         ("PYTEST  －q finds the tests", "known"),
     ],
 )
