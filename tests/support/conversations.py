@@ -47,7 +47,7 @@ class ChatApp(App[None]):
         self.clock = clock or ManualClock(START + 100)
         self.language = language
         self.first_theme = theme
-        self.chat = Transcript(animation=False, show_queue=True)
+        self.chat = Transcript(animation=False)
 
     def compose(self) -> ComposeResult:
         self.chat.bind_state(self.state, Catalogue(self.language), self.clock)

@@ -13,7 +13,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from duckflow_tui.ui.panes.column import ColumnView
+from duckflow_tui.ui.panes.column_view import ColumnView
 from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.request import RequestView

@@ -12,7 +12,7 @@ from textual.selection import Selection
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Level
-from duckflow_tui.ui.panes import column_text
+from duckflow_tui.ui.panes import column_view
 
 HEIGHT = 500  # lines: nothing is scrolled away
 MARGIN = 3  # characters in front of each row: free, mark, free
@@ -39,7 +39,7 @@ async def test_what_is_drawn_is_what_is_copied_and_what_is_found(
     """Each row copies as it stands; a search finds each word as often as it is on the screen, and
     finds it too while it is folded away.
     """
-    monkeypatch.setattr(column_text, "SEARCH_SLICE", 60.0)
+    monkeypatch.setattr(column_view, "SEARCH_SLICE", 60.0)
     app = ChatApp(everything(language), language=language)
     async with app.run_test(size=(width, HEIGHT)) as pilot:
         app.chat.action_fold()

@@ -210,12 +210,6 @@ async def test_what_runs_counts_its_seconds_and_what_needs_the_user_says_so() ->
         await until(lambda: any(line.endswith("17 s") for line in app.lines()))
 
 
-async def test_queued_messages_have_a_chip() -> None:
-    app = ChatApp(conversation())
-    async with app.run_test(size=(80, 24)):
-        assert app.lines()[-1].strip() == "› then commit it   queued"
-
-
 async def test_nothing_moves_by_itself_when_nothing_runs() -> None:
     state = AgentState()
     app = ChatApp(state)

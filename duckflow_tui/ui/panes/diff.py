@@ -27,14 +27,14 @@ from duckflow_tui.ui.panes.diff_document import (
 )
 from duckflow_tui.ui.panes.diff_paint import (
     DiffRenderer,
-    DiffSearch,
     before_note,
     caption_text,
     selected_text,
     shift_row,
 )
 from duckflow_tui.ui.panes.rows import LineView, palette_of
-from duckflow_tui.ui.panes.strips import fit, ink, mark_selection, pad
+from duckflow_tui.ui.panes.search import Search
+from duckflow_tui.ui.panes.strips import Span, fit, ink, mark_selection, pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +86,16 @@ class DiffView(LineView, can_focus=True):
 
     def __init__(
         self,
-        document: DiffDocument | None = None,
         *,
         focusable: bool = True,
-        id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(id=id, classes=classes)
+        super().__init__()
         self.can_focus = focusable
-        self.document = document or DiffDocument()
+        self.document = DiffDocument()
         self._layout_now: DiffLayout | None = None
         self._measured: DiffLayout | None = None  # at a width that was only asked about
         self._renderer_now: DiffRenderer | None = None
-        self._search = DiffSearch()
+        self._search = Search[tuple[int, Span]]()
         self.at = 0  # the hunk at hand, an index of document.hunks
         self._finding = False  # the first change is yet to be scrolled to
         self.refused = ""  # why the last key did nothing: a key of the catalogue
@@ -116,7 +113,7 @@ class DiffView(LineView, can_focus=True):
         """
         self.document = document
         self.at, self.refused = at, ""
-        self._search = DiffSearch()
+        self._search = Search[tuple[int, Span]]()
         self.invalidate()
         self.scroll_to(0, 0, animate=False)
         self._finding = at_change or at > 0
@@ -225,20 +222,34 @@ class DiffView(LineView, can_focus=True):
         stop = self.first_line + self.lines_in_sight
         return any(a < self.first_line for a, _ in places), any(b > stop for _, b in places)
 
-    def search(self, text: str) -> int:
-        """Mark where the text occurs and go to the first place; how many places there are.
-
-        Upper and lower case are the same unless the text has an upper-case letter.
+    def search(self, query: str, on_more: Callable[[], None] | None = None) -> int:
+        """Mark every match of the query; how many there are. An empty query ends the search. All
+        are found at once, so that ``on_more`` is never called.
         """
-        self._search = DiffSearch(self.document, text)
-        self._to_match()
-        return self._search.count
+        self._search = Search[tuple[int, Span]](query)
+        for index, row in enumerate(self.document.rows):
+            matches = self._search.pattern.finditer(row.text)
+            self._search.found += [(index, match.span()) for match in matches]
+        self._renderer_now = None
+        self.redraw()
+        return len(self._search.found)
+
+    @property
+    def search_position(self) -> tuple[int, int]:
+        """Number of the current match, from 1, 0 before the first step; and of all matches."""
+        return self._search.position
 
     def next_match(self, step: int = 1) -> int:
-        """Go ``step`` places on, around the end; the place's number from 1, 0 for none."""
-        number = self._search.step(step)
-        self._to_match()
-        return number
+        """Go to the next match further down (1) or up (-1), round the end; its number from 1, 0
+        for none.
+        """
+        match = self._search.step_to_match(step)
+        self.redraw()
+        if match is not None:
+            row, (start, _) = match
+            region = Region(0, self._laid_out.top_of(row, start), 1, 1)
+            self.scroll_to_region(region, animate=False, force=True)
+        return self._search.position[0]
 
     # keys
 
@@ -533,14 +544,6 @@ class DiffView(LineView, can_focus=True):
             self.scroll_to(y=line, animate=False)
             self.document.excuse(n for n in range(first) if self._lines_of(n)[0] < self.first_line)
         self.refresh()
-
-    def _to_match(self) -> None:
-        self._renderer_now = None
-        self.redraw()
-        place = self._search.current_match
-        if place is not None:
-            y = self._laid_out.top_of(*place)
-            self.scroll_to_region(Region(0, y, 1, 1), animate=False, force=True)
 
     def _announce_later(self) -> None:
         """Say so once for all that changes until the next refresh."""

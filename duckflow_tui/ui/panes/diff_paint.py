@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Final
@@ -15,7 +15,6 @@ from textual.color import Color
 from textual.selection import Selection
 from textual.strip import Strip
 
-from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import (
     REMARK_HANG,
@@ -26,6 +25,7 @@ from duckflow_tui.ui.panes.diff_document import (
     RowKind,
     shown_path,
 )
+from duckflow_tui.ui.panes.search import Search
 from duckflow_tui.ui.panes.strips import Piece, Row, Span, fit, ink, row_cells, row_text
 from duckflow_tui.ui.panes.syntax import SyntaxLines, Token
 from duckflow_tui.words.catalogue import Catalogue
@@ -193,65 +193,25 @@ def _token_style(palette: Palette, token: Token, *, plain: bool) -> Style:
     return ink(colour.hex, italic=token == "comment")
 
 
-class DiffSearch:
-    """The places of one text, and the one the user is at."""
-
-    def __init__(self, document: DiffDocument | None = None, text: str = "") -> None:
-        """Upper and lower case are the same unless the text has an upper-case letter."""
-        self._at = 0
-        self._places = list(_find_places(document, visible_line(text))) if document and text else []
-        self._rows: dict[int, list[int]] = {}
-        for number, (row, _) in enumerate(self._places):
-            self._rows.setdefault(row, []).append(number)
-
-    @property
-    def count(self) -> int:
-        """How many places there are."""
-        return len(self._places)
-
-    @property
-    def current_match(self) -> tuple[int, int] | None:
-        """Row and character of the place the user is at."""
-        if not self._places:
-            return None
-        row, (start, _) = self._places[self._at]
-        return row, start
-
-    def step(self, by: int) -> int:
-        """Go ``by`` places on, around the end; the place's number from 1, 0 for none."""
-        if not self._places:
-            return 0
-        self._at = (self._at + by) % len(self._places)
-        return self._at + 1
-
-    def layers(self, row: int, palette: Palette) -> list[Layer]:
-        """The spans that mark places of a row."""
-        numbers = self._rows.get(row, ())
-        here, there = ink(palette.on_accent, on=palette.accent), ink(None, on=palette.selection)
-        return [(self._places[n][1], here if n == self._at else there) for n in numbers]
-
-
-def _find_places(document: DiffDocument, needle: str) -> Iterator[tuple[int, Span]]:
-    exact = needle != needle.lower()
-    for index, row in enumerate(document.rows):
-        text = row.text if exact else row.text.lower()
-        at = text.find(needle)
-        while at >= 0:
-            yield index, (at, at + len(needle))
-            at = text.find(needle, at + len(needle))
-
-
 class DiffRenderer:
     """One document in one palette and one language."""
 
     def __init__(
-        self, document: DiffDocument, palette: Palette, words: Catalogue, search: DiffSearch
+        self,
+        document: DiffDocument,
+        palette: Palette,
+        words: Catalogue,
+        search: Search[tuple[int, Span]],
     ) -> None:
+        """``search`` has rows with the characters that match."""
         self.palette = palette
         self.blank = ink(palette.text, on=palette.background)
         self._document = document
         self._words = words
         self._search = search
+        self._matches: dict[int, list[tuple[int, Span]]] = {}  # by row
+        for match in search.found:
+            self._matches.setdefault(match[0], []).append(match)
         self._styles = DiffStyles(document, palette)
         self._numbers = {hunk.hunk_id: n for n, hunk in enumerate(document.hunks)}
 
@@ -294,7 +254,10 @@ class DiffRenderer:
             drawn.append(Segment(text, fill + ink(self.palette.quiet, italic=True)))
             return drawn, fill
         layers: list[Layer] = [] if left_out else self._styles.layers(part.row)
-        layers += self._search.layers(part.row, self.palette)
+        here = ink(self.palette.on_accent, on=self.palette.accent)
+        there = ink(None, on=self.palette.selection)
+        for match in self._matches.get(part.row, ()):
+            layers.append((match[1], here if match is self._search.current_match else there))
         span = layout.on_screen(part, scrolled)
         if not part.first:
             drawn.append(Segment(" " * layout.hang_of(part.row), ground))

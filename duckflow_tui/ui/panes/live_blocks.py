@@ -16,7 +16,6 @@ from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.calls import LiveOutput, RunningOperation
-from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.usage import LiveReply, Waiting
@@ -27,13 +26,9 @@ from duckflow_tui.ui.panes.blocks import (
     Group,
     Look,
     bar_rows,
-    first_lines,
     frame_rows,
-    is_long,
-    long_row,
     seconds_text,
     whole_seconds,
-    with_chip,
 )
 from duckflow_tui.ui.panes.operation_blocks import operation_row, own_mark
 from duckflow_tui.ui.panes.plan_rows import clock_text, step_place, worked_s
@@ -188,13 +183,11 @@ def live_blocks(
     moment: Moment,
     *,
     opened: bool,
-    queue: bool,
     step: bool,
 ) -> list[Block]:
     """Everything below the last message; ``replies`` keeps the drawn text of calls by their id.
 
-    ``opened`` shows reasoning as it comes and more output, ``queue`` messages that wait, ``step``
-    how far a plan is.
+    ``opened`` shows reasoning as it comes and more output, ``step`` how far a plan is.
     """
     blocks: list[Block] = []
     asked = bool(state.gates or state.cards)
@@ -220,8 +213,6 @@ def live_blocks(
         blocks.append(_paused_block(state, look))
     elif works:
         blocks.append(_working_block(state, replies, look, moment, step=step))
-    if queue:
-        blocks.extend(_queued_block(message, look) for message in state.queue)
     return blocks
 
 
@@ -437,17 +428,6 @@ def _paused_block(state: AgentState, look: Look) -> Block:
         key += "_asked"  # Enter leads to the question then, and goes on only behind it
     rows = rows_of([(words(key, what=what), ink(palette.accent))], look.text_width)
     return ReadyBlock(frame_rows(rows, look, ("‖", ink(palette.accent))), "text")
-
-
-def _queued_block(message: QueuedMessage, look: Look) -> Block:
-    palette, text = look.palette, message.text.strip("\n")
-    long = is_long(text)
-    shown, hidden = first_lines(text) if long else (text, 0)
-    rows = rows_of([(make_visible(shown), ink(palette.quiet))], look.text_width)
-    if long:
-        rows.append(long_row(False, hidden, len(text), look))
-    rows = with_chip(rows, look.words("transcript.queued"), look)
-    return ReadyBlock(frame_rows(rows, look, ("›", ink(palette.faint))), "text")
 
 
 def has_moving_block(blocks: Sequence[Block]) -> bool:

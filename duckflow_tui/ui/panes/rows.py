@@ -196,8 +196,8 @@ class LineView(ScrollView):
 
     words: var[Catalogue] = var(Catalogue)
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._strips: LRUCache[int, Strip] = LRUCache(512)  # by line
 
     # --- what each view says for itself --------------------------------------------------------

@@ -25,8 +25,9 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, QuestionBlock, ReplyBlock
 from duckflow_tui.ui.panes.card_blocks import ReportBlock, ReviewBlock
-from duckflow_tui.ui.panes.column import Anchor, LinePosition
-from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
+from duckflow_tui.ui.panes.column import LinePosition
+from duckflow_tui.ui.panes.column_text import word_at
+from duckflow_tui.ui.panes.column_view import Anchor, ColumnView
 from duckflow_tui.ui.panes.context_blocks import CompactionBlock
 from duckflow_tui.ui.panes.live_blocks import (
     SPINNER,
@@ -54,7 +55,7 @@ BUSY_SHARE: Final = 4  # a drawing that takes long is followed by so many times 
 _FOLLOWING: Final = (ReportBlock, ReviewBlock, QuestionBlock, CompactionBlock)
 
 
-class Transcript(SearchableColumn, can_focus=True):
+class Transcript(ColumnView, can_focus=True):
     """The conversation, done and in flight. Holds no truth: ``show_state`` shows a state.
 
     Follows the end while the user is there; else a line at the bottom counts what is new.
@@ -86,16 +87,11 @@ class Transcript(SearchableColumn, can_focus=True):
         source: Store | AgentState | None = None,
         *,
         animation: bool = True,
-        show_queue: bool = False,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        """A Store is followed while the widget is mounted; ``show_queue`` puts waiting messages
-        below the last one, for screens that show them nowhere else.
-        """
-        super().__init__(id=id, classes=classes)
+        """A Store is followed while the widget is mounted."""
+        super().__init__(id=id)
         self.set_reactive(Transcript.animation, animation)
-        self._show_queue = show_queue
         self._source = source
         self._unwatch: Unsubscribe | None = None
         self.details_open = False
@@ -350,7 +346,6 @@ class Transcript(SearchableColumn, can_focus=True):
             self._look,
             moment,
             opened=self.details_open,
-            queue=self._show_queue,
             step=self.tells_step,
         )
         blocks = self._threads.with_head(blocks, state)

@@ -44,24 +44,21 @@ class Find(Dialog[None]):
             yield Static("", markup=False, classes="find-count")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        pane, self._at = self._pane, 0
-        if isinstance(pane, Transcript):  # which reads a long chat piece by piece
-            self._found = pane.search(event.value, self._count_more)
-        else:
-            self._found = pane.search(event.value)
+        self._at = 0
+        self._found = self._pane.search(event.value, self._count_more)
         if self._found:
             self.action_go(-1)  # the newest is what one looks for most
         else:
             self._show_count(event.value)
 
     def _count_more(self) -> None:
-        if isinstance(self._pane, Transcript):
-            found = self._found
-            self._at, self._found = self._pane.search_position
-            if self._found and not found:
-                self.action_go(-1)
-            else:
-                self._show_count(self.query_one(Input).value)
+        """A long chat is read piece by piece."""
+        found = self._found
+        self._at, self._found = self._pane.search_position
+        if self._found and not found:
+            self.action_go(-1)
+        else:
+            self._show_count(self.query_one(Input).value)
 
     def action_go(self, step: int) -> None:
         if self._found:
