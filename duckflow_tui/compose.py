@@ -235,9 +235,10 @@ def build_engine(
         registry,
         recording.blobs,
         random_id,
+        told,
         PolicyRules(max_write=settings.files.max_write_bytes, keeps=kept is not None),
-        facts,
     )
+    router.facts = facts
     router.redact = redact
     router.named = lambda: named.given
     memory = ProjectMemory(

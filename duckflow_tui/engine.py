@@ -344,7 +344,8 @@ class Engine:
         known, empty for none.
         """
         undoing, state = self._router.undoing, self.store.state
-        found = await session_diff(state, undoing.workspace, undoing.blobs)
+        words = self.notices.words
+        found = await session_diff(state, undoing.workspace, undoing.blobs, words)
         return found, command_since(state, None)
 
     def _report_undo(self, reports: list[UndoReport]) -> None:
@@ -352,7 +353,8 @@ class Engine:
             level = Level.INFO if report.undone else Level.WARNING
             words = self.notices.words
             told = "\n".join(words(name, **values) for name, values in report.for_model)
-            self.notices.say(report.key, level, for_model=told, aside=False, **report.params)
+            params = report.params | ({"why": words(report.why)} if report.why else {})
+            self.notices.say(report.key, level, for_model=told, aside=False, **params)
 
     def workspace_files(self) -> AsyncGenerator[list[str], None]:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""

@@ -98,7 +98,7 @@ def main() -> None:
             print(
                 f"{name:16} {len(text.splitlines()):7,} lines, {len(text.encode()) / 1024:.1f} KB"
             )
-        print(f'texts for models {count_model_texts():7,} written in code (for_model="…")')
+        print(f"texts for models {len(list_model_texts()):7,} written in code")
     if options.list:
         print("\n".join(["", "names of one word", *short, "", "docstrings", *bad]))
 
@@ -115,16 +115,44 @@ def count_keys() -> int:
     return len(KEYS)
 
 
-def count_model_texts() -> int:
-    """Literal texts given to a model as ``for_model`` in code, in place of a file of prompts/."""
-    return sum(
-        1
-        for path in list_sources(PACKAGE)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.keyword)
-        and node.arg == "for_model"
-        and isinstance(node.value, ast.Constant | ast.JoinedStr)
-    )
+#: What is told to a model: the text is the first argument of these, and such a keyword of others.
+_TOLD_BY: Final = ("ToldError", "ToolFault", "PlanProblem", "NotStrict", "ValueError")
+_TOLD_AS: Final = ("for_model", "problems")
+
+
+def list_model_texts() -> list[str]:
+    """Where code writes a sentence that a model reads, in place of a section of prompts/: errors
+    that models are told, and ``for_model=``. Names of sections are no sentences.
+    """
+    found: list[str] = []
+    for path in list_sources(PACKAGE):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            value: ast.expr | None = None
+            if isinstance(node, ast.keyword) and node.arg in _TOLD_AS:
+                value = node.value
+            elif isinstance(node, ast.Call) and node.args and is_told(path, node):
+                value = node.args[0]
+            if is_sentence(value):
+                found.append(f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}")
+    return found
+
+
+def is_told(path: Path, call: ast.Call) -> bool:
+    """Whether a model reads the first argument of a call."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name == "append" and isinstance(call.func, ast.Attribute):
+        return ast.unparse(call.func.value).endswith("problems")
+    if not isinstance(call.func, ast.Name) or call.func.id not in _TOLD_BY:
+        return False
+    return call.func.id != "ValueError" or path.name == "decision_reading.py"
+
+
+def is_sentence(value: ast.expr | None) -> bool:
+    """Whether an expression is a literal text of several words."""
+    if isinstance(value, ast.JoinedStr):
+        parts = [str(part.value) for part in value.values if isinstance(part, ast.Constant)]
+        return any(" " in part.strip() for part in parts)
+    return isinstance(value, ast.Constant) and " " in str(value.value).strip()
 
 
 if __name__ == "__main__":

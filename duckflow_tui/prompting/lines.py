@@ -347,6 +347,12 @@ SPOKEN: Final = {
     "op_run": "task_loop.run",
     "op_pause": "task_loop.pause",
     "op_stop": "task_loop.stop",
+    "op_read": "file_ops.read_file",
+    "op_list": "file_ops.list_dir",
+    "op_find": "file_ops.find_files",
+    "op_write": "file_ops.write_file",
+    "op_edit": "file_ops.edit_file",
+    "op_end": "shell.end",
 }
 
 _FIELD_OF: Final = {name: field for field, name in SPOKEN.items()}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Final, get_type_hints
 
 from duckflow_tui.prompting.lines import SPOKEN
+from duckflow_tui.state.base import ModelText
 
 _COMMENT: Final = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
 
@@ -191,7 +192,7 @@ class PromptTexts:
         """
         place = folder / language
         files = _template_fields()
-        known = {*files, _NOTICES}
+        known = {*files, *_NOTICES}
         surplus = sorted(path.stem for path in place.glob("*.md") if path.stem not in known)
         if surplus:
             raise TemplateError(f"{language}/{surplus[0]}.md: no prompt is called that")
@@ -203,34 +204,45 @@ class PromptTexts:
         return cls(**read)
 
 
-_NOTICES: Final = "notices"
+#: Files of short texts, a section for each.
+_NOTICES: Final = ("notices", "refusals")
 
 
 @cache
 def load_notices(folder: Path, language: str) -> Mapping[str, Template]:
-    """The sections of ``folder/<language>/notices.md`` by their names, read once in the life of a
-    process. Raises TemplateError for a file that cannot be read.
+    """The sections of ``notices.md`` and ``refusals.md`` of a language by their names, read once in
+    the life of a process. Raises TemplateError for a file that cannot be read.
     """
-    path = folder / language / f"{_NOTICES}.md"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TemplateError(f"{language}/{path.name}: cannot be read: {error}") from error
-    parts = re.split(r"^:: (\S+)\n", text, flags=re.MULTILINE)
-    return {
-        name: Template(f"{language}/{path.name}:{name}", words, _MARK.findall(words))
-        for name, words in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    found: dict[str, Template] = {}
+    for file in _NOTICES:
+        source = f"{language}/{file}.md"
+        try:
+            text = (folder / source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TemplateError(f"{source}: cannot be read: {error}") from error
+        parts = re.split(r"^:: (\S+)\n", text, flags=re.MULTILINE)
+        for name, words in zip(parts[1::2], parts[2::2], strict=True):
+            found[name] = Template(f"{source}:{name}", words, _MARK.findall(words))
+    return found
 
 
 def notice_words(folder: Path, language: str) -> Callable[..., str]:
-    """A function from the name of such a section and its values to the words, which may also speak
-    of operations.
+    """A function that renders a section by its name and values, or a ``ModelText``; a section may
+    also speak of operations.
     """
     texts = load_notices(folder, language)
 
-    def render_notice(name: str, **values: str) -> str:
-        return texts[name].render({**SPOKEN, **values})
+    def render_value(value: str | ModelText | Sequence[str | ModelText]) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, ModelText):
+            return render_notice(value)
+        return "\n".join(map(render_value, value))
+
+    def render_notice(text: str | ModelText, /, **values: str | ModelText) -> str:
+        name, given = (text.name, text.values) if isinstance(text, ModelText) else (text, values)
+        rendered = {field: render_value(value) for field, value in given.items()}
+        return texts[name].render({**SPOKEN, **rendered})
 
     return render_notice
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 from duckflow_tui.safety.policy import grant_for
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import IdSource, StateError
+from duckflow_tui.state.base import IdSource, StateError, ToldError
 from duckflow_tui.state.gates import (
     ACCEPT,
     EDIT_PLAN,
@@ -37,17 +37,18 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store
 
 
-class Unanswered(Exception):
+class Unanswered(ToldError):
     """Nobody answered: the question was withdrawn while it was open, or ``nobody`` is there who
-    could (R19), which denies a call and is no error (R20). ``str()`` is a sentence for the model.
+    could (R19), which denies a call and is no error (R20).
     """
 
     def __init__(
         self,
         reason: Literal["stopped", "renewed", "edited", "nobody"],
-        sentence: str = "The question was withdrawn; nothing ran.",
+        name: str = "unanswered.withdrawn",
+        **values: str,
     ) -> None:
-        super().__init__(sentence)
+        super().__init__(name, **values)
         self.reason = reason
 
 
@@ -166,9 +167,7 @@ class UnattendedDesk(Desk):
         """The answer to a card at once; raises Unanswered where only a user could give one."""
         if isinstance(question, Gate):
             raise Unanswered(  # R19c
-                "nobody",
-                f"{question.operation} needs the user's approval, and nobody is there to give it. "
-                "Do what can be done without it and say what was left out.",
+                "nobody", "unanswered.gate", operation=question.operation
             )
         return CardAnswer(
             card_id=question.card_id,
@@ -182,20 +181,16 @@ class UnattendedDesk(Desk):
                 return GO_ON if GO_ON in card.options else STOP
             case CardKind.PLAN | CardKind.PLAN_CHANGE:
                 if self._mode is not ApprovalMode.TRUSTED:
-                    raise Unanswered(
-                        "nobody",
-                        "A plan needs the user's approval, and nobody is there to give it. "
-                        "Do what can be done without one and say what was left out.",
-                    )
+                    raise Unanswered("nobody", "unanswered.plan")
                 return RUN_ALL if card.kind is CardKind.PLAN else ACCEPT
             case CardKind.PLAN_END:
-                raise Unanswered("nobody", "Only the user ends a plan, and nobody is there.")
+                raise Unanswered("nobody", "unanswered.plan_end")
             case CardKind.CONSULTATION:
-                raise Unanswered("nobody", "Nobody is there to say how the work should go on.")
+                raise Unanswered("nobody", "unanswered.consultation")
             case CardKind.QUESTION | CardKind.TRUST:
-                raise Unanswered("nobody", "Nobody is there to answer.")
+                raise Unanswered("nobody", "unanswered.question")
             case CardKind.BUDGET:
-                raise Unanswered("nobody", "Nobody is there to raise the limit.")
+                raise Unanswered("nobody", "unanswered.budget")
             case CardKind.ESCALATION:
                 return next(o for o in card.options if o.action == "accept_partial")
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duckflow_tui.state.base import clip_value
+from duckflow_tui.state.base import ToldError, clip_value
 from duckflow_tui.state.operations import Zone
 
 MAX_LINKS = 40  # as Linux counts them
@@ -225,44 +225,17 @@ class DirectoryEntry(NamedTuple):
     deep: bool = False  # a directory that is not entered: see ``scan_below``
 
 
-class WorkspaceError(Exception):
-    """The path ``shown`` cannot be used; ``str()`` is for the model, ``code`` is stable."""
+class WorkspaceError(ToldError):
+    """The path ``shown`` cannot be used; ``code`` is stable and names the text for the model."""
 
-    def __init__(self, code: str, shown: str, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, code: str, shown: str, text: str = "", **values: str) -> None:
+        super().__init__(f"path.{text or code}", shown=clip_value(shown), **values)
         self.code = code
         self.shown = shown
 
 
-_REFUSALS: dict[str, str] = {
-    "empty": "The path is empty.",
-    "nul": "A path cannot hold a NUL character.",
-    "encoding": "The path {shown} cannot be written in this system's encoding.",
-    "too_long": "The path is longer than the system allows.",
-    "parent_of_missing": "{shown} goes up from a directory that does not exist.",
-    "ambiguous": "{shown} fits several names that look the same; list the directory.",
-    "not_a_directory": "A part of {shown} is not a directory.",
-    "link_loop": "{shown} leads through links that never end.",
-    "unreadable": "{shown} lies behind a directory that cannot be looked into.",
-    "odd_name": "{shown}: a new name may not end in a dot or a space, or hold control or "
-    "invisible characters.",
-    "special_file": "{shown} is not a regular file (a FIFO, a socket or a device).",
-    "is_directory": "{shown} is a directory, not a file.",
-    "not_directory": "{shown} is not a directory.",
-    "is_link": "{shown} is a symbolic link; only regular files can be moved or deleted.",
-    "link_out": "{shown} is a link that leads out of the workspace; name what it leads to.",
-    "protected": "{shown} is protected and never touched by a file operation.",
-    "moved": "{shown} is not what it was when it was looked at: a part of the path was replaced.",
-    "too_large": "{shown} is too large to be read whole; ask for a range.",
-    "same_file": "Source and target are the same file: {shown}.",
-}
-
-
 class PathRefused(WorkspaceError):
-    """The path may not be used like this, whoever asks. ``code`` is one of the table above."""
-
-    def __init__(self, code: str, shown: str) -> None:
-        super().__init__(code, shown, _REFUSALS[code].format(shown=clip_value(shown)))
+    """The path may not be used like this, whoever asks."""
 
 
 class ContentChanged(WorkspaceError):
@@ -271,10 +244,7 @@ class ContentChanged(WorkspaceError):
     """
 
     def __init__(self, place: Place, now_sha: str) -> None:
-        what = "changed" if now_sha else "is gone"
-        super().__init__(
-            "content_changed", place.shown, f"{place.label} {what} since it was shown."
-        )
+        super().__init__("content_changed", place.shown, "changed" if now_sha else "gone")
         self.place = place
         self.now_sha = now_sha
 
@@ -283,22 +253,21 @@ class WorkspaceGone(WorkspaceError):
     """The workspace directory was deleted, renamed or replaced (R03)."""
 
     def __init__(self, root: Path) -> None:
-        super().__init__(
-            "workspace_gone", str(root), f"The workspace {root} was deleted, renamed or replaced."
-        )
+        super().__init__("workspace_gone", str(root))
 
 
 class FileFailed(WorkspaceError):
     """The system refused: not found, no space, read-only, an I/O error. Old bytes are intact.
 
     ``code`` is ``not_found``, ``exists``, ``no_space``, ``read_only``, ``no_permission``,
-    ``other_device`` or ``io_error``; ``errno`` is the system's.
+    ``other_device`` or ``io_error``; ``errno`` is the system's. ``doing`` is a verb that
+    ``path.cannot_…`` puts into words.
     """
 
     def __init__(self, doing: str, shown: str, error: OSError) -> None:
         number = error.errno or errno.EIO
-        sentence = f"Cannot {doing} {clip_value(shown)}: {os.strerror(number)}."
-        super().__init__(FAILURES.get(number, "io_error"), shown, sentence)
+        code = FAILURES.get(number, "io_error")
+        super().__init__(code, shown, f"cannot_{doing}", reason=os.strerror(number))
         self.errno = number
 
 

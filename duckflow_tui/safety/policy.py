@@ -17,7 +17,7 @@ from duckflow_tui.safety.hosts import ON_NETWORK, is_covered
 from duckflow_tui.safety.names import fold_name
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_zone
-from duckflow_tui.state.base import clip_value
+from duckflow_tui.state.base import ModelText, clip_value
 from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
 
@@ -126,15 +126,18 @@ class PolicyRules:
     keeps: bool = False  # whether rules can be kept for the project
 
 
+_NOT_DENIED: Final = ModelText("text", {"text": ""})
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement, with its reasons as codes and as a sentence for the model."""
+    """The judgement with its reasons as codes; ``told`` is the text of a denial."""
 
     kind: Decision
     zone: Zone
     risk: Risk
     reasons: tuple[str, ...] = ()
-    reason_text: str = ""
+    told: ModelText = _NOT_DENIED
     can_grant_session: bool = False
     can_grant_step: bool = False
     can_grant_project: bool = False
@@ -381,18 +384,6 @@ def _find_denial(
     return ""
 
 
-_SENTENCES: Final = {
-    "unknown_operation": "There is no operation {operation} that may do this.",
-    "protected": "{paths} is protected: neither read nor written, not even with approval.",
-    "link_out": "{paths} leads out of the workspace through a link; name the file itself.",
-    "denied_by_rule": "The user's rules forbid {operation} on {paths}.",
-    "binary_executable": "{paths} would be a program for a machine; such files are not written.",
-    "too_large": "{paths} would have {size} bytes; a written file has at most {limit}.",
-    "plan_mode": "Plan mode changes nothing: describe the change instead, and the user will "
-    "switch modes to carry it out.",
-}
-
-
 def _deny_access(
     zone: Zone,
     risk: Risk,
@@ -402,15 +393,18 @@ def _deny_access(
     reasons: Iterable[str] = (),
     max_write: int = MAX_WRITE,
 ) -> Verdict:
-    sentence = _SENTENCES[code].format(
-        operation=clip_value(access.operation),
-        paths=" and ".join(place.label for place in access.places) or "This",
-        size=len(access.content or b""),
-        limit=max_write,
+    told = ModelText(
+        f"policy.{code}",
+        {
+            "operation": clip_value(access.operation) or "-",
+            "paths": ", ".join(place.label for place in access.places) or "-",
+            "size": str(len(access.content or b"")),
+            "limit": str(max_write),
+        },
     )
     rest = tuple(reason for reason in reasons if reason != code)
     ruling = ruling.replace(code=code)
-    return Verdict(Decision.DENY, zone, risk, (code, *rest), sentence, ruling=ruling)
+    return Verdict(Decision.DENY, zone, risk, (code, *rest), told, ruling=ruling)
 
 
 class Decision(StrEnum):

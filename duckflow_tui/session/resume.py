@@ -56,11 +56,6 @@ from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.results import describe_figures, find_hashes_after
 from duckflow_tui.work.rest import find_rest
 
-UNKNOWN: Final = (
-    "The app ended while this ran. What it did is not known: look before you rely on it."
-)
-
-NOT_BEGUN: Final = "The app ended before this ran; nothing was executed."
 _CLOCKS: Final = 2.0  # seconds that a file's time may be off
 
 log = logging.getLogger("duckflow.session")
@@ -209,7 +204,7 @@ async def resume(
     entries = restored.read.entries
     until = entries[-1].at if entries else now
     ends_turn = today.session.headless
-    calls = await end_calls(state, workspace, effect, until, ends_turn=ends_turn)
+    calls = await end_calls(state, workspace, effect, until, notices.words, ends_turn=ends_turn)
     keys = (grant for grant in state.grants if grant.source == "key")
     had_consent = any(keys)
     commands = sum(process.is_running for process in state.processes)
@@ -286,16 +281,24 @@ class EndedCalls(NamedTuple):
 
 
 async def end_calls(
-    state: AgentState, workspace: Workspace, effect: EffectOf, at: float, *, ends_turn: bool
+    state: AgentState,
+    workspace: Workspace,
+    effect: EffectOf,
+    at: float,
+    words: Callable[..., str],
+    *,
+    ends_turn: bool,
 ) -> EndedCalls:
-    """Look at every call that has no result; ``ends_turn``: nothing is asked for again."""
+    """Look at every call that has no result; ``ends_turn``: nothing is asked for again. ``words``
+    renders what the model is told of them.
+    """
     again = set[str]() if ends_turn else _find_repeatable(state, effect)
     ended: list[OperationMessage] = []
     files: dict[str, str] = {}
     for call in state.running:
         if call.call_id in again:
             continue
-        result, found = await _make_result(call, workspace, at)
+        result, found = await _make_result(call, workspace, at, words)
         files |= found
         ended.append(
             OperationMessage(
@@ -355,15 +358,17 @@ def _find_refusal(call: RunningOperation) -> ToolFault | None:
 
 
 async def _make_result(
-    call: RunningOperation, workspace: Workspace, at: float
+    call: RunningOperation, workspace: Workspace, at: float, words: Callable[..., str]
 ) -> tuple[OperationResult, dict[str, str]]:
     if (no := _find_refusal(call)) is not None:
-        return OperationResult(outcome=no.outcome, text=no.text), {}
+        return OperationResult(outcome=no.outcome, text=words(no.told)), {}
     if not call.started:
-        return OperationResult(outcome=Outcome.STOPPED, text=NOT_BEGUN), {}
+        text = words("resume.call_not_begun")
+        return OperationResult(outcome=Outcome.STOPPED, text=text), {}
     if not call.expects:
-        return OperationResult(outcome=Outcome.STOPPED, text=UNKNOWN, unknown=True), {}
-    lines = ["The app ended while this ran."]
+        text = words("resume.call_unknown")
+        return OperationResult(outcome=Outcome.STOPPED, text=text, unknown=True), {}
+    lines = [words("resume.call_cut")]
     made: list[FileChange] = []
     files: dict[str, str] = {}
     for change in call.expects:
@@ -371,15 +376,12 @@ async def _make_result(
         match await _compare_file(change, workspace):
             case "after":
                 made.append(change)
-                lines.append(f"This was done: {describe_change(change)}.")
+                lines.append(words("resume.change_made", change=describe_change(change)))
             case "before":
-                lines.append(f"{change.path} was not changed.")
+                lines.append(words("resume.change_not_made", path=change.path))
             case _:
                 files |= dict.fromkeys(find_hashes_after([change]), "")
-                lines.append(
-                    f"{change.path} is neither as it was before nor as it was to be: look before "
-                    "you rely on it."
-                )
+                lines.append(words("resume.change_unclear", path=change.path))
     files |= find_hashes_after(made)
     result = OperationResult(
         outcome=Outcome.STOPPED,

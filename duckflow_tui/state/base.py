@@ -6,9 +6,9 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from copy import copy
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime, tzinfo
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, Self, cast
@@ -55,6 +55,30 @@ class LocalizedText(Frozen):
 
     key: str
     params: dict[str, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelText:
+    """Something the app tells a model: the name of its section in the prompt files, and the values
+    of the fields there. A value may be such a text, or a sequence of texts, each on a line.
+    """
+
+    name: str
+    values: Mapping[str, str | ModelText | Sequence[str | ModelText]]
+
+
+class ToldError(Exception):
+    """An error that a model is told. ``told`` is its text; ``str()`` is for logs alone."""
+
+    def __init__(
+        self, text: str | ModelText, /, **values: str | ModelText | Sequence[str | ModelText]
+    ) -> None:
+        """``text``: the name of a section with these values, or a text that has its own."""
+        self.told = text if isinstance(text, ModelText) else ModelText(text, values)
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        return f"{self.told.name}: {', '.join(map(str, self.told.values.values()))}"
 
 
 def describe_error(error: BaseException) -> str:

@@ -53,7 +53,7 @@ class BackgroundCommands:
         """Raises ToolFault when as many run as may."""
         running = [entry for entry in self._entries.values() if not entry.over.is_set()]
         if len(running) >= MOST:
-            raise ToolFault(f"{MOST} commands run in the background; end one with shell.end first.")
+            raise ToolFault("command.too_many", count=str(MOST))
 
     def add_output(self, process_id: str, text: str) -> None:
         """A piece of what one printed."""
@@ -148,8 +148,8 @@ class BackgroundCommands:
     def _find_entry(self, process_id: str) -> _Entry:
         entry = self._entries.get(process_id)
         if entry is None:
-            known = ", ".join(self._entries) or "none was started"
-            raise ToolFault(f"There is no process {clip_value(process_id)}; known: {known}.")
+            known = ", ".join(self._entries) or "-"
+            raise ToolFault("command.no_process", process=clip_value(process_id), known=known)
         return entry
 
     async def _wait_for_end(self, process_id: str, ended: Callable[[], Awaitable[None]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,6 +16,8 @@ from duckflow_tui.safety.risk import WIDE_FILES
 from duckflow_tui.state.base import (
     IdSource,
     JsonObject,
+    ModelText,
+    ToldError,
     canonical_json,
     clip_value,
     hash_data,
@@ -46,7 +48,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-from duckflow_tui.tools.results import describe_stopped, find_hashes_after, list_changes
+from duckflow_tui.tools.results import find_hashes_after, list_changes, make_stop_fault
 
 #: Characters of a line with a remark that the model is told; it wrote the line or can read it.
 _REMARKED_LINE: Final = 200
@@ -67,13 +69,6 @@ class JudgedAnew(Exception):
 GRANTED: Final = "granted"  # the policy's reason where an earlier answer allows
 SANDBOX: Final = "sandbox"  # what lets a command run that a sandbox holds
 
-#: What the model is told of a command that a sandbox probably held back.
-HELD_BACK: Final = {
-    "write": "[Probably the sandbox: this writes where commands may not write.]",
-    "network": "[Probably the sandbox: this needs the network; hosts names what to reach.]",
-    "limit": "[Probably the sandbox: a file in it has at most 32 GB, and so many processes run.]",
-    "secret": "[Probably the sandbox: this names a file of secrets, which it keeps from commands.]",
-}
 #: What programs say where a sandbox holds them back.
 _SAYS: Final = {
     "write": "Read-only file system|EROFS|読み込み専用ファイルシステム"
@@ -216,8 +211,11 @@ def _describe_intent(action: Action) -> str:
     return action.intent or one_line(action.reasoning, 100)
 
 
-class Renewed(Exception):
+class Renewed(ToldError):
     """The gate is out of date and must be shown again."""
+
+    def __init__(self, place: Place | None = None) -> None:
+        super().__init__("path.changed", shown=place.label if place else "")
 
 
 class GateQuestion(NamedTuple):
@@ -315,7 +313,7 @@ class GateKeeper:
             if none.reason == "renewed":
                 raise Renewed from none
             outcome = Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED
-            raise ToolFault(str(none), outcome) from none
+            raise ToolFault(none.told, outcome) from none
         finally:
             forget()
             self.proposed.pop(gate.gate_id, None)
@@ -364,27 +362,14 @@ class GateKeeper:
 
 def rejection_of(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     """The fault to tell the model when the answer lets nothing run; None when it may."""
-    listed_remarks = ""
-    if answer.remarks:
-        listed_remarks = f"\nRemarks on lines of the change:\n{format_remarks(answer.remarks)}"
+    remarks = list_remarks(answer.remarks)
     if answer.choice is GateChoice.REJECT:
         reason = answer.reason.strip()
-        said = f"rejected by the user: {reason}" if reason else "rejected by the user"
-        account = "reason"
-        if answer.remarks:
-            account = "reason and every remark" if reason else "remarks, every one of them,"
-        return ToolFault(
-            f"{said}{listed_remarks}\nNothing was executed. Do not ask for the same again; take "
-            f"the user's {account} into account, or ask what they want instead.",
-            Outcome.REJECTED,
-        )
+        name = "call.rejected_with_reason" if reason else "call.rejected"
+        return ToolFault(name, Outcome.REJECTED, reason=reason, remarks=remarks)
     if answer.choice is GateChoice.ALTERNATIVE:
-        label = gate.alternatives[(answer.alternative or 1) - 1]
-        return ToolFault(
-            f'the user chose the alternative "{clip_value(label)}" instead; nothing was executed'
-            f"{listed_remarks}",
-            Outcome.DECLINED,
-        )
+        label = clip_value(gate.alternatives[(answer.alternative or 1) - 1])
+        return ToolFault("call.alternative", Outcome.DECLINED, label=label, remarks=remarks)
     return None
 
 
@@ -394,7 +379,7 @@ def check_denied(call: Call, verdict: Verdict) -> None:
         return
     call.ruling = verdict.ruling
     if verdict.kind is Decision.DENY:
-        raise ToolFault(verdict.reason_text, Outcome.DENIED)
+        raise ToolFault(verdict.told, Outcome.DENIED)
 
 
 async def drop_left_out_hunks(
@@ -408,18 +393,17 @@ async def drop_left_out_hunks(
         if rest is not None:
             kept.append(rest)
     if not kept:
-        raise ToolFault(
-            "rejected by the user: every part of the change was left out; nothing was changed",
-            Outcome.REJECTED,
-        )
+        raise ToolFault("call.all_left_out", Outcome.REJECTED)
     return tuple(kept)
 
 
-def record_fault(call: Call, fault: ToolFault) -> tuple[Outcome, Output]:
-    """The record of a call that did not do its work, with what it had done until then."""
-    text = fault.text
+def record_fault(call: Call, fault: ToolFault, words: Callable[..., str]) -> tuple[Outcome, Output]:
+    """The record of a call that did not do its work, with what it had done until then; ``words``
+    renders what the model is told.
+    """
+    text = words(fault.told)
     if call.made and fault.outcome is not Outcome.STOPPED:
-        text = f"{text}\nDone before that: {list_changes(call.made)}."
+        text = f"{text}\n{words('call.done_before', done=list_changes(call.made))}"
     loud = fault.outcome in (Outcome.ERROR, Outcome.INVALID)
     summary = fault.summary or (one_line(text, 80) if loud else "")
     output = fault.output or Output("")
@@ -429,26 +413,31 @@ def record_fault(call: Call, fault: ToolFault) -> tuple[Outcome, Output]:
     )
 
 
-def record_stop(call: Call) -> tuple[Outcome, Output]:
+def record_stop(call: Call, words: Callable[..., str]) -> tuple[Outcome, Output]:
     """The record of a call that was stopped, with what it had printed until then."""
     started = call.started is not None
-    text = describe_stopped(call.made, started=started)
+    stop = make_stop_fault(call.made, started=started)
     so_far = call.work.so_far if call.work is not None and started else None
     if so_far is None:
-        return record_fault(call, ToolFault(text, Outcome.STOPPED))
+        return record_fault(call, stop, words)
     output = so_far()
-    fault = ToolFault(f"{text}\n{output.text}", Outcome.STOPPED, output.summary, output=output)
-    return record_fault(call, fault)
+    text = ModelText("text", {"text": (stop.told, output.text)})
+    fault = ToolFault(text, Outcome.STOPPED, output.summary, output=output)
+    return record_fault(call, fault, words)
 
 
-def format_remarks(remarks: Iterable[Remark]) -> str:
-    """The remarks as a numbered list: where, what stands there, what the user says of it."""
-    lines: list[str] = []
-    for number, remark in enumerate(remarks, start=1):
-        side = "that would be removed" if remark.old else "of the new version"
-        where = f"{clip_value(remark.path)}, line {remark.number} {side}"
-        if not remark.path:
-            where = f"step {remark.number}"
-        lines.append(f'{number}. {where}: "{clip_value(remark.line, _REMARKED_LINE)}"')
-        lines.append(f"   The user's remark: {remark.said.strip()}")
-    return "\n".join(lines)
+def list_remarks(remarks: Iterable[Remark]) -> list[ModelText]:
+    """The remarks, numbered: where, what stands there, what the user says of it."""
+    return [
+        ModelText(
+            f"remark.{'step' if not remark.path else 'removed' if remark.old else 'added'}",
+            {
+                "index": str(index),
+                "path": clip_value(remark.path),
+                "number": str(remark.number),
+                "line": clip_value(remark.line, _REMARKED_LINE),
+                "said": remark.said.strip(),
+            },
+        )
+        for index, remark in enumerate(remarks, start=1)
+    ]

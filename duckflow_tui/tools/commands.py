@@ -378,7 +378,7 @@ class CommandRunner:
         """The program that runs a line. Raises ToolFault where there is none."""
         bash = find_program("bash", self._workspace.root)
         if bash is None:
-            raise ToolFault("There is no bash on this system; commands cannot be run.")
+            raise ToolFault("command.no_bash")
         # What follows ``--`` is the line, even when it begins with a dash (R08).
         return (bash, "--noprofile", "--norc", *options, "-c", "--", command)  # R07d R08a
 

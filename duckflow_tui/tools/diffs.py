@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from typing import Final
 
+from duckflow_tui.state.base import ToldError
 from duckflow_tui.state.gates import DiffLine, DiffMark, Hunk
 from duckflow_tui.state.lines import split_lines, strip_ending
 
@@ -30,8 +31,8 @@ _HALF_WIDTH: Final = re.compile("[\uff61-\uff9f]")
 _CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 
 
-class NotText(ValueError):
-    """Bytes that are no text, or text that an encoding cannot hold; the message says why."""
+class NotText(ToldError):
+    """Bytes that are no text, or text that an encoding cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ class TextFile:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             char = text[error.start]
+            character = f"U+{ord(char):04X}"
             raise NotText(
-                f"the character U+{ord(char):04X} cannot be written in {self.encoding}, "
-                "the encoding of the file"
+                "no_text.character", character=character, encoding=self.encoding
             ) from None
 
     def with_endings(self, text: str) -> str:
@@ -89,7 +90,7 @@ def decode_file(data: bytes) -> TextFile:
         if data.startswith(mark):
             return _decode_strictly(data[len(mark) :], encoding, mark)
     if b"\0" in data:
-        raise NotText("binary")
+        raise NotText("no_text.binary")
     try:
         return TextFile(data.decode("utf-8"))
     except UnicodeDecodeError:
@@ -109,14 +110,14 @@ def _decode_strictly(data: bytes, encoding: str, mark: bytes) -> TextFile:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
-        raise NotText(f"begins like {encoding} and is not") from None
+        raise NotText("no_text.begins_like", encoding=encoding) from None
     return TextFile(text, encoding, mark)
 
 
 def _decode_legacy(data: bytes) -> TextFile:
     """Text of before UTF-8; only when nothing else than that encoding explains it."""
     if _CONTROLS.search(data):
-        raise NotText("binary")
+        raise NotText("no_text.binary")
     for encoding in _JAPANESE:
         text = _round_trip(data, encoding)
         if text is None:
@@ -126,7 +127,7 @@ def _decode_legacy(data: bytes) -> TextFile:
             return TextFile(text, encoding)
     text = _round_trip(data, "cp1252")
     if text is None:
-        raise NotText("in an encoding that cannot be told")
+        raise NotText("no_text.unknown_encoding")
     return TextFile(text, "cp1252")
 
 

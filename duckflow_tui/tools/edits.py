@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from duckflow_tui.state.base import ModelText, ToldError
 from duckflow_tui.state.lines import split_bare_lines, split_lines
 from duckflow_tui.tools.operation import Arguments
 
@@ -43,13 +44,14 @@ _ALIKE: Final = str.maketrans(
 _BLANKS: Final = " \t"
 
 
-class EditRefused(ValueError):
-    """An edit that does not fit, in words for the model; ``quote`` shows lines of the file."""
+class EditRefused(ToldError):
+    """An edit that does not fit. ``nearest`` shows the lines of the file that are most like those
+    that were not found.
+    """
 
-    def __init__(self, text: str, quote: str = "") -> None:
-        super().__init__(text)
-        self.text = text
-        self.quote = quote
+    def __init__(self, name: str, nearest: ModelText | None = None, **values: str) -> None:
+        super().__init__(f"edit.{name}", **values)
+        self.nearest = nearest
 
 
 class Edited(NamedTuple):
@@ -71,45 +73,41 @@ def apply_edits(text: str, edits: Sequence[Edit], *, crlf: bool, sha: str = "") 
     """
     near: list[Near] = []
     for number, edit in enumerate(edits, start=1):
-        label = f"edit {number}: " if len(edits) > 1 else ""
-        if edit.lines:
+        try:
+            if edit.lines and len(edits) > 1:
+                raise EditRefused("lines_not_alone")
+            if edit.lines:
+                return Edited(_replace_lines(text, edit, sha, crlf))
+            text, how = _apply(text, edit, crlf, sha)
+        except EditRefused as refused:
             if len(edits) > 1:
-                raise EditRefused(f"{label}lines must be the only edit of a call")
-            return Edited(_replace_lines(text, edit, sha, crlf))
-        text, how = _apply(text, edit, label, crlf, sha)
+                problem = {"number": str(number), "problem": refused.told}
+                refused.told = ModelText("edit.of_several", problem)
+            raise
         if how is not None and how not in near:
             near.append(how)
     return Edited(text, tuple(near))
 
 
-def _apply(text: str, edit: Edit, label: str, crlf: bool, sha: str) -> tuple[str, Near | None]:
+def _apply(text: str, edit: Edit, crlf: bool, sha: str) -> tuple[str, Near | None]:
     old = edit.old.replace("\r\n", "\n")
     new = edit.new.replace("\r\n", "\n")
     if not old:
-        raise EditRefused(
-            f"{label}old is empty; use file_ops.write_file to give a file its content"
-        )
+        raise EditRefused("old_empty")
     if old == new:
-        raise EditRefused(f"{label}old and new are the same, so nothing would change")
+        raise EditRefused("old_is_new")
     how: Near | None = None
     spans = _find_all(text, old)
     if not spans:
         spans, new, how = _find_near(text, old, new)
         if len(spans) > 1:
-            raise EditRefused(
-                f"{label}old was not found in the file to the letter, and {len(spans)} places "
-                f"are like it, at lines {_line_numbers(text, spans)}; give more of the lines "
-                "around it"
-            )
+            places = {"count": str(len(spans)), "lines": _line_numbers(text, spans)}
+            raise EditRefused("several_like_it", None, **places)
     if not spans:
-        raise EditRefused(
-            f"{label}old was not found in the file", _describe_nearest(text, old, sha)
-        )
+        raise EditRefused("not_found", _describe_nearest(text, old, sha))
     if len(spans) > 1 and not edit.all:
-        raise EditRefused(
-            f"{label}old occurs {len(spans)} times, at lines {_line_numbers(text, spans)}; "
-            "give more of the lines around it, or set all to true"
-        )
+        places = {"count": str(len(spans)), "lines": _line_numbers(text, spans)}
+        raise EditRefused("several", None, **places)
     lead = text[text.rfind("\n", 0, spans[0][0]) + 1 : spans[0][0]]
     rows = new.split("\n")
     if how is None and len(spans) == 1 and lead and not lead.strip(_BLANKS) and old in rows[1:]:
@@ -136,23 +134,20 @@ def _with_endings(new: str, replaced: str, crlf: bool) -> str:
 def _line_numbers(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """The lines where the places begin, the first five by number."""
     lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in spans[:_SHOWN_PLACES])
-    more = f" and {len(spans) - _SHOWN_PLACES} more" if len(spans) > _SHOWN_PLACES else ""
-    return lines + more
+    return f"{lines}, …" if len(spans) > _SHOWN_PLACES else lines
 
 
 def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
     """The text with a range of whole lines replaced, where the file is still the one shown."""
     found = re.fullmatch(r"(\d{1,9})-(\d{1,9})@([0-9a-f]{8})", edit.lines)
     if found is None or edit.old:
-        raise EditRefused(
-            'lines is a range such as "12-15@0f3c9a1e", with old left out, as a refusal offers it'
-        )
+        raise EditRefused("no_range_of_lines")
     if found[3] != sha[:_HASH]:
-        raise EditRefused("the file is not the one whose lines were shown: read it again")
+        raise EditRefused("other_file")
     rows = split_lines(text)
     first, last = int(found[1]), int(found[2])
     if not 1 <= first <= last <= len(rows):
-        raise EditRefused(f"the file has lines 1 to {len(rows)}")
+        raise EditRefused("outside", count=str(len(rows)))
     replaced = "".join(rows[first - 1 : last])
     new = edit.new.replace("\r\n", "\n")
     if new and replaced.endswith("\n") and not new.endswith("\n"):
@@ -288,8 +283,8 @@ def _indentation_of(row: str) -> str:
     return row[: len(row) - len(row.lstrip(_BLANKS))]
 
 
-def _describe_nearest(text: str, old: str, sha: str) -> str:
-    """The lines most like ``old``, numbered, and how to replace them; empty when nothing is."""
+def _describe_nearest(text: str, old: str, sha: str) -> ModelText | None:
+    """The lines most like ``old``, numbered, and how to replace them; None when nothing is."""
     lines = split_bare_lines(text)[:_SEARCHED_LINES]
     wanted = old.strip("\n").split("\n")
     keys = [line.strip() for line in wanted]
@@ -297,15 +292,15 @@ def _describe_nearest(text: str, old: str, sha: str) -> str:
     if score == 0:
         best = _best_by_likeness(lines, max(wanted, key=len).strip(), wanted)
         if best < 0:
-            return ""
+            return None
     end = min(len(lines), best + min(len(wanted), _SHOWN_LINES))
     shown = "\n".join(f"{n + 1:>6}  {lines[n][:_LONG_LINE]}" for n in range(best, end))
-    hint = ""
-    same = [line.strip() for line in lines[best : best + len(wanted)]] == keys
-    if same:
-        hint = " (it differs only in spaces or tabs at the ends of lines)"
-    offer = f'\nTo replace whole lines, give lines, such as "{best + 1}-{end}@{sha[:_HASH]}".'
-    return f"The nearest lines are{hint}:\n{shown}{offer if sha else ''}"
+    is_same = [line.strip() for line in lines[best : best + len(wanted)]] == keys
+    offer = f"{best + 1}-{end}@{sha[:_HASH]}" if sha else ""
+    return ModelText(
+        "edit.nearest_but_for_blanks" if is_same else "edit.nearest",
+        {"lines": shown, "range": offer},
+    )
 
 
 def _best_by_lines(lines: list[str], keys: list[str]) -> tuple[int, int]:

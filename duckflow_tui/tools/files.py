@@ -12,7 +12,7 @@ from pydantic import Field
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
-from duckflow_tui.state.base import clip_value, hash_data
+from duckflow_tui.state.base import ModelText, clip_value, hash_data
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, plan_change
 from duckflow_tui.tools.diffs import (
@@ -67,14 +67,11 @@ async def _prepare_write(args: WriteFile, places: tuple[Place, ...], context: To
     if REDACTED in args.content and (before := change.diff.before) is not None:
         was = before.decode("utf-8", "replace")
         if args.content.count(REDACTED) > was.count(REDACTED) and context.redact(was) != was:
-            raise ToolFault(
-                f"{place.label} was not changed: {REDACTED} stands where the file has a key, which "
-                "this would destroy. Change the other lines with file_ops.edit_file."
-            )
+            raise ToolFault("file.key_replaced", path=place.label, mark=REDACTED)
     if not place.exists:
         return Edits((change,))
     if change.after_hash == change.before_hash:
-        raise ToolFault(f"{place.label} has exactly this content already; nothing to do.")
+        raise ToolFault("file.same_content", path=place.label)
     return Edits((change,), context.state_of(place, change.before_hash), _link_note(place))
 
 
@@ -95,25 +92,18 @@ async def plan_rewrite(workspace: Workspace, place: Place, text: str) -> Planned
 async def _prepare_edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
     if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
         # What an edit finds or does not find would tell of content that needs a gate to be read.
-        raise ToolFault(
-            f"{places[0].label} is a {places[0].zone} file: read it first as a whole, which the "
-            "user must allow, then edit it."
-        )
+        raise ToolFault("file.read_first", path=places[0].label, zone=places[0].zone)
     place = _require_small_file(places[0])
     if not place.exists:
-        raise ToolFault(
-            f"{place.label} does not exist; file_ops.write_file creates files, "
-            "file_ops.find_files finds them."
-        )
+        raise ToolFault("file.missing_for_edit", path=place.label)
     before = await context.workspace.read_bytes(place)
     if before.count(b"\n") > _MAX_LINES:
         raise _not_shown(place, before)
     try:
         shape = decode_file(before)
     except NotText as error:
-        raise ToolFault(
-            f"{place.label} cannot be edited as text: {error} ({size_words(len(before))})."
-        ) from error
+        size = size_words(len(before))
+        raise ToolFault("file.no_text", path=place.label, problem=error.told, size=size) from error
     sha = hash_data(before)
     known = context.state_of(place, sha)
     try:
@@ -124,7 +114,7 @@ async def _prepare_edit(args: EditFile, places: tuple[Place, ...], context: Tool
                 apply_edits, shape.text, args.edits, crlf=shape.has_crlf, sha=sha
             )
     except EditRefused as error:
-        raise ToolFault(_explain_mismatch(place, error, known)) from error
+        raise _make_mismatch_fault(place, error, known) from error
     after = _encode_like(shape, edited.text, place)
     change = await plan_change("modify", place, before, after)
     notes = [note] if (note := _link_note(place)) else []
@@ -234,44 +224,36 @@ async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChang
 
 def _require_existing(place: Place) -> Place:
     if not _require_file(place).exists:
-        raise ToolFault(f"{place.label} does not exist.")
+        raise ToolFault("file.missing", path=place.label)
     return place
 
 
 def _require_free(target: Place, source: Place) -> None:
     """Raise ToolFault where nothing can be moved."""
     if target.is_dir:
-        raise ToolFault(
-            f"{target.label} is a directory; name the file in it, "
-            f"such as {target.label.rstrip('/')}/{source.real.name}."
-        )
+        inside = f"{target.label.rstrip('/')}/{source.real.name}"
+        raise ToolFault("file.target_is_directory", path=target.label, inside=inside)
     if target.names_directory:
-        raise ToolFault(
-            f"{clip_value(target.given)} ends like the path of a directory; name the file in it, "
-            f"such as {target.label}/{source.real.name}."
-        )
+        inside = f"{target.label}/{source.real.name}"
+        given = clip_value(target.given)
+        raise ToolFault("file.target_ends_like_directory", path=given, inside=inside)
     if target.exists:
-        raise ToolFault(f"{target.label} exists already; nothing is moved over another file.")
+        raise ToolFault("file.target_exists", path=target.label)
 
 
 def _require_file(place: Place) -> Place:
     if place.is_dir:
-        raise ToolFault(f"{place.label} is a directory, not a file.")
+        raise ToolFault("path.is_directory", shown=place.label)
     if place.names_directory:
-        raise ToolFault(
-            f"{clip_value(place.given)} ends like the path of a directory, and this is about "
-            "files; name the file itself."
-        )
+        raise ToolFault("file.ends_like_directory", path=clip_value(place.given))
     return place
 
 
 def _require_small_file(place: Place) -> Place:
     """A file whose bytes can be kept, so that its change can be undone."""
     if _require_file(place).size > MAX_READ:
-        raise ToolFault(
-            f"{place.label} holds {size_words(place.size)}; a file of more than "
-            f"{size_words(MAX_READ)} is not changed, because that could not be undone."
-        )
+        size, limit = size_words(place.size), size_words(MAX_READ)
+        raise ToolFault("file.too_large_to_undo", path=place.label, size=size, limit=limit)
     return place
 
 
@@ -279,7 +261,7 @@ def _encode_like(shape: TextFile, text: str, place: Place) -> bytes:
     try:
         content = shape.encode_text(text)
     except NotText as error:
-        raise ToolFault(f"{place.label}: {error}; nothing was changed.") from error
+        raise ToolFault("file.not_encoded", path=place.label, problem=error.told) from error
     if content.count(b"\n") > _MAX_LINES:
         raise _not_shown(place, content)
     return content
@@ -288,21 +270,16 @@ def _encode_like(shape: TextFile, text: str, place: Place) -> bytes:
 def _not_shown(place: Place, content: bytes) -> ToolFault:
     """Why a file is not changed that holds, or would hold, more lines than can be compared."""
     lines = content.count(b"\n")
-    return ToolFault(
-        f"{place.label}: {lines:,} lines; a change of a file of more than {_MAX_LINES:,} lines "
-        "cannot be shown to the user, so it is not made."
+    values = {"path": place.label, "lines": f"{lines:,}", "limit": f"{_MAX_LINES:,}"}
+    return ToolFault(ModelText("file.too_many_lines", values))
+
+
+def _make_mismatch_fault(place: Place, error: EditRefused, known: tuple[str, ...]) -> ToolFault:
+    """The fault of edits that do not fit a file; ``known`` are codes as of ``state_of``."""
+    hints = [ModelText(f"edit.{code}", {}) for code in known] + (
+        [error.nearest] if error.nearest else []
     )
-
-
-def _explain_mismatch(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
-    words = [f"{place.label} was not changed: {error.text}."]
-    if "changed_since_read" in known:
-        words.append("The file has changed since you last read it: read it again.")
-    elif "not_read_before" in known:
-        words.append("You have not read this file in this session: read it first.")
-    if error.quote:
-        words.append(error.quote)
-    return "\n".join(words)
+    return ToolFault("file.edits_do_not_fit", path=place.label, problem=error.told, hints=hints)
 
 
 _CONTENT: Final = frozenset({"content", "old", "new"})

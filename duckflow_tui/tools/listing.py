@@ -315,9 +315,9 @@ async def iter_files(
 def require_directory(place: Place) -> None:
     """Raise ToolFault for a place that is no directory, saying what it is."""
     if not place.exists:
-        raise ToolFault(f"{place.label} does not exist.")
+        raise ToolFault("file.missing", path=place.label)
     if not place.is_dir:
-        raise ToolFault(f"{place.label} is a file, not a directory; file_ops.read_file reads it.")
+        raise ToolFault("listing.is_file", path=place.label)
 
 
 def _describe_entry(entry: DirectoryEntry, path: str) -> str:

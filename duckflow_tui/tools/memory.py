@@ -11,6 +11,7 @@ from pydantic import Field
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.safe_text import is_safe
+from duckflow_tui.state.base import ModelText
 from duckflow_tui.state.operations import Effect, Need, Outcome
 from duckflow_tui.tools.operation import (
     AnyOperation,
@@ -66,7 +67,10 @@ class MemoryFault(ToolFault):
         outcome = Outcome.ERROR if code in _FAULTY else Outcome.INVALID
         if code == "known":
             outcome = Outcome.SKIPPED
-        super().__init__(_SENTENCES[code].format(detail=detail), outcome)
+        values = {"limit": str(LONGEST)} if code == "too_long" else {}
+        if code == "disk":
+            values = {"reason": detail}
+        super().__init__(ModelText(f"note.{code}", values), outcome)
         self.code: FaultCode = code
         self.detail = detail
 
@@ -128,17 +132,6 @@ def _plain_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-_SENTENCES: Final[dict[FaultCode, str]] = {
-    "empty": "There is nothing to note: text is empty.",
-    "too_long": f"text is too long; one sentence of at most {LONGEST} characters.",
-    "control": "text must be one line without control or hidden characters.",
-    "secret": "text holds a key or password; such are never noted.",
-    "known": "This is noted already.",
-    "full": "The notes are full; the user has to shorten them (/memory).",
-    "not_text": "The notes are no UTF-8 text; the user has to mend the file (/memory).",
-    "gone": "There is no such line any more.",
-    "disk": "The notes could not be read or written: {detail}.",
-}
 _FAULTY: Final = frozenset({"full", "not_text", "gone", "disk"})
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import JsonObject, clip_value, one_line, plain_schema
+from duckflow_tui.state.base import (
+    JsonObject,
+    ModelText,
+    ToldError,
+    clip_value,
+    one_line,
+    plain_schema,
+)
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import (
     Effect,
@@ -42,23 +49,29 @@ _SCHEMA: Final = (
 RUN: Final = "shell.run"  # the one operation that runs command lines
 
 
-@dataclass(eq=False)
-class ToolFault(Exception):
-    """Raised when an operation cannot do its work; says why, and what to do, in words for the
-    model.
+class ToolFault(ToldError):
+    """Raised when an operation cannot do its work; the model is told why, and what to do.
 
-    ``transient``: the same call may go well in a moment. ``output`` is what there was until then.
+    ``summary`` is for the screen. ``transient``: the same call may go well in a moment. ``output``
+    is what there was until then.
     """
 
-    text: str
-    outcome: Outcome = Outcome.ERROR
-    summary: str = ""
-    _: KW_ONLY
-    transient: bool = False
-    output: Output | None = None
-
-    def __str__(self) -> str:
-        return self.text
+    def __init__(
+        self,
+        text: str | ModelText,
+        /,
+        outcome: Outcome = Outcome.ERROR,
+        summary: str = "",
+        *,
+        transient: bool = False,
+        output: Output | None = None,
+        **values: str | ModelText | Sequence[str | ModelText],
+    ) -> None:
+        super().__init__(text, **values)
+        self.outcome = outcome
+        self.summary = summary
+        self.transient = transient
+        self.output = output
 
 
 class Blobs(Protocol):
@@ -145,6 +158,7 @@ class ToolContext:
     changed_outside: tuple[str, ...]  # shown paths that changed since, the model not told yet
     progress: Callable[[str], None]  # one short line while it runs
     result: Callable[[str], Awaitable[str]]  # earlier results, by call or blob; raises ToolFault
+    words: Callable[..., str]  # renders texts for the model
     output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
     call_id: str = ""
     by_user: bool = False  # the user runs it with ``!``
@@ -183,6 +197,18 @@ class Operation(Generic[A]):
     parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``
     version: str = ""  # of what a server says of its tool: consent to another one is none
     ready: Callable[[], Awaitable[None]] | None = None  # found out before a call is judged
+
+    def parse_arguments(self, args: JsonObject) -> A:
+        """The arguments as their model; raises ToolFault that names each error."""
+        try:
+            return self.arguments.model_validate(args)
+        except ValidationError as error:
+            raise ToolFault(
+                "call.wrong_arguments",
+                Outcome.INVALID,
+                operation=self.name,
+                problems=argument_problems(error),
+            ) from error
 
     @property
     def spec(self) -> OperationSpec:
@@ -227,24 +253,22 @@ _TEXTS: Final = frozenset({"content", "pattern", "regex", "query", "sql", "templ
 _MAX_PROBLEMS: Final = 5
 
 
-def argument_problems(error: ValidationError) -> str:
-    """The errors in the arguments, each field named, in words for the model."""
+def argument_problems(error: ValidationError) -> list[ModelText]:
+    """The errors in the arguments, each field named."""
     found = error.errors(include_url=False)
-    words: list[str] = []
+    problems: list[ModelText] = []
     for problem in found[:_MAX_PROBLEMS]:
         where = clip_value(".".join(str(part) for part in problem["loc"])) or "arguments"
-        kind = problem["type"]
-        if kind == "missing":
-            words.append(f"{where}: is required")
-        elif kind == "extra_forbidden":
-            words.append(f"{where}: there is no such argument")
-        else:
-            given = one_line(repr(problem["input"]), 80)
+        values = {"where": where}
+        if (name := problem["type"]) not in ("missing", "extra_forbidden"):
             message = problem["msg"].removeprefix("Value error, ")
-            words.append(f"{where}: {message[:1].lower()}{message[1:]} (given: {given})")
+            values["problem"] = f"{message[:1].lower()}{message[1:]}"
+            values["given"] = one_line(repr(problem["input"]), 80)
+            name = "wrong"
+        problems.append(ModelText(f"argument.{name}", values))
     if len(found) > _MAX_PROBLEMS:
-        words.append(f"and {len(found) - _MAX_PROBLEMS} more")
-    return "; ".join(words)
+        problems.append(ModelText("argument.more", {"count": str(len(found) - _MAX_PROBLEMS)}))
+    return problems
 
 
 def find_placeholders(args: JsonObject, content: frozenset[str]) -> list[str]:
@@ -312,18 +336,16 @@ class Registry:
             self._specs = tuple(op.spec for op in self._operations.values())
         return self._specs
 
-    def argument_problem(self, name: str, args: JsonObject) -> str:
-        """The errors in the arguments of an operation, as a sentence; empty for nothing."""
+    def check_arguments(self, name: str, args: JsonObject) -> Arguments:
+        """The arguments of a call as their model; raises ToolFault for an operation that is not
+        there, and for arguments that it cannot take.
+        """
         operation = self._operations.get(name)
         if operation is None:
-            return f"There is no operation {name!r}."
+            raise ToolFault("call.no_operation", Outcome.INVALID, operation=clip_value(name))
         if found := find_placeholders(args, operation.content):
-            return f"Arguments must hold the values themselves: {'; '.join(found)}."
-        try:
-            operation.arguments.model_validate(args)
-        except ValidationError as error:
-            return f"The arguments of {name} are wrong: {argument_problems(error)}."
-        return ""
+            raise ToolFault("call.placeholders", Outcome.INVALID, found="; ".join(found))
+        return operation.parse_arguments(args)
 
 
 def default_registry() -> Registry:

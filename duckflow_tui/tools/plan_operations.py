@@ -231,7 +231,7 @@ def _make_operation(
             try:
                 return await run(args)
             except StateError as error:  # the user changed the plan meanwhile
-                raise ToolFault(f"Not done: {error}.") from error
+                raise ToolFault("plan.not_done", problem=str(error)) from error
 
         return Work(work)
 

@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import CallFact
-from duckflow_tui.state.base import clip_value, hash_data
+from duckflow_tui.state.base import ModelText, clip_value, hash_data
 from duckflow_tui.state.lines import split_lines, strip_ending
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.changes import compare_bytes, in_words
@@ -71,11 +71,13 @@ async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: T
     spans: list[tuple[int | None, int | None]] = [(args.start_line, args.end_line)]
     if args.ranges:
         if spans != [(None, None)]:
-            raise ToolFault("Give ranges, or start_line and end_line, not both.", Outcome.INVALID)
+            raise ToolFault("read.two_kinds_of_range", Outcome.INVALID)
         spans = [_parse_span(words) for words in args.ranges]
     for start, end in [*spans, _column_range(args)]:
         if end is not None and end < (start or 1):
-            raise ToolFault(f"The end {end} lies before the start {start}.", Outcome.INVALID)
+            raise ToolFault(
+                "read.end_before_start", Outcome.INVALID, end=str(end), start=str(start)
+            )
 
     place = places[0] if places else None
     if args.diff and place is not None:
@@ -88,7 +90,7 @@ async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: T
 def _parse_span(words: str) -> tuple[int, int | None]:
     found = _RANGE.fullmatch(words)
     if found is None:
-        raise ToolFault(f'{clip_value(words)} is no range; write one as "10-20".', Outcome.INVALID)
+        raise ToolFault("read.no_range", Outcome.INVALID, given=clip_value(words))
     first = int(found[1])
     return first, first if not found[2] else int(found[3]) if found[3] else None
 
@@ -147,7 +149,10 @@ async def _read_ranges(
             faults.append(fault)
     if not found:
         raise faults[0]
-    texts = dict.fromkeys([part.text.rstrip("\n") for part in found] + [f"[{f}]" for f in faults])
+    texts = dict.fromkeys(
+        [part.text.rstrip("\n") for part in found]
+        + [f"[{context.words(fault.told)}]" for fault in faults]
+    )
     summary = ", ".join(dict.fromkeys(part.summary for part in found))
     return Output("\n".join(texts), summary, found[-1].read)
 
@@ -174,7 +179,7 @@ def _read_range(
 ) -> _Lines:
     first = args.start_line or 1
     if first > len(lines):
-        raise ToolFault(f"{said} has {len(lines)} lines; there is no line {first}.")
+        raise ToolFault("read.no_line", path=said, count=str(len(lines)), line=str(first))
     return _Lines(lines[first - 1 : args.end_line or len(lines)], first, len(lines), facts, sha)
 
 
@@ -182,9 +187,9 @@ async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext)
     if place is None:
         return await _from_result(args, context)
     if place.is_dir:
-        raise ToolFault(f"{place.label} is a directory; file_ops.list_dir lists it.")
+        raise ToolFault("read.is_directory", path=place.label)
     if not place.exists:
-        raise ToolFault(f"{place.label} does not exist; file_ops.find_files finds files by name.")
+        raise ToolFault("read.missing", path=place.label)
     if place.size > WHOLE_BYTES:
         return _make_answer(args, place.shown, await _from_large(args, place, context))
     data = await context.workspace.read_bytes(place)
@@ -195,9 +200,8 @@ async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext)
     try:
         file = decode_file(data)
     except NotText as error:
-        return Output(
-            _binary_summary(place, data, len(data), str(error)), size_words(len(data)), read
-        )
+        fault = _make_binary_fault(place, data, len(data), error.told)
+        return Output(context.words(fault.told), size_words(len(data)), read)
     found = _read_range(args, place.label, split_lines(file.text), file.notable_facts, sha)
     return _make_answer(args, place.shown, found, partly=place.zone is Zone.INSIDE)
 
@@ -208,7 +212,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     last = args.end_line or first + DEFAULT_LINES - 1
     head = await context.workspace.read_bytes(place, 0, _SNIFFED)
     if b"\0" in head:
-        raise ToolFault(_binary_summary(place, head, place.size, "binary"))
+        raise _make_binary_fault(place, head, place.size, ModelText("no_text.binary", {}))
     kept = bytearray()
     ended = False
     offset, line = 0, 1  # ``line``: the number of the line that ``offset`` lies in
@@ -230,7 +234,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
         kept += piece[begin:start]
         context.progress(f"{place.shown} · {size_words(offset)}")
     if not kept:
-        raise ToolFault(f"{place.label} has fewer than {first} lines.")
+        raise ToolFault("read.fewer_lines", path=place.label, line=str(first))
     try:
         shown = decode_file(bytes(kept)).text
     except NotText:
@@ -263,7 +267,7 @@ def _make_answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = Tr
             least = "at least " if found.total is None and number == found.last_number else ""
             long.append(f"line {number} has {least}{len(bare):,}")
     if begin > max(widest, 1):
-        raise ToolFault(f"{clip_value(shown)}: none of these lines has a character {begin:,}.")
+        raise ToolFault("read.no_character", path=clip_value(shown), character=f"{begin:,}")
     last = found.first + len(kept) - 1
     note = ""
     total = str(found.total) if found.total is not None else f"more than {last}"
@@ -294,11 +298,13 @@ def _make_answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = Tr
     return Output(text, f"{found.first}–{last}/{total_shown}", read)
 
 
-def _binary_summary(place: Place, data: bytes, size: int, why: str) -> str:
-    kind = next((name for magic, name in _MAGIC if data.startswith(magic)), "")
+def _make_binary_fault(place: Place, head: bytes, size: int, problem: ModelText) -> ToolFault:
+    """The fault of a file that is no text: its kind by its first bytes, and its size."""
+    kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
     about = f"{kind}, " if kind else ""
-    reason = "binary file" if why == "binary" else f"a file {why}"
-    return f"[{place.shown}: {reason}, {about}{size_words(size)}; its content is not shown]"
+    return ToolFault(
+        "read.no_text", path=place.shown, problem=problem, about=about, size=size_words(size)
+    )
 
 
 _MAGIC: Final = (

@@ -115,15 +115,13 @@ async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
         blob = next((sha for sha in kept if sha and sha == handle), "")
         text = ""
         if not blob:
-            raise ToolFault(
-                f"No result of this session is called {clip_value(handle)}.", Outcome.INVALID
-            )
+            raise ToolFault("result.unknown", Outcome.INVALID, handle=clip_value(handle))
     if not blob:
         return text
     try:
         return (await blobs.get(blob)).decode("utf-8", "replace")
     except (KeyError, OSError):
-        raise ToolFault(f"The whole of {clip_value(handle)} is no longer there.") from None
+        raise ToolFault("result.gone", handle=clip_value(handle)) from None
 
 
 async def files_before(state: AgentState, blobs: Blobs) -> dict[str, Original]:
@@ -263,10 +261,8 @@ def list_changes(changes: Iterable[FileChange]) -> str:
     return "; ".join(describe_change(change) for change in changes)
 
 
-def describe_stopped(made: Sequence[FileChange], *, started: bool) -> str:
-    """The changes that a stop left behind."""
+def make_stop_fault(made: Sequence[FileChange], *, started: bool) -> ToolFault:
+    """The fault of a call that was stopped, with the changes that it left behind."""
     if made:
-        return f"stopped; this had been done already: {list_changes(made)}"
-    if started:
-        return "stopped while it ran"
-    return "stopped before it ran; nothing was executed"
+        return ToolFault("call.stopped_after", Outcome.STOPPED, done=list_changes(made))
+    return ToolFault(f"call.stopped_{'running' if started else 'before'}", Outcome.STOPPED)

@@ -26,7 +26,7 @@ from duckflow_tui.safety.policy import (
 )
 from duckflow_tui.safety.risk import BULK_LINES, WIDE_FILES
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import IdSource, JsonObject, StateError, canonical_json
+from duckflow_tui.state.base import IdSource, JsonObject, ModelText, StateError, canonical_json
 from duckflow_tui.state.calls import (
     OperationFinished,
     OperationMessage,
@@ -52,7 +52,6 @@ from duckflow_tui.state.session import NO_SESSION
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import (
     GRANTED,
-    HELD_BACK,
     SANDBOX,
     Call,
     EditedByUser,
@@ -84,8 +83,6 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Touched,
     Work,
-    argument_problems,
-    find_placeholders,
 )
 from duckflow_tui.tools.reading import own_result
 from duckflow_tui.tools.results import (
@@ -137,8 +134,11 @@ class ToolRouter:
     registry: Registry
     blobs: Blobs
     ids: IdSource
+    words: Callable[..., str]  # renders texts for the model
     rules: PolicyRules = field(default_factory=PolicyRules)
-    facts: Callable[[AnyOperation, Arguments], Awaitable[frozenset[CallFact]]] = no_facts
+    facts: Callable[[AnyOperation, Arguments], Awaitable[frozenset[CallFact]]] = field(
+        default=no_facts, init=False
+    )
     retry_after_s: float = field(default=0.2, init=False)
     redact: Callable[[str], str] = field(default=str, init=False)  # takes keys out of results
     named: Callable[[], Sequence[str]] = field(default=tuple, init=False)  # rules for commands
@@ -173,7 +173,7 @@ class ToolRouter:
         call = Call(action, step_id, by_user=by_user, for_requirement=for_requirement)
         if action.call_id in map(_CALL_ID, self.store.state.running):
             raise StateError(f"call {action.call_id} runs already")
-        outcome, output = Outcome.ERROR, Output("The app itself failed while it ran this.")
+        outcome, output = Outcome.ERROR, Output(self.words("call.app_failed"))
         try:
             await self.store.commit(
                 OperationRequested(**call.asked_fields(), at=self.store.clock.now())
@@ -181,14 +181,14 @@ class ToolRouter:
             output = await self._perform_call(call)
             outcome = Outcome.OK
         except ToolFault as fault:
-            outcome, output = record_fault(call, fault)
+            outcome, output = record_fault(call, fault, self.words)
         except WorkspaceError as refused:
-            outcome, output = record_fault(call, ToolFault(str(refused)))
+            outcome, output = record_fault(call, ToolFault(refused.told), self.words)
         except OSError as error:
-            reason = error.strerror or str(error)
-            outcome, output = record_fault(call, ToolFault(f"The system refused: {reason}."))
+            fault = ToolFault("call.system_refused", reason=error.strerror or str(error))
+            outcome, output = record_fault(call, fault, self.words)
         except asyncio.CancelledError:
-            outcome, output = record_stop(call)
+            outcome, output = record_stop(call, self.words)
             raise
         finally:
             message = await self._record_end(call, outcome, output)
@@ -200,7 +200,9 @@ class ToolRouter:
         await self.store.commit(
             OperationRequested(**call.asked_fields(), at=self.store.clock.now())
         )
-        return await self._record_end(call, Outcome.SKIPPED, Output(f"not run: {reason}"))
+        return await self._record_end(
+            call, Outcome.SKIPPED, Output(self.words("call.not_run", reason=reason))
+        )
 
     # --- one call ----------------------------------------------------------------------------
 
@@ -224,7 +226,7 @@ class ToolRouter:
                 if call.gate is None:
                     unasked += 1
                 if call.made or unasked > _UNASKED_TRIES:
-                    raise ToolFault(f"{changed} Read it again.") from changed
+                    raise ToolFault("call.read_again", problem=changed.told) from changed
 
     async def _retry_outside(
         self, call: Call, operation: AnyOperation, args: Arguments, output: Output
@@ -233,12 +235,13 @@ class ToolRouter:
         of it where the user lets it run there, once: a gate of its own asks. A command that they
         said no to is not offered again.
         """
-        text, call.held_back = f"{output.text}\n{HELD_BACK[output.held_back]}", output.held_back
+        call.held_back = output.held_back
+        text = f"{output.text}\n{self.words(f'sandbox.held_{output.held_back}')}"
         command = canonical_json(call.args)
         if self.store.state.session.headless:
-            return replace(output, text=f"{text} Nobody is there to allow it outside.")
+            return replace(output, text=f"{text} {self.words('sandbox.nobody')}")
         if command in self._kept_inside:
-            return replace(output, text=f"{text} The user did not want it outside.")
+            return replace(output, text=f"{text} {self.words('sandbox.kept_inside')}")
         kept = call.args, call.gate, call.answer
         call.args = {**call.args, "outside": True}
         try:
@@ -250,9 +253,9 @@ class ToolRouter:
                 raise
             call.args, call.gate, call.answer = kept
             self._kept_inside.add(command)
-            return replace(output, text=f"{text}\nOutside the sandbox: {fault.text}")
-        said = f"{text}\n\nThe user let it run once more, outside the sandbox:\n{again.text}"
-        return replace(again, text=said)
+            refused = self.words("sandbox.outside_refused", problem=fault.told)
+            return replace(output, text=f"{text}\n{refused}")
+        return replace(again, text=f"{text}\n\n{self.words('sandbox.ran_outside')}\n{again.text}")
 
     async def runs_unasked(self, command: str) -> bool:
         """Whether a command line would run in the workspace as things are, without a question."""
@@ -333,21 +336,10 @@ class ToolRouter:
         if operation is None:
             verdict = self._judge_access(Access(name, None))
             call.ruling = verdict.ruling
-            raise ToolFault(verdict.reason_text, Outcome.INVALID)
-        found = [] if call.by_user else find_placeholders(call.args, operation.content)
-        if found:
-            raise ToolFault(
-                f"Arguments must hold the values themselves; nothing fills in a reference "
-                f"({'; '.join(found)}). Wait for the result you need, then make the call with it.",
-                Outcome.INVALID,
-            )
-        try:
-            return operation, operation.arguments.model_validate(call.args)
-        except ValidationError as error:
-            raise ToolFault(
-                f"The arguments of {name} are wrong: {argument_problems(error)}. Nothing ran.",
-                Outcome.INVALID,
-            ) from error
+            raise ToolFault(verdict.told, Outcome.INVALID)
+        if call.by_user:
+            return operation, operation.parse_arguments(call.args)
+        return operation, self.registry.check_arguments(name, call.args)
 
     async def _attempt_call(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
         """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
@@ -442,6 +434,7 @@ class ToolRouter:
             changed_outside=state.changed_outside,
             progress=progress,
             result=self.read_earlier_result,
+            words=self.words,
             output=output,
             call_id=call_id,
             by_user=call.by_user,
@@ -452,10 +445,8 @@ class ToolRouter:
             return await operation.prepare(args, places, context)
         except ToolFault as fault:
             if call.renewed:
-                raise ToolFault(
-                    f"The file changed while the user was looking at the change. {fault.text}",
-                    fault.outcome,
-                ) from fault
+                problem = fault.told
+                raise ToolFault("call.changed_meanwhile", fault.outcome, problem=problem) from fault
             raise
 
     # --- the changes of one decision -------------------------------------------------------------
@@ -584,19 +575,25 @@ class ToolRouter:
                 await self._record_start(call)
                 return await work.run()
         await self._record_start(call)
-        most, faults = operation.retries if operation.effect is Effect.READ else 0, list[str]()
+        most, faults = (
+            operation.retries if operation.effect is Effect.READ else 0,
+            list[ToolFault](),
+        )
         while True:
             try:
                 output = await work.run()
             except ToolFault as fault:
-                if not fault.transient or len(faults) == most:
-                    if faults:
-                        fault.text = f"{fault.text} It was tried {len(faults) + 1} times."
+                faults.append(fault)
+                if not fault.transient or len(faults) > most:
+                    if len(faults) > 1:
+                        tries = {"problem": fault.told, "count": str(len(faults))}
+                        fault.told = ModelText("call.tried", tries)
                     raise
-                faults.append(fault.text)
             else:
-                said = f"[tried {len(faults) + 1} times; before: {faults[-1]}]\n" if faults else ""
-                return replace(output, text=f"{said}{output.text}")
+                if not faults:
+                    return output
+                tries = {"problem": faults[-1].told, "count": str(len(faults) + 1)}
+                return replace(output, text=f"{self.words('call.retried', **tries)}\n{output.text}")
             text = f"↻ {len(faults)}/{most}"
             self.store.dispatch(OperationProgress(call_id=call.action.call_id, text=text))
             await asyncio.sleep(self.retry_after_s * 2 ** (len(faults) - 1))
@@ -611,7 +608,7 @@ class ToolRouter:
                 changes = tuple([await self._bind_agreed_change(change) for change in changes])
             for change in changes:
                 if await self.workspace.hash_file(change.place) != change.before_hash:
-                    raise Renewed(f"{change.place.label} changed since it was shown.")
+                    raise Renewed(change.place)
             expected = tuple(map(PlannedChange.expected_change, changes))
             await self._record_start(call, expected)
             for change, becomes in zip(changes, expected, strict=True):
@@ -641,7 +638,7 @@ class ToolRouter:
         if not change.unseen:
             return change
         if self.workspace.locate_path(place.given) != place:
-            raise Renewed(f"{place.label} changed since it was shown.")
+            raise Renewed(place)
         return await looked_at(change, self.workspace)
 
     async def _record_end(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:

@@ -160,10 +160,7 @@ class Sandbox:
             return held._replace(unread=secret, later=later)
         wanted = self._choice.level
         if wanted == "full":
-            raise ToolFault(
-                "The user's settings want a sandbox that is full, and none can be set up "
-                f"here ({'; '.join(self.why) or 'no kind for this system'}); nothing was run."
-            )
+            raise ToolFault("sandbox.none_full", reason="; ".join(self.why) or "-")
         return Held(tuple(argv))
 
     def close(self) -> None:
@@ -187,10 +184,7 @@ class Sandbox:
         if why and not self._crowded:
             self._crowded = True
             self.why.append(why)
-            raise ToolFault(
-                f"The sandbox no longer holds everything, since {why}: commands ask from now on. "
-                "Nothing was run; call it again."
-            )
+            raise ToolFault("sandbox.no_longer_full", reason=why)
         return below
 
     def _look_at_guarded(self, rung: Rung | None) -> tuple[Guarded, str]:

@@ -162,7 +162,7 @@ async def _prepare_search(
         if not place.exists or (glob is not None and glob.folder_in("") != ""):
             require_directory(place)
         if not context.workspace.is_intact():
-            raise ToolFault("The workspace directory is gone.")
+            raise ToolFault("search.workspace_gone")
         if place.is_dir:
             await asyncio.to_thread(search.rules.begin_at, search.top_folder)
         program = find_program("rg", context.workspace.root)
@@ -228,7 +228,7 @@ async def _by_program(
         words = (await rg.read(rg.stderr)).decode("utf-8", "replace")
         if await rg.wait() == 2:
             if words:
-                raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
+                raise _make_pattern_fault(words, args)
             found.partly = True
 
 
@@ -258,7 +258,7 @@ async def _by_worker(
                 yield (f"/{path}" if outside else path), line, matches
             if await worker.wait() == 2:
                 words = (await worker.read(worker.stderr)).decode("utf-8", "replace")
-                raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
+                raise _make_pattern_fault(words, args)
         finally:
             feeding.cancel()
             with suppress(asyncio.CancelledError):
@@ -346,11 +346,12 @@ def _make_answer(args: SearchText, place: Place, found: Matches) -> Output:
     return Output("\n".join(lines), f"{found.count} · {len(found.files)}")
 
 
-def _pattern_words(words: str, args: SearchText) -> str:
-    kind = "regular expression" if args.regex else "pattern"
+def _make_pattern_fault(words: str, args: SearchText) -> ToolFault:
+    """The fault of a pattern that a search program refused in these words."""
     # What is wrong comes last, behind the pattern itself.
     reason = words.strip().rpartition("\n")[2] if len(words) > MAX_BRIEF else words.strip()
-    return f"The {kind} cannot be used: {reason[:MAX_BRIEF]}"
+    name = "search.no_expression" if args.regex else "search.no_pattern"
+    return ToolFault(name, Outcome.INVALID, reason=reason[:MAX_BRIEF])
 
 
 SEARCH_TEXT: Final = Operation(

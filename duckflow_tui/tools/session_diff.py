@@ -5,6 +5,7 @@ with what lies there now.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 from duckflow_tui.safety.paths import WorkspaceError
@@ -33,7 +34,7 @@ class _Start(NamedTuple):
 
 
 async def session_diff(
-    state: AgentState, workspace: Workspace, blobs: Blobs
+    state: AgentState, workspace: Workspace, blobs: Blobs, words: Callable[..., str]
 ) -> tuple[FilePreview, ...]:
     """The files that differ from the start of the session, by path. Beyond ``MAX_COMPARED`` lines
     the others are only named. Raises nothing: what cannot be read says so in its note.
@@ -43,7 +44,7 @@ async def session_diff(
     here, gone = _find_starts(state)
     for path, start in (*here.items(), *((start.path, start) for start in gone)):
         is_gone = here.get(path, start) is not start  # another one lies there
-        preview = await _make_preview(path, start, workspace, blobs, is_gone=is_gone)
+        preview = await _make_preview(path, start, workspace, blobs, words, is_gone=is_gone)
         if preview is None:
             continue
         lines += sum(len(hunk.lines) for hunk in preview.hunks)
@@ -85,7 +86,13 @@ def _find_starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
 
 
 async def _make_preview(
-    path: str, start: _Start, workspace: Workspace, blobs: Blobs, *, is_gone: bool
+    path: str,
+    start: _Start,
+    workspace: Workspace,
+    blobs: Blobs,
+    words: Callable[..., str],
+    *,
+    is_gone: bool,
 ) -> FilePreview | None:
     """The difference of one file; None where there is none."""
     try:
@@ -95,7 +102,7 @@ async def _make_preview(
             return FilePreview(path=start.path, kind="modify", note=note)
         data = await workspace.read_bytes(place) if place.exists and not is_gone else None
     except WorkspaceError as error:
-        return FilePreview(path=start.path, kind="modify", note=str(error))
+        return FilePreview(path=start.path, kind="modify", note=words(error.told))
     sha = "" if data is None else hash_data(data)
     moved = bool(sha and start.sha) and start.path != path
     facts: list[str] = []

@@ -313,11 +313,8 @@ class Shell:
         limits = self._runner.limits
         seconds = limits.timeout_s if args.timeout_s is None else args.timeout_s
         if seconds > limits.max_timeout_s:
-            raise ToolFault(
-                f"timeout_s is at most {limits.max_timeout_s:g}; background: true is for commands "
-                "that stay.",
-                Outcome.INVALID,
-            )
+            limit = f"{limits.max_timeout_s:g}"
+            raise ToolFault("command.timeout_too_long", Outcome.INVALID, limit=limit)
         facts = self._gate_facts(args, place, seconds)
         if args.background:
             self._background.check_room()
@@ -399,11 +396,11 @@ class Shell:
         if not in_time:
             output = running.make_output()
             raise ToolFault(
-                f"It was ended after {seconds:g} s, with all it started. Give a longer timeout_s, "
-                f"or background: true for a command that stays. Its output until then:\n"
-                f"{output.text}{obeyed_now}",
+                "command.timed_out",
                 summary=f"time-out · {running.duration_s:.1f}s",
                 output=_add_touched(output, seen),
+                seconds=f"{seconds:g}",
+                text=f"{output.text}{obeyed_now}",
             )
         output = _add_touched(_describe_end(started), seen)
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
@@ -500,7 +497,7 @@ class Shell:
                     raise
                 shown = one_line(command, 100)
                 self._background.notices.warn("processes.no_terminal", command=shown)
-                raise ToolFault("There is no terminal here that could be given to it.") from None
+                raise ToolFault("command.no_terminal") from None
             how = f"{how_it_ended(code)} · {time.monotonic() - began:.1f}s"
             said = "It ran in the user's terminal; what it printed is not known here."
             return Output(f"$ {command}\n{how}\n{said}", how, exit_code=code)
@@ -569,15 +566,15 @@ class Shell:
 def _check_command(args: Run, place: Place, *, by_user: bool) -> None:
     """Raise ToolFault for a command that cannot be run."""
     if "\0" in args.command:
-        raise ToolFault("A command cannot hold a NUL character.", Outcome.INVALID)
+        raise ToolFault("command.nul", Outcome.INVALID)
     try:
         args.command.encode()
     except UnicodeEncodeError:
-        raise ToolFault("The command is not valid text.", Outcome.INVALID) from None
+        raise ToolFault("command.no_text", Outcome.INVALID) from None
     if not place.exists:
-        raise ToolFault(f"The folder {place.label} does not exist.")
+        raise ToolFault("command.no_folder", path=place.label)
     if not place.is_dir:
-        raise ToolFault(f"{place.label} is not a folder; cwd names the folder to run in.")
+        raise ToolFault("command.folder_is_file", path=place.label)
 
 
 def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = "") -> Output:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import name_files, one_line
+from duckflow_tui.state.base import ModelText, name_files, one_line
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationMessage
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.rewind import list_all_calls
@@ -38,6 +38,7 @@ class UndoReport:
     for_model: tuple[tuple[str, dict[str, str]], ...] = ()
     undone: tuple[FileChange, ...] = ()  # or made again
     complete: bool = False  # every change of the call
+    why: ModelText | None = None  # of a failure; joins ``params`` once it is rendered
 
 
 class _Refused(Exception):
@@ -293,7 +294,7 @@ class Undoing:
         of the others. ``word``: undo or redo, for what is said.
         """
         made: list[FileChange] = []
-        key, params = "failed", dict[str, str]()
+        key, params, why = "failed", dict[str, str](), None
         try:
             steps = [await self._plan_step(change, anyway) for change in changes]
             for step in steps:
@@ -308,10 +309,10 @@ class Undoing:
         except ContentChanged as changed:
             key, params = "changed_now", {"path": changed.shown}
         except WorkspaceError as error:
-            params = {"path": error.shown, "why": str(error)}
+            params, why = {"path": error.shown}, error.told
         except OSError as error:  # of the store of what was there before
             params = {"path": "", "why": error.strerror or str(error)}
-        return made, UndoReport(f"operations.{word}.{key}", params)
+        return made, UndoReport(f"operations.{word}.{key}", params, why=why)
 
     async def _plan_step(self, change: FileChange, anyway: bool) -> _Step:
         """Plan one step, changing nothing yet; raises _Refused."""

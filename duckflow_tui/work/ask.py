@@ -36,6 +36,7 @@ from duckflow_tui.state.usage import (
     Role,
     Waiting,
 )
+from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.work.budget import CallBudget, TurnEnd
 from duckflow_tui.work.compaction import Compactor, code_in_hand
 from duckflow_tui.work.steering import ReplyStopped, cancel_on_pause, wait_while_paused
@@ -195,8 +196,11 @@ class Asker:
             operation = registry.get(action.operation)
             if operation is not None and operation.effect is Effect.READ:  # R16c
                 reads.append(action)
-            elif problem := registry.argument_problem(action.operation, action.args):
-                wrong.append(problem.removesuffix("."))
+                continue
+            try:
+                registry.check_arguments(action.operation, action.args)
+            except ToolFault as fault:
+                wrong.append(self._parts.notices.words(fault.told))
         part = None
         if made is not None and reads:
             part = made.replace(actions=tuple(reads), next_step=NextStep.CONTINUE, question=None)

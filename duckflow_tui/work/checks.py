@@ -275,7 +275,7 @@ class RequirementChecks:
                 return self._make_finding("met", place, "file", size)
             return await self._search_file(place, text)
         except WorkspaceError as error:
-            return Finding("unchecked", str(error))
+            return Finding("unchecked", self._words(error.told))
 
     async def _was_so(self, place: Place, text: str) -> bool:
         """Whether the file was there, and held the text, before the request was made: by what it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.safety.desk import Unanswered
-from duckflow_tui.state.base import StateError, one_line
+from duckflow_tui.state.base import ModelText, StateError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.decision import read_requirement
@@ -74,7 +74,7 @@ class WorkFault(ToolFault):
     """
 
     def __init__(self, text: str, key: str, outcome: Outcome, **params: str) -> None:
-        super().__init__(text, outcome)
+        super().__init__(ModelText(text, params), outcome)
         self.key, self.params = key, params
 
 
@@ -100,9 +100,11 @@ class PlanDesk:
         #: it, empty for all.
         self._wanted: tuple[str, str] | None = None
 
-    def _make_fault(self, name: str, outcome: Outcome = Outcome.ERROR, **values: str) -> ToolFault:
+    def _make_fault(
+        self, name: str, outcome: Outcome = Outcome.ERROR, **values: str | ModelText
+    ) -> ToolFault:
         """The error of a call, in the words for models of this name."""
-        return ToolFault(self._words(f"plan.{name}", **values), outcome)
+        return ToolFault(ModelText(f"plan.{name}", values), outcome)
 
     # --- what the model calls -------------------------------------------------------------------
 
@@ -142,7 +144,7 @@ class PlanDesk:
         try:
             result = apply_edits(plan, edits)
         except PlanProblem as problem:
-            raise ToolFault(str(problem), Outcome.INVALID) from problem
+            raise ToolFault("text", Outcome.INVALID, text=str(problem)) from problem
         self._check_not_rejected(result)
         if plan.approved:
             change = self._plan_change(plan, edits, result, asked)
@@ -275,7 +277,7 @@ class PlanDesk:
         try:
             answer = await parts.desk.ask(card)
         except Unanswered as none:
-            raise self._make_fault("unanswered", Outcome.STOPPED, problem=str(none)) from none
+            raise self._make_fault("unanswered", Outcome.STOPPED, problem=none.told) from none
         if answer.action == GO_ON.action:
             return self._words("plan.go_on")
         if answer.action == TELL.action:
@@ -325,7 +327,7 @@ class PlanDesk:
         plan = self._find_plan("")
         done, total = plan.progress
         if self._store.state.work is not None:
-            raise ToolFault(self._words("work.goes_on"))
+            raise ToolFault("work.goes_on")
         if plan.status is PlanStatus.COMPLETED and not plan.may_go_on:
             came = self._describe_run(plan, PlanResult())
             return Output(self._words("plan.carried_out", came=came), f"{done}/{total}")
@@ -348,16 +350,16 @@ class PlanDesk:
         """Halt the work at its next safe point."""
         control = self._control()
         if control is None:
-            raise ToolFault(self._words("work.none"))
+            raise ToolFault("work.none")
         if self._store.state.session.headless:
-            raise ToolFault(self._words("work.nobody"))
+            raise ToolFault("work.nobody")
         control.pause()
         return Output(self._words("work.halts"))
 
     async def stop_work(self) -> Output:
         """End the work now, not its turn."""
         if not self._task_loop.is_working:
-            raise ToolFault(self._words("work.none"))
+            raise ToolFault("work.none")
         self._task_loop.stop()
         return Output(self._words("work.stopped"))
 
@@ -411,7 +413,7 @@ class PlanDesk:
         try:
             result = await self._work_on(plan, only, left)
         except WorkFault as fault:
-            notices.warn(fault.key, for_model=fault.text, **fault.params)
+            notices.warn(fault.key, for_model=self._words(fault.told), **fault.params)
             return None
         after = self._store.state.get_plan(plan.plan_id)
         key = "work.answered" if result.wish else "work.reported"
@@ -434,8 +436,7 @@ class PlanDesk:
         """Raise WorkFault where the model works on a step itself: it has to say how that ended."""
         step = next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None)
         if step is not None:
-            text = self._words("plan.in_progress", step=step.name)
-            raise WorkFault(text, "work.busy", Outcome.INVALID, step=step.name)
+            raise WorkFault("plan.in_progress", "work.busy", Outcome.INVALID, step=step.name)
 
     async def _check_goes_on(self, plan: Plan) -> None:
         """Ask the user before the model goes on with a plan that waits for their word. Raises
@@ -456,7 +457,7 @@ class PlanDesk:
         try:
             answer = await self._parts.desk.ask(card)
         except Unanswered as none:
-            raise ToolFault(str(none), Outcome.STOPPED) from none
+            raise ToolFault(none.told, Outcome.STOPPED) from none
         if answer.action != GO_ON.action:
             self._halt_plan(plan.plan_id, "stopped")
             raise self._make_fault("halted", Outcome.REJECTED)
@@ -501,17 +502,17 @@ class PlanDesk:
         control, parts = self._control(), self._parts
         assert control is not None  # work belongs to a turn
         if self._task_loop.is_working:
-            raise ToolFault(self._words("work.goes_on"))
+            raise ToolFault("work.goes_on")
         try:
             registry, ids = parts.router.registry, parts.ids
-            check = registry.argument_problem
+            check = registry.check_arguments
             tasks = read_tasks(task_list, registry.specs(), ids, check, self._words)
         except ValueError as error:
-            raise ToolFault(str(error), Outcome.INVALID) from error
+            raise ToolFault("text", Outcome.INVALID, text=str(error)) from error
         result = await self._work_apart(ListRun(parts, control, tasks).run())
         summary = f"{result.succeeded}/{result.total}"
         if result.succeeded < result.total:
-            raise ToolFault(result.text, summary=summary)
+            raise ToolFault("text", summary=summary, text=result.text)
         return Output(result.text, summary)
 
     async def _work_apart(self, body: Coroutine[Any, Any, T]) -> T:
@@ -523,8 +524,7 @@ class PlanDesk:
             outcome, turn = "stopped", asyncio.current_task()
             if turn is not None and turn.cancelling():
                 raise
-            text = self._words("work.stopped")
-            raise WorkFault(text, "work.stopped", Outcome.STOPPED) from None
+            raise WorkFault("work.stopped", "work.stopped", Outcome.STOPPED) from None
         finally:
             left = self._store.state.work
             if left is not None:

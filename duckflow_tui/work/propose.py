@@ -9,7 +9,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import plan_question
 from duckflow_tui.prompting.replies import PlanReply, PlanStep
 from duckflow_tui.safety.desk import Unanswered
-from duckflow_tui.state.base import StateError, canonical_json, clip_value, one_line
+from duckflow_tui.state.base import ModelText, StateError, canonical_json, clip_value, one_line
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import (
     ACCEPT,
@@ -44,7 +44,7 @@ from duckflow_tui.state.plan_events import (
     PlanStatusChanged,
     StepChanged,
 )
-from duckflow_tui.tools.calls import format_remarks
+from duckflow_tui.tools.calls import list_remarks
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.work.budget import BudgetEnd
 from duckflow_tui.work.requirements import accept_change, normalize_text
@@ -67,7 +67,7 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
     def read(reply: PlanReply) -> Plan:
         return _read_plan(parts, reply, goal)
 
-    words, models = parts.notices.words, parts.models
+    models = parts.models
     if steps and not models.service.roles.creative:
         given = [
             PlanStep(
@@ -81,18 +81,17 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
         try:
             return read(PlanReply(name="", goal=goal, steps=given))
         except PlanProblem as problem:
-            raise ToolFault(str(problem), Outcome.INVALID) from problem
+            raise ToolFault("text", Outcome.INVALID, text=str(problem)) from problem
     specs = parts.router.registry.specs()
     try:
         return await models.ask(plan_question(parts.store.state, goal, specs), read)
     except Unreadable as error:
-        text = words("plan.not_usable", problem=one_line(str(error), 400))
-        raise ToolFault(text) from error
+        raise ToolFault("plan.not_usable", problem=one_line(str(error), 400)) from error
     except LlmError as error:
         parts.notices.error(f"llm.error.{error.code}", **error.params)
-        raise ToolFault(words("plan.model_failed", code=error.code)) from error
+        raise ToolFault("plan.model_failed", code=error.code) from error
     except BudgetEnd as end:  # the turn's next call ends it
-        raise ToolFault(words("plan.limit"), Outcome.STOPPED) from end
+        raise ToolFault("plan.limit", Outcome.STOPPED) from end
 
 
 def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
@@ -188,8 +187,9 @@ class PlanApprovals:
                 continue
             approved = self._store.state.get_plan(plan_id)
             if approved.run is None:
-                text = self._words("plan.rejected", said=self._describe_refusal(answer))
-                raise ToolFault(text, Outcome.REJECTED)
+                raise ToolFault(
+                    "plan.rejected", Outcome.REJECTED, said=self._describe_refusal(answer)
+                )
             self._put_others_aside(plan_id)
             said = answer.text.strip()
             told = self._words(
@@ -239,8 +239,7 @@ class PlanApprovals:
             try:
                 result = apply_edits(now, change.edits)
             except PlanProblem as problem:
-                text = self._words("plan.no_longer_fits", problem=str(problem))
-                raise ToolFault(text) from problem
+                raise ToolFault("plan.no_longer_fits", problem=str(problem)) from problem
             if now.fingerprint == change.base:
                 await store.commit(PlanRevised(plan=result, by="model", accepted=True))
                 await accept_change(parts, change)
@@ -270,8 +269,8 @@ class PlanApprovals:
         except Unanswered as none:
             raise _make_unanswered_fault(none) from none
         if answer.action != ACCEPT.action:
-            text = self._words(refusal, said=self._describe_refusal(answer), **values)
-            raise ToolFault(text, Outcome.REJECTED)
+            said = self._describe_refusal(answer)
+            raise ToolFault(ModelText(refusal, {"said": said, **values}), Outcome.REJECTED)
 
     def _describe_refusal(self, answer: CardAnswer) -> str:
         """The end of the sentence that the user refused: why, and what they wrote on steps."""
@@ -279,12 +278,12 @@ class PlanApprovals:
         said = f": {reason}" if reason else "" if answer.remarks else "."
         if not answer.remarks:
             return said
-        remarks = format_remarks(answer.remarks)
-        return f"{said}\n{self._words('plan.remarks', remarks=remarks)}"
+        remarks = ModelText("plan.remarks", {"remarks": list_remarks(answer.remarks)})
+        return f"{said}\n{self._words(remarks)}"
 
 
 def _make_unanswered_fault(none: Unanswered) -> ToolFault:
-    return ToolFault(str(none), Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED)
+    return ToolFault(none.told, Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED)
 
 
 def _describe_work(plan: Plan) -> list[tuple[str, str, list[int]]]:

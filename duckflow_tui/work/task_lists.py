@@ -12,6 +12,7 @@ from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.operations import OperationSpec, Weight
 from duckflow_tui.state.plan import Task
+from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.plan_operations import MAX_TASKS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")
 
 
 #: What is wrong with the arguments of a call, as a sentence; empty when nothing is.
-CheckArguments = Callable[[str, JsonObject], str]
+CheckArguments = Callable[[str, JsonObject], object]
 
 
 def read_tasks(
@@ -60,8 +61,11 @@ def read_tasks(
         problems += [
             words("tasks.broken_need", need=need, **place) for need in needs if need not in names
         ]
-        if spec is not None and not links and (wrong := check(item.operation, item.args)):
-            problems.append(words("tasks.wrong", problem=wrong, **place))
+        if spec is not None and not links:
+            try:
+                check(item.operation, item.args)
+            except ToolFault as fault:
+                problems.append(words("tasks.wrong", problem=fault.told, **place))
         task_id = ids("task")
         tasks.append(
             Task(
@@ -109,7 +113,7 @@ async def list_tasks(
     assert step is not None  # whoever asks has found it
 
     def read(reply: TasksReply) -> tuple[Task, ...]:
-        check, words = registry.argument_problem, parts.notices.words
+        check, words = registry.check_arguments, parts.notices.words
         return read_tasks(reply.tasks, specs, parts.ids, check, words)
 
     question = tasks_question(state, plan, step, specs, failure)

@@ -12,8 +12,6 @@ import pytest
 from support.bench import Bench
 from support.shell import ShellBench
 
-from duckflow_tui.places import find_assets
-from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Level, Message, NoticeMessage
@@ -26,6 +24,7 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
 from duckflow_tui.work.checks import Finding, RequirementChecks
+from tests.support.model_words import WORDS
 
 TESTS = "pytest -q"
 BEGUN = 1000.0  # of the run, which took two seconds
@@ -83,9 +82,6 @@ def shell(
 
 def changed(path: str, *, target: str = "", before: str = "") -> tuple[FileChange, ...]:
     return (FileChange(path=path, kind="modify", target=target, before=before, after="x"),)
-
-
-WORDS = notice_words(find_assets("prompts"), "en")
 
 
 def notice(key: str) -> NoticeMessage:

@@ -36,6 +36,7 @@ from duckflow_tui.state.operations import ApprovalMode, Effect
 from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from tests.support.model_words import WORDS
 
 
 def make_gate(gate_id: str = "gate_1", **more: object) -> Gate:
@@ -303,7 +304,7 @@ async def test_a_withdrawn_gate_tells_who_asked(store: Store, desk: Desk) -> Non
     with pytest.raises(Unanswered) as closed:
         await asking
     assert closed.value.reason == "renewed"
-    assert str(closed.value) == "The question was withdrawn; nothing ran."
+    assert WORDS(closed.value.told) == "The question was withdrawn; nothing ran."
     with pytest.raises(StateError):
         await desk.record_answer(answer_to(gate))
     desk.withdraw_question("gate_1", "renewed")
@@ -389,7 +390,7 @@ async def test_what_is_answered_where_nobody_is(store: Store, mode: ApprovalMode
         try:
             return (await desk.ask(card)).action
         except Unanswered as refused:
-            return f"{refused.reason}: {str(refused).split(',')[0]}"
+            return f"{refused.reason}: {WORDS(refused.told).split(',')[0]}"
 
     trusted = mode is ApprovalMode.TRUSTED
     unapproved = "nobody: A plan needs the user's approval"

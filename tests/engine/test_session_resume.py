@@ -30,6 +30,7 @@ from duckflow_tui.state.session import DraftSaved, SessionResumed
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 from duckflow_tui.state.turn import TurnStarted
 from duckflow_tui.tools.notices import Notices
+from tests.support.model_words import WORDS
 
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 READ = action("file_ops.list_dir", path=".")
@@ -253,7 +254,7 @@ async def test_a_call_that_ended_with_the_app_is_told_by_what_became_of_its_file
     )
     state.running = (call,)
     with contextlib.closing(Workspace(tmp_path)) as workspace:
-        found = await end_calls(state, workspace, lambda _: None, 2.0, ends_turn=True)
+        found = await end_calls(state, workspace, lambda _: None, 2.0, WORDS, ends_turn=True)
     (ended,) = found.ended
     assert (ended.result.outcome, ended.result.unknown) == (Outcome.STOPPED, False)
     assert says in ended.result.text
@@ -283,7 +284,7 @@ async def test_what_a_change_had_not_finished_writing_is_taken_away(tmp_path: Pa
     )
     state.running = (call,)
     with contextlib.closing(Workspace(tmp_path)) as workspace:
-        await end_calls(state, workspace, lambda _: None, 11.0, ends_turn=True)
+        await end_calls(state, workspace, lambda _: None, 11.0, WORDS, ends_turn=True)
     left = set(os.listdir(tmp_path))
     kept = {f"{TEMP_PREFIX}{name}{TEMP_SUFFIX}" for name in ("before", "after")}
     assert left == {*kept, *others}

@@ -52,7 +52,7 @@ class Flaky:
             self.calls += 1
             if self.left:
                 self.left -= 1
-                raise ToolFault("not now", transient=self.transient)
+                raise ToolFault("text", text="not now", transient=self.transient)
             return Output("there")
 
         return Work(run)

@@ -26,6 +26,7 @@ from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.tools.operation import Blobs, Registry, default_registry
 from duckflow_tui.tools.router import ToolRouter
+from tests.support.model_words import WORDS
 
 T = TypeVar("T")
 
@@ -93,6 +94,7 @@ class Bench:
             registry or default_registry(),
             self.blobs,
             self.ids,
+            WORDS,
             PolicyRules(deny, max_write_bytes),
         )
         self.store.dispatch(ModeChanged(mode=mode, at=0.0))

@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 import pytest
 from support.bench import Bench
 
-from duckflow_tui.places import find_assets
-from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
@@ -21,6 +19,7 @@ from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import LIMIT, FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
+from tests.support.model_words import WORDS
 
 
 def no_full_sandbox(why: str = "") -> NoReturn:
@@ -67,8 +66,7 @@ class ShellBench(Bench):
             secrets_known=keys,
             sandbox=sandbox,
         )
-        words = notice_words(find_assets("prompts"), "en")
-        notices = Notices(self.store, self.ids, words=words)
+        notices = Notices(self.store, self.ids, words=WORDS)
         self.background = BackgroundCommands(self.store, notices)
         named = NamedCommands(allowed, self.workspace, self.store)
         spool = root.parent / "state" / "spool"

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from support import plans
 
-from duckflow_tui.places import find_assets
-from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.goal import (
@@ -35,6 +33,7 @@ from duckflow_tui.work.attempts import (
     read_first_plan,
     summarize_calls,
 )
+from tests.support.model_words import WORDS
 
 RAN = Evidence(kind="command", source="pytest", exit_code=1, text="2\nfailed")
 SEEN = Evidence(kind="file", source="a.py", text="")
@@ -178,8 +177,7 @@ def test_checks_alone_leave_nothing_of_an_evaluator() -> None:
 
 def attempt_words(of: Review, plan: ExecutionPlan) -> str:
     """What the model is told at the begin of the second of three attempts."""
-    words = notice_words(find_assets("prompts"), "en")
-    return words("judging.attempt", attempt="2", most="3", **format_attempt(of, plan))
+    return WORDS("judging.attempt", attempt="2", most="3", **format_attempt(of, plan))
 
 
 def test_the_model_is_told_what_was_missing_why_and_how_it_goes_on() -> None:

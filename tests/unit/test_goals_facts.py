@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.replies import SatisfactionReply
-from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, UserMessage
@@ -38,6 +36,7 @@ from duckflow_tui.state.plan import Plan
 from duckflow_tui.work.checks import Finding
 from duckflow_tui.work.facts import Fact, collect_facts, format_facts, resolve_reference
 from duckflow_tui.work.judging import find_strongest_run, judge_requirements, read_evaluation
+from tests.support.model_words import WORDS
 
 CHANGES = """- changed src/a.py +1 −1
 - deleted old.bin
@@ -84,8 +83,7 @@ def facts_of(*messages: Message, changes: str = CHANGES, reply: str = "") -> lis
     state = AgentState()
     state.messages = list(messages)
     asked = TaskObjective(objective_id="o", original_query="q", created_at=1.0, message_id="m1")
-    words = notice_words(find_assets("prompts"), "en")
-    return collect_facts(state, asked, changes, reply, SPECS, words)
+    return collect_facts(state, asked, changes, reply, SPECS, WORDS)
 
 
 def test_facts_stand_in_the_order_in_which_they_matter_each_with_its_id() -> None:

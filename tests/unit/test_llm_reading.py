@@ -396,7 +396,7 @@ def test_a_call_in_the_words_of_another_tool_is_taken_for_ours(
     made = reader.decision("llm_1", {"reply": "x", "actions": [action(name, args=given)]})
     assert reader.problems == []
     assert [(a.operation, a.args) for a in made.actions] == [(f"file_ops.{ours}", args)]
-    assert registry.argument_problem(made.actions[0].operation, made.actions[0].args) == ""
+    registry.check_arguments(made.actions[0].operation, made.actions[0].args)
 
 
 @pytest.mark.parametrize(

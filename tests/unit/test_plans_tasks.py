@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.places import find_assets
-from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import (
@@ -22,6 +20,7 @@ from duckflow_tui.state.operations import (
     Weight,
 )
 from duckflow_tui.state.plan import StepReport, Task
+from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.plan_operations import ListedTask
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.report import (
@@ -39,8 +38,8 @@ from duckflow_tui.work.task_lists import (
     read_tasks,
     resolve_links,
 )
+from tests.support.model_words import WORDS
 
-WORDS = notice_words(find_assets("prompts"), "en")
 READ = OperationSpec(name="f.read", summary="", parameters={}, effect=Effect.READ)
 WRITE = OperationSpec(name="f.write", summary="", parameters={}, effect=Effect.WRITE)
 HEAVY = READ.model_copy(update={"name": "f.heavy", "weight": Weight.HEAVY})
@@ -61,8 +60,9 @@ def item(operation: str = "f.read", **fields: Any) -> ListedTask:
 
 
 def read(*items: ListedTask) -> tuple[Task, ...]:
-    def check(operation: str, args: JsonObject) -> str:
-        return "no path." if operation == "f.write" and "path" not in args else ""
+    def check(operation: str, args: JsonObject) -> None:
+        if operation == "f.write" and "path" not in args:
+            raise ToolFault("text", text="no path.")
 
     return read_tasks(items, (READ, WRITE, HEAVY, PLANS), Ids(), check, WORDS)
 

@@ -19,6 +19,7 @@ from duckflow_tui.safety.policy import (
 )
 from duckflow_tui.state.gates import ROUTINE, Gate, GateChoice, Grant, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
+from tests.support.model_words import WORDS
 
 PLAN, STRICT, STANDARD, TRUSTED = ApprovalMode
 A, G, D = Decision.ALLOW, Decision.GATE, Decision.DENY
@@ -128,17 +129,17 @@ def test_what_no_row_speaks_about_is_denied(
     grants = [Grant(grant_id="g", operation=operation, path="src/a.py", gate_id="x")]
     verdict = judge_access(Access(operation, effect, places), mode, grants)
     assert (verdict.kind, verdict.reasons[0]) == (D, "unknown_operation")
-    assert verdict.reason_text
+    assert WORDS(verdict.told)
 
 
 def test_a_denial_says_why() -> None:
     """R17, promise 8: a code for the screen and a sentence for the model."""
     plan = judge_access(Access("file_ops.write_file", WRITE, INSIDE), PLAN)
     assert plan.reasons[0] == "plan_mode"
-    assert "Plan mode" in plan.reason_text
+    assert "Plan mode" in WORDS(plan.told)
     protected = judge_access(Access("file_ops.write_file", WRITE, PROTECTED), TRUSTED)
     assert protected.reasons[0] == "protected"
-    assert ".git/config" in protected.reason_text
+    assert ".git/config" in WORDS(protected.told)
     assert protected.risk is Risk.CRITICAL
 
 

@@ -244,7 +244,7 @@ async def test_a_line_is_removed_as_it_was_shown_and_no_other(tmp_path: Path) ->
     path.write_text("my first line\n" + path.read_text("utf-8"), "utf-8")  # it stands elsewhere now
     await made.forget(line)
     assert [line.text for line in await made.list_lines()] == ["my first line", "one", "three"]
-    with pytest.raises(MemoryFault, match="no such line"):
+    with pytest.raises(MemoryFault, match="gone"):
         await made.forget(line)
     assert [line.text for line in await made.list_lines()] == ["my first line", "one", "three"]
 
@@ -344,7 +344,7 @@ async def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     target.write_text("- theirs\n")
     notes(made).symlink_to(target)
     assert await fault_of(made, "one more line") == "disk"
-    with pytest.raises(MemoryFault, match="could not be read or written"):
+    with pytest.raises(MemoryFault, match="disk"):
         await made.list_lines()
     assert target.read_text() == "- theirs\n"
     notes(made).unlink()

@@ -23,8 +23,6 @@ from support.plans import (
     running,
 )
 
-from duckflow_tui.places import find_assets
-from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.reader import RecordedEvent, SessionRead, Unread
 from duckflow_tui.session.records import JournalHeader
@@ -42,6 +40,7 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import PromptFigures, PromptParts
 from duckflow_tui.tools.notices import Notices
+from tests.support.model_words import WORDS
 
 NOW = ManualClock().now()
 TURN = TurnInfo(turn_id="turn_1", message_id="msg_1", started_at=NOW - 60)
@@ -81,8 +80,7 @@ async def went_on(
     )
     restored = Restored(state, found, applied, 0)
     with contextlib.closing(Workspace(folder)) as workspace:
-        words = notice_words(find_assets("prompts"), "en")
-        notices = Notices(store, CountingIds(), words=words)
+        notices = Notices(store, CountingIds(), words=WORDS)
         await resume(store, notices, restored, today, workspace, lambda _: None)
     event = recorder.records[0].event
     assert isinstance(event, SessionResumed)
@@ -311,7 +309,7 @@ def effect(operation: str) -> Effect | None:
 
 async def ended(folder: Path, state: AgentState, *, ends_turn: bool = False) -> EndedCalls:
     with contextlib.closing(Workspace(folder)) as workspace:
-        return await end_calls(state, workspace, effect, NOW, ends_turn=ends_turn)
+        return await end_calls(state, workspace, effect, NOW, WORDS, ends_turn=ends_turn)
 
 
 def in_list(step: WorkStatus, task: WorkStatus) -> tuple[Plan, ...]:

@@ -56,7 +56,8 @@ from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, Reason, Situation
 from duckflow_tui.state.plan import Plan
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import Interrupted
-from duckflow_tui.tools.calls import format_remarks
+from duckflow_tui.tools.calls import list_remarks
+from tests.support.model_words import WORDS
 
 GATE = Gate(
     gate_id="gate_1",
@@ -315,7 +316,7 @@ def test_remarks_are_told_the_model_by_their_places() -> None:
         Remark(path="a.py", number=9, old=True, line="y", said="keep it"),
         Remark(number=3, line="Tests", said="before"),
     )
-    assert format_remarks(remarks) == (
+    assert "\n".join(map(WORDS, list_remarks(remarks))) == (
         '1. a.py, line 2 of the new version: "x = 1"\n'
         "   The user's remark: why?\n"
         '2. a.py, line 9 that would be removed: "y"\n'

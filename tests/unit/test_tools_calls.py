@@ -32,6 +32,7 @@ from duckflow_tui.tools.calls import (
 from duckflow_tui.tools.changes import PlannedChange
 from duckflow_tui.tools.diffs import compare_files
 from duckflow_tui.tools.operation import Edits, Output, ToolFault, Work
+from tests.support.model_words import WORDS
 
 
 def place(name: str) -> Place:
@@ -88,7 +89,7 @@ def test_what_was_done_before_a_fault_is_told_with_it(outcome: Outcome) -> None:
     """The words of a stop say it themselves."""
     call = Call(Action(call_id="c1", operation="o", args={}, reasoning="", intent=""))
     call.made.append(FileChange(path="a.py", kind="create", after="sha"))
-    ended, output = record_fault(call, ToolFault("It went wrong.", outcome))
+    ended, output = record_fault(call, ToolFault("text", outcome, text="It went wrong."), WORDS)
     stopped = outcome is Outcome.STOPPED
     assert (ended, output.changes) == (outcome, tuple(call.made))
     assert output.text.startswith("It went wrong.")

@@ -22,6 +22,7 @@ from duckflow_tui.tools.operation import (
     default_registry,
     find_placeholders,
 )
+from tests.support.model_words import WORDS
 
 
 class Part(Arguments):
@@ -149,7 +150,7 @@ def test_names_are_near_by_their_last_word_or_a_part_of_it(
 def test_wrong_arguments_are_named_one_by_one() -> None:
     with pytest.raises(ValidationError) as caught:
         Sample.model_validate({"parts": [{"size": "3"}], "colour": 1})
-    words = argument_problems(caught.value)
+    words = list(map(WORDS, argument_problems(caught.value)))
     assert "title: is required" in words
     assert "parts.0.size: input should be a valid integer (given: '3')" in words
     assert "colour: there is no such argument" in words

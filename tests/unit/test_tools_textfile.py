@@ -62,7 +62,7 @@ def test_what_is_no_text_is_refused(data: bytes) -> None:
 
 def test_a_character_that_the_encoding_lacks_is_named() -> None:
     file = decode_file("café".encode("cp1252"))
-    with pytest.raises(NotText, match="U\\+3042 cannot be written in cp1252"):
+    with pytest.raises(NotText, match="U\\+3042, cp1252"):
         file.encode_text("あ")
 
 

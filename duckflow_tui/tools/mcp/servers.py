@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Final, get_args
 
 from duckflow_tui.safety.policy import CallFact, any_call
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import ModelText, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, operation_name
@@ -234,11 +234,7 @@ class McpServers:
             and message.result.outcome is Outcome.OK
             for message in self._store.state.messages
         ):
-            raise ToolFault(
-                f"The database's schema was not read in this session. Call {schema} first, then "
-                "write the query with the names it tells. Nothing ran.",
-                Outcome.INVALID,
-            )
+            raise ToolFault("server.no_schema", Outcome.INVALID, schema=schema)
 
     @staticmethod
     async def _run(
@@ -248,11 +244,12 @@ class McpServers:
             result = await server.call(offered, args.values, context.progress)
         except ConnectionFailed as failed:
             words = make_harmless(str(failed))
-            text = f"The server {server.name} did not do it: {words}."
+            values = {"server": server.name, "reason": words}
+            text = ModelText("server.failed", values)
             raise ToolFault(text, transient=failed.passing) from failed
         text = server.without_secrets(await asyncio.to_thread(result_text, result))
         if result.is_error or (_schema_tool(server) and text.startswith(FAILED)):
-            raise ToolFault(f"The server {server.name} answered with an error: {text}")
+            raise ToolFault("server.error", server=server.name, error=text)
         return Output(text)
 
 
