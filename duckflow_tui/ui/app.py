@@ -334,9 +334,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.pick("palette", choices, lambda name: self.run_command(names[name]))
 
     def action_keys(self) -> None:
-        from duckflow_tui.ui.screens.keys_help import KeysHelp
-
-        self.push_screen(KeysHelp(self.words))
+        self.action_manual("keys")
 
     def action_manual(self, topic: str = INDEX) -> None:
         """Open the manual at a page."""

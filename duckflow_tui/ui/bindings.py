@@ -29,7 +29,6 @@ Surface = Literal[
     "result",
     "welcome",
     "models",
-    "help",
     "manual",
 ]
 
@@ -201,8 +200,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("models", ("ctrl+l",), "Ctrl+L", "favour", "keys.models_favour"),
     Key("models", ("ctrl+t",), "Ctrl+T", "attempt", "keys.models_try"),
     Key("models", ("escape",), "Esc", "leave", "keys.close"),
-    Key("help", ("tab",), "Tab", "manual", "keys.manual_open"),
     Key("manual", ("left", "right"), "← →", "turn", "keys.manual_turn"),
+    Key("manual", ("slash",), "/", "open_filter", "keys.list_filter"),
     Key("compaction", ("u",), "u", "undo_compaction", "keys.undo_compaction"),
     Key("result", ("o",), "o", "open_whole", "keys.open_whole"),
 )
@@ -213,7 +212,7 @@ def keys_of(*surfaces: Surface) -> tuple[Key, ...]:
     return tuple(key for key in KEYS if key.surface in surfaces)
 
 
-#: Terminals that tell Shift+Enter from Enter; for others the key is not advertised.
+#: Terminals that tell Shift+Enter from Enter.
 _TELL_SHIFT_ENTER: Final = ("kitty", "ghostty", "wezterm", "foot", "alacritty", "iterm")
 
 
@@ -221,10 +220,3 @@ def tells_shift_enter(environ: Mapping[str, str]) -> bool:
     """Whether the terminal is one that is known to tell Shift+Enter from Enter."""
     known = f"{environ.get('TERM', '')} {environ.get('TERM_PROGRAM', '')}".lower()
     return any(name in known for name in _TELL_SHIFT_ENTER)
-
-
-def label_here(key: Key, environ: Mapping[str, str]) -> str:
-    """The label without keys that this terminal cannot send."""
-    if "shift+enter" in key.keys and not tells_shift_enter(environ):
-        return key.label.replace(" · Shift+Enter", "")
-    return key.label

@@ -19,7 +19,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.form import LineForm
-from duckflow_tui.ui.screens.keys_help import KeysHelp
+from duckflow_tui.ui.screens.manual import Manual
 from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
 _NAMES = {" ": "space", ",": "comma", "\r": "enter", "\x7f": "backspace"}
@@ -260,7 +260,7 @@ async def test_a_page_that_is_left_twice_in_one_burst_leaves_the_workbench() -> 
 async def test_a_page_that_is_left_twice_takes_no_other_page_with_it() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app) as pilot:
-        await app.push_screen(below := KeysHelp(app.words))
+        await app.push_screen(below := Manual(app.words))
         await app.push_screen(left := LineForm(app.words, "sessions.rename"))
         for _ in range(2):
             left.post_message(events.Key("escape", None))

@@ -12,7 +12,6 @@ from textual.pilot import Pilot
 
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.manual import TOPICS
-from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.ui.screens.manual import PAGES, Manual, ManualPage
 
 
@@ -52,17 +51,28 @@ async def test_a_click_opens_a_page_and_letters_do_nothing(open_apps: OpenApps) 
         await settled(pilot, lambda: app.screen is app.bench)
 
 
-async def test_one_key_leads_from_the_keys_to_the_manual_and_back(open_apps: OpenApps) -> None:
+async def test_f1_opens_the_page_of_keys_from_any_page_and_slash_filters_it(
+    open_apps: OpenApps,
+) -> None:
     async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
-        await pilot.press("f1")
-        await settled(pilot, lambda: isinstance(app.screen, KeysHelp), "the keys")
-        await pilot.press("tab")
-        await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
-        await pilot.press("f1")
-        await settled(pilot, lambda: isinstance(app.screen, KeysHelp), "the keys again")
-        assert len(app.screen_stack) == 2
-        await pilot.press("escape")
-        await settled(pilot, lambda: app.screen is app.bench)
+        for open_it in ("f1", "/help"):
+            if open_it == "f1":
+                await pilot.press("f1")
+            else:
+                await commanded(pilot, open_it)
+            await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
+            await pilot.press("f1")
+            await settled(pilot, lambda: "Ctrl+R" in screen_text(app), "the keys")
+            await pilot.press("slash", *"anywhere", "space", *"narrower")
+            await settled(pilot, lambda: "Ctrl+R" not in screen_text(app), "fewer")
+            assert "Alt+← →" in screen_text(app)
+            await pilot.press(*"x")
+            await settled(pilot, lambda: "Alt+← →" not in screen_text(app), "none")
+            assert "Nothing has all these words" in screen_text(app)
+            await pilot.press("escape")
+            await settled(pilot, lambda: "Ctrl+R" in screen_text(app), "all of them")
+            await pilot.press("escape")
+            await settled(pilot, lambda: app.screen is app.bench)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (20, 5)])

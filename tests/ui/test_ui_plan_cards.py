@@ -52,7 +52,7 @@ from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.card_words import card_rows
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.keys_help import KeysHelp
+from duckflow_tui.ui.screens.manual import Manual
 from duckflow_tui.words.catalogue import Catalogue
 
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
@@ -655,7 +655,7 @@ async def test_letters_of_a_card_and_keys_of_the_footer_can_be_clicked(open_apps
 
     async with open_apps.standing(fake) as (app, pilot):
         await click_on(pilot, "F1 keys")
-        await settled(pilot, lambda: isinstance(app.screen, KeysHelp), "the keys")
+        await settled(pilot, lambda: isinstance(app.screen, Manual), "the keys")
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench)
         await at_question(pilot)

@@ -257,20 +257,6 @@ async def test_palette_runs_what_is_chosen(open_apps: OpenApps) -> None:
         await settled(pilot, lambda: fake.asked[-1] == "stop")
 
 
-async def test_help_opens_and_closes(open_apps: OpenApps) -> None:
-    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
-        await pilot.press("f1")
-        await settled(pilot, lambda: app.screen is not app.bench)
-        await settled(pilot, lambda: "Shift+Tab" in screen_text(app), "the keys")
-        await pilot.press(*"queue")
-        await settled(pilot, lambda: "Shift+Tab" not in screen_text(app), "fewer keys")
-        assert "queue for the next turn" in screen_text(app)
-        await pilot.press("x", "x")
-        await settled(pilot, lambda: app.words("pick.no_key") in screen_text(app))
-        await pilot.press("escape")
-        await settled(pilot, lambda: app.screen is app.bench)
-
-
 async def test_the_language_switches_live_and_the_draft_stays(open_apps: OpenApps) -> None:
     async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         app.run_command(next(c for c in COMMANDS if c.name == "lang"), "ja")

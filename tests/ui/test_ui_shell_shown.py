@@ -202,8 +202,7 @@ PLACES: Final = {
     "servers": Place(". / Esc", background, ("/mcp",)),
     "queue": Place("Enter . / Esc", waiting, ("/queue",)),
     "sessions": Place("Enter . / Esc", talked, ("/sessions",)),
-    "help": Place("↑ ↓ Tab Esc", talked, ("f1",)),
-    "manual": Place("↑ ↓ ← → F1 Esc", talked, ("/help vitals",)),
+    "manual": Place("↑ ↓ ← → / Esc", talked, ("/help vitals",)),
     "palette": Place("Enter Esc", talked, ("ctrl+p",)),
 }  # fmt: skip
 #: Places that lie far from each other, for one app: a tour is a case, of which a sample runs. What

@@ -10,7 +10,6 @@ import pytest
 from duckflow_tui.commands import (
     CHOICES,
     COMMANDS,
-    USER_CAN,
     parse_command,
     rename,
     starting_with,
@@ -22,7 +21,7 @@ from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.state.pace import LoopLimit, Pace, TaskProfile
 from duckflow_tui.state.turn import TurnInfo
-from duckflow_tui.ui.bindings import KEYS, keys_of, label_here
+from duckflow_tui.ui.bindings import KEYS, keys_of
 
 BY_NAME = {command.name: command for command in COMMANDS}
 
@@ -44,20 +43,6 @@ def problems(state: AgentState | None) -> dict[str, list[str]]:
     return found
 
 
-def test_without_a_session_only_some_commands_run() -> None:
-    found = problems(None)
-    assert found.pop("shell.no_endpoint") == ["rewind", "fork", "probe", "compact", "new"]
-    assert found.pop("pace.nothing_runs") == ["more"]
-    assert found.pop("shell.queue_empty") == ["queue"]
-    silent = found.pop("")
-    assert not found
-    always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "new", "more", "queue"}
-    assert always == {
-        "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "settings", "sessions",
-        "model", "connect", "doctor", "stats", "export", "help", "lang", "theme", "quit",
-    }  # fmt: skip
-
-
 def test_in_a_session_a_queue_and_a_running_attempt_are_wanted_for_what_changes_them() -> None:
     state = AgentState()
     assert problems(state) == {"pace.nothing_runs": ["more"], "shell.queue_empty": ["queue"]}
@@ -68,16 +53,6 @@ def test_in_a_session_a_queue_and_a_running_attempt_are_wanted_for_what_changes_
         assert problems(state) == {"pace.nothing_runs": ["more"]}
     state.turn = turn
     assert problems(state) == {}
-
-
-def test_what_runs_early_or_in_a_replay_changes_no_session() -> None:
-    early = {can.name for can in USER_CAN if can.early}
-    assert early == {"keys", "help", "lang", "theme", "quit"}
-    assert {can.name for can in COMMANDS if can.reads} == early | {
-        "chat", "plan", "diff", "vitals", "requirements", "working", "queue", "ps", "mcp", "copy",
-        "settings", "rules", "decisions", "network",
-    }  # fmt: skip
-    assert all(can.reads for can in USER_CAN if not can.name)
 
 
 @pytest.mark.parametrize("takes", CHOICES)
@@ -126,41 +101,6 @@ def test_commands_are_completed_in_the_order_of_the_table() -> None:
     assert starting_with("") == tuple((command.name, command) for command in COMMANDS)
     assert [(name, command.name) for name, command in starting_with("cl")] == [("clear", "new")]
     assert starting_with("x") == ()
-
-
-@pytest.mark.parametrize(
-    ("typed", "name"),
-    [
-        ("/clear /reset /new", "new"),
-        ("/help /manual", "help"),
-        ("/exit /q /quit", "quit"),
-        ("/resume /continue /sessions", "sessions"),
-        ("/model /models", "model"),
-        ("/login", "connect"),
-        ("/config /settings", "settings"),
-        ("/permissions", "rules"),
-        ("/approvals", "mode"),
-        ("/summarize /compact", "compact"),
-        ("/restore /checkpoint /rewind", "rewind"),
-        ("/branch", "fork"),
-        ("/bashes", "ps"),
-        ("/todos", "requirements"),
-        ("/tokens", "context"),
-        ("/undo", "undo"),
-        ("/redo", "redo"),
-        ("/copy", "copy"),
-        ("/mcp", "mcp"),
-        ("/memory", "memory"),
-        ("/export", "export"),
-        ("/doctor", "doctor"),
-    ],
-)
-def test_what_users_of_other_programs_type_is_known(typed: str, name: str) -> None:
-    for text in typed.split():
-        found = parse_command(text)
-        assert found is not None
-        assert found.command is not None, text
-        assert found.command.name == name
 
 
 # --- what is done to a session -------------------------------------------------------------------
@@ -305,16 +245,6 @@ def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
     assert session.said == [(f"sessions.{key}", {"name": given.strip()})]
 
 
-def test_a_screen_is_needed_for_what_has_an_action_and_no_argument() -> None:
-    alone = [c.name for c in COMMANDS if c.acts_with("")]
-    given = [c.name for c in COMMANDS if c.acts_with("x")]
-    assert alone == [
-        *("profile", "more", "pause", "stop", "retry", "undo", "redo", "trust", "compact")
-    ]
-    assert given == [*alone, "rename"]
-    assert {command.text for command in COMMANDS} == {f"commands.{name}" for name in BY_NAME}
-
-
 # --- keys ----------------------------------------------------------------------------------------
 
 
@@ -327,21 +257,3 @@ def test_no_key_means_two_things_in_one_place() -> None:
             seen.add((key.surface, name))
     assert keys_of("goal", "result") == tuple(k for k in KEYS if k.surface in ("goal", "result"))
     assert len(keys_of("goal", "result")) == 2
-
-
-@pytest.mark.parametrize(
-    ("environ", "told"),
-    [
-        ({}, False),
-        ({"TERM": "xterm-256color"}, False),
-        ({"TERM": "xterm-kitty"}, True),
-        ({"TERM": "xterm", "TERM_PROGRAM": "WezTerm"}, True),
-    ],
-)
-def test_a_key_is_printed_where_the_terminal_can_send_it(
-    environ: dict[str, str], told: bool
-) -> None:
-    (newline,) = [key for key in KEYS if key.action == "newline"]
-    assert ("Shift+Enter" in label_here(newline, environ)) is told
-    (help_key,) = [key for key in KEYS if key.keys == ("f1",)]
-    assert label_here(help_key, environ) == "F1"

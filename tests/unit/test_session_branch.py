@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,18 @@ def test_a_branch_is_read_from_its_file(tmp_path: Path, head: bytes, branch: str
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_bytes(head)
     assert branch_of(tmp_path) == branch
+
+
+def test_no_link_and_no_device_is_read_for_a_branch(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("ref: refs/heads/leak\n")
+    git = tmp_path / ".git"
+    git.mkdir()
+    (git / "HEAD").symlink_to(secret)
+    assert branch_of(tmp_path) == ""
+    (git / "HEAD").unlink()
+    os.mkfifo(git / "HEAD")
+    assert branch_of(tmp_path) == ""
 
 
 def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Path:

@@ -15,20 +15,17 @@ from typing import Final
 
 import pytest
 from support.journal_disks import FaultyDisk
-from support.journal_events import said, started, turn
+from support.journal_events import said, turn
 from support.pinned import ManualClock
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf, whole
 
-from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionInUse, SessionUnreadable
 from duckflow_tui.session.folders import find_places, is_written, list_places
 from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
 from duckflow_tui.session.resume import open_to_read, resume_journal
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import event_from_json
-from duckflow_tui.state.session import MAX_NAME, SessionPinned, SessionTitled
+from duckflow_tui.state.session import MAX_NAME
 
 HOSTILE: Final = "do\x1b]52;c;aGk=\x07 this \u202e now"
 
@@ -261,16 +258,6 @@ def test_an_index_that_breaks_while_it_is_open_begins_anew(catalog: Catalog) -> 
     other.close()
     assert catalog.list_all() == before
     assert len(catalog.search("multiplied")) == 1
-
-
-def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> None:
-    target = tmp_path / "precious"
-    target.write_text("mine")
-    state = tmp_path / "state"
-    shelf(state)
-    (state / FILE_NAME).symlink_to(target)
-    assert len(Catalog(state).list_all()) == 8
-    assert target.read_text() == "mine"
 
 
 def test_where_nothing_can_be_written_the_index_lives_in_memory(tmp_path: Path) -> None:
@@ -687,45 +674,6 @@ def test_an_id_is_found_by_its_beginning(catalog: Catalog) -> None:
     ]
     assert len(catalog.find("session_0000000", WORKSPACE)) == 8
     assert catalog.find("session_1") == []
-
-
-# --- events and branches -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("event", [SessionTitled(name="Release"), SessionPinned(pinned=True)])
-def test_the_events_say_it_and_come_back_from_json(event: SessionTitled | SessionPinned) -> None:
-    state = AgentState()
-    started().apply(state)
-    event_from_json(event.model_dump()).apply(state)
-    assert state.session.name == "Release" or state.session.pinned
-
-
-def test_the_branch_is_read_from_a_file(tmp_path: Path) -> None:
-    head = tmp_path / ".git" / "HEAD"
-    assert branch_of(tmp_path) == ""
-    head.parent.mkdir()
-    assert branch_of(tmp_path) == ""
-    for text, branch in (
-        ("ref: refs/heads/feature/ä b\n", "feature/ä b"),
-        ("0123456789abcdef0123456789abcdef01234567\n", "01234567"),
-        ("ref: refs/remotes/x\n", ""),
-        ("\x1b]0;x\x07", ""),
-        ("", ""),
-    ):
-        head.write_text(text)
-        assert branch_of(tmp_path) == branch
-
-
-def test_no_link_and_no_device_is_read_for_a_branch(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("ref: refs/heads/leak\n")
-    git = tmp_path / ".git"
-    git.mkdir()
-    (git / "HEAD").symlink_to(secret)
-    assert branch_of(tmp_path) == ""
-    (git / "HEAD").unlink()
-    os.mkfifo(git / "HEAD")
-    assert branch_of(tmp_path) == ""
 
 
 def test_a_whole_turn_is_done(tmp_path: Path) -> None:

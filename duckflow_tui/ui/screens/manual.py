@@ -1,4 +1,4 @@
-"""``/help``: the pages of the manual, read inside the program."""
+"""``/help`` and F1: the pages of the manual, read inside the program."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from duckflow_tui.manual import INDEX, TOPICS, read_page
-from duckflow_tui.ui.host import host_of
+from duckflow_tui.state.base import half_width
 from duckflow_tui.ui.panes.markdown import page_rows
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row
@@ -42,6 +42,7 @@ class Manual(Dialog[None]):
         Binding("right", "turn(1)", show=False),
         Binding("left", "turn(-1)", show=False),
         Binding("f1", "keys", show=False),
+        Binding("slash", "open_filter", show=False),
     ]
 
     def __init__(self, words: Catalogue, topic: str = INDEX) -> None:
@@ -52,6 +53,10 @@ class Manual(Dialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card card-page manual"):
             yield Prose(self._words("manual.keys"), classes="manual-keys")
+            hint = self._words("list.filter_hint")
+            field = Input(placeholder=hint, compact=True, classes="card-field")
+            field.cursor_blink = field.can_focus = field.display = False
+            yield field
             with Horizontal():
                 names = [Option(self._words(f"choice.topic.{name}"), id=name) for name in PAGES]
                 topics = OptionList(*names, markup=False, compact=True, classes="manual-topics")
@@ -69,13 +74,32 @@ class Manual(Dialog[None]):
         self.set_class(event.size.height < HIGH, "low")
 
     def open_page(self, topic: str) -> None:
-        """Show a page from its beginning."""
+        """Show a page from its beginning, whole."""
         self.topic = topic
-        page = self.query_one(ManualPage)
-        page.text = _PAGE_LINK.sub(r"\1", read_page(topic, self._words.language))
-        page.invalidate(layout=True)
         self.query_one(OptionList).highlighted = PAGES.index(topic)
+        self._close_filter()
+        self._show_page()
+
+    def _show_page(self) -> None:
+        page = self.query_one(ManualPage)
+        text = _PAGE_LINK.sub(r"\1", read_page(self.topic, self._words.language))
+        page.text = filter_page(text, self.query_one(Input).value)
+        page.text = page.text or self._words("list.no_match")
+        page.invalidate(layout=True)
         self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def action_open_filter(self) -> None:
+        field = self.query_one(Input)
+        field.can_focus = field.display = True
+        field.focus()
+
+    def _close_filter(self) -> None:
+        field = self.query_one(Input)
+        field.value = ""
+        field.can_focus = field.display = False
+
+    def on_input_changed(self) -> None:
+        self._show_page()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.open_page(PAGES[event.option_index])
@@ -91,11 +115,34 @@ class Manual(Dialog[None]):
         scroll.scroll_to(y=0 if side < 0 else scroll.max_scroll_y, animate=False)
 
     def action_keys(self) -> None:
-        self.dismiss(None)
-        host_of(self).action_keys()
+        self.open_page("keys")
 
     def action_leave(self) -> None:
-        self.dismiss(None)
+        if self.query_one(Input).display:
+            self._close_filter()
+        else:
+            self.dismiss(None)
+
+
+def filter_page(text: str, query: str) -> str:
+    """The paragraphs and rows of a page that, with their heading, hold all words of a query."""
+    words = half_width(query).casefold().split()
+    if not words:
+        return text
+    heading, kept = "", list[str]()
+    for block in text.split("\n\n"):
+        lines = block.strip().split("\n")
+        if block.startswith("#"):
+            heading = block
+            continue
+        head = lines[:2] if block.startswith("|") else []
+        parts = lines[2:] if head else [block]
+        texts = {part: half_width(f"{heading} {part}").casefold() for part in parts}
+        found = [part for part in parts if all(word in texts[part] for word in words)]
+        if found:
+            kept += [heading] * (heading not in kept)
+            kept.append("\n".join([*head, *found]))
+    return "\n\n".join(kept)
 
 
 class ManualPage(Rows):
