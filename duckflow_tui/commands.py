@@ -48,6 +48,7 @@ AUTO: Final = "auto"  # of a choice: the AI's
 UNDO: Final = "undo"
 ANYWAY: Final = "anyway"  # also over what somebody else changed since
 ALL: Final = "all"
+IGNORED: Final = "ignored"  # also what a command overwrote of ignored files alone
 ONE: Final = "one"  # file alone, not all that one answer allowed
 
 CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
@@ -58,7 +59,7 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "vitals": ("auto", "always", "off"),
     "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
     "undo": (UNDO,),
-    "anyway": (ONE, ANYWAY),
+    "anyway": (ONE, ANYWAY, IGNORED),
     "redo": (ONE, ALL, ANYWAY),
     "topic": (INDEX, *TOPICS),
 }
@@ -149,7 +150,7 @@ async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None
 async def _undo_changes(session: Engine, argument: str, _say: Say) -> None:
     """Take back what was allowed last."""
     word = argument.lower()
-    await session.undo(anyway=word == ANYWAY, one=word == ONE)
+    await session.undo(anyway=word == ANYWAY, one=word == ONE, ignored=word == IGNORED)
 
 
 async def _redo_changes(session: Engine, argument: str, _say: Say) -> None:

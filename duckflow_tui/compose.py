@@ -51,6 +51,7 @@ from duckflow_tui.tools.commands import CommandLimits, CommandRunner, remove_lef
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.memory import MemoryKind
 from duckflow_tui.tools.notices import Notices
+from duckflow_tui.tools.obeyed import ObeyedFiles
 from duckflow_tui.tools.operation import AnyOperation, Arguments, default_registry
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
@@ -119,6 +120,7 @@ async def open_engine(
             await resume(store, engine.notices, recording.restored, today, workspace, effect)
             recording.restored = None  # in a long session many megabytes
         await engine.rules.load_rules()
+        spawn(engine.tell_left_changes(), "looks")
         forget()
         engine.begun, engine.stories = begun, stories
         if ending is not None:
@@ -213,10 +215,10 @@ def build_engine(
         recording.blobs,
         choice.places.state / "spool",
         settings.shell.undo_bytes,
-        store,
     )
     copies.redact = redact
-    shell = Shell(runner, background, named, random_id, store, copies)
+    obeyed = ObeyedFiles(copies, notices, choice.places.state / "looks", workspace.root)
+    shell = Shell(runner, background, named, random_id, store, copies, obeyed)
     registry.add(*shell.make_operations())
     desk = (
         UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
@@ -233,7 +235,7 @@ def build_engine(
         workspace,
         desk,
         registry,
-        recording.blobs,
+        copies,
         random_id,
         told,
         PolicyRules(max_write=settings.files.max_write_bytes, keeps=kept is not None),

@@ -285,17 +285,22 @@ class Engine:
             return True
         return await self._shell.end_process(process_id)
 
-    async def undo(self, *, anyway: bool = False, one: bool = False) -> None:
+    async def tell_left_changes(self) -> None:
+        """Tell what commands of an earlier session changed whose end it did not see."""
+        await self._shell.obeyed.tell_left()
+
+    async def undo(self, *, anyway: bool = False, one: bool = False, ignored: bool = False) -> None:
         """Take back what was allowed last; says what it did or why it did not. ``anyway``: also
         where a file was changed since. ``one``: one file of those that one answer allowed.
+        ``ignored``: the newest command counts also where it overwrote ignored files alone.
         """
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
         undoing, before = self._router.undoing, self._met_counts
         self._report_undo(
-            [await undoing.undo_last(anyway=anyway)]
-            if one
+            [await undoing.undo_last(anyway=anyway, ignored=ignored)]
+            if one or ignored
             else await undoing.undo_allowed(anyway=anyway)
         )
         await self._recheck_requirements(before)

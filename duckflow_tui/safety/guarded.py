@@ -26,6 +26,12 @@ from duckflow_tui.safety.command_risk import (
     shows_tracked,
 )
 from duckflow_tui.safety.commands import CommandLine
+from duckflow_tui.safety.git_places import (
+    REPOSITORY_NAMES,
+    find_git_places,
+    git_dirs,
+    is_repository,
+)
 from duckflow_tui.safety.names import (
     holds_secrets,
     is_protected,
@@ -33,7 +39,7 @@ from duckflow_tui.safety.names import (
     lies_in_secrets,
 )
 from duckflow_tui.safety.paths import Identity, Place, WorkspaceError
-from duckflow_tui.safety.risk import git_dirs, tree_below
+from duckflow_tui.safety.risk import tree_below
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.operations import Zone
 
@@ -43,8 +49,7 @@ MAX_PLACES: Final = 200  # bubblewrap takes 0.8 s for these, and four times that
 MAX_NEAR: Final = 100  # secret files of a home, and of the folders around a workspace
 MAX_TEXT: Final = 60_000  # characters of all paths as JSON: an argument has at most 131,072 bytes
 
-#: What makes a folder a repository, whatever its name: git obeys it for whoever works in it.
-_REPOSITORY: Final = frozenset({"HEAD", "objects", "refs"})
+_SHAPE: Final = frozenset({"HEAD", "head", "objects", "refs", "commondir"})
 
 #: What files of git begin with that are named after branches: nobody keeps a secret so.
 _BRANCH: Final = re.compile(rb"ref: refs/|[0-9a-f]{40}")
@@ -174,17 +179,22 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
                 )
             continue
         seen += len(names)
-        if folder and not shut and names >= _REPOSITORY:
-            whole, shut = _note_closed_place(here, closed), True
+        if not shut and is_repository({name.lower() for name in names & _SHAPE}):
+            if folder:
+                whole, shut = _note_closed_place(here, closed), True
+            else:  # the rest of the workspace stays open
+                for name in names:
+                    if name.lower() in REPOSITORY_NAMES:
+                        whole &= _note_closed_place(f"{here}/{name}", closed)
+            git = find_git_places(Path(here), Path(here)).closed[1:]
+            whole &= _note_closed_below(root, git, closed)
         parent = here.rpartition("/")[2]
         places = [f"{here}/{name}" for name in names if _is_protected_name(name) and not shut]
         links += [path for path in places if os.path.islink(path)]
         for path in places if folder else links:
             whole &= _note_closed_place(path, closed)
         if folder and places:
-            for led in map(str, git_dirs(workspace.root / folder)):
-                if led.startswith(f"{root}/") and not led.startswith(f"{root}/.git/"):
-                    whole &= _note_closed_place(led, closed)
+            whole &= _note_closed_below(root, find_git_places(Path(here)).closed, closed)
         for name in folders:
             if f"{here}/{name}" in own:
                 continue
@@ -281,6 +291,15 @@ def _note_closed_place(path: str, closed: dict[str, Identity]) -> bool:
         return error.errno in _GONE
     closed[path] = (info.st_dev, info.st_ino)  # R07e
     return True
+
+
+def _note_closed_below(root: str, places: Iterable[Path], closed: dict[str, Identity]) -> bool:
+    """Note those of the places that lie in the workspace, where its own repository does not hold
+    them already; whether that could be done.
+    """
+    paths = dict.fromkeys(map(os.path.realpath, places))
+    inside = [p for p in paths if p.startswith(f"{root}/") and not p.startswith(f"{root}/.git/")]
+    return all(_note_closed_place(path, closed) for path in inside)
 
 
 def _is_secret(path: str) -> bool:

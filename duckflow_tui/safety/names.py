@@ -6,7 +6,6 @@ import fnmatch
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final, Literal
 
 
@@ -51,47 +50,15 @@ BINARY_SUFFIXES: Final = frozenset(
 
 _SECRET: Final = re.compile("|".join(map(fnmatch.translate, SECRET_GLOBS)))
 
-# What starts by itself, or is obeyed by other programs, once it lies there: S4-63 calls such
-# files system files. Directories with everything below them, then single files.
-_ACTING_DIRS: Final = words_of(
-    ".husky .githooks .devcontainer .circleci .vscode .idea .zed .woodpecker .buildkite"
-)
-_ACTING_PATHS: Final = frozenset(
-    {(".github", "workflows"), (".github", "actions")}
-    | {(".forgejo", "workflows"), (".gitea", "workflows")}
-)
-_ACTING_FILES: Final = words_of(
-    ".envrc .pre-commit-config.yaml .gitlab-ci.yml jenkinsfile .mcp.json .gitmodules "
-    ".gitattributes .gitconfig .bashrc .zshrc .profile .bash_profile crontab "
-    ".nvim.lua .exrc .vimrc .dir-locals.el .rprofile mise.toml .mise.toml lefthook.yml "
-    "lefthook.yaml .travis.yml azure-pipelines.yml .drone.yml bitbucket-pipelines.yml "
-    "cloudbuild.yaml .woodpecker.yml .woodpecker.yaml"
+#: Files that a build, a test run or a package manager executes without being told their names.
+_BUILD_FILES: Final = words_of(
+    "makefile gnumakefile justfile rakefile gemfile jenkinsfile dockerfile vagrantfile "
+    "compose.yaml compose.yml docker-compose.yaml docker-compose.yml package.json pyproject.toml "
+    "setup.py setup.cfg tox.ini noxfile.py conftest.py cargo.toml build.rs cmakelists.txt "
+    "configure meson.build pom.xml build.gradle build.gradle.kts settings.gradle"
 )
 
-# What runs code, or tells other agents what to do, once somebody builds, tests or asks there.
-_LATER_DIRS: Final = words_of(
-    ".claude .cursor .codex .gemini .cargo .windsurf .clinerules .roo .opencode .continue .kiro "
-    ".junie .amazonq node_modules site-packages"
-)
-_LATER_PATHS: Final = frozenset(
-    {(".venv", "bin"), ("venv", "bin"), (".yarn", "releases"), (".yarn", "plugins")}
-    | {(".github", "instructions"), (".github", "prompts")}
-)
-_LATER_GLOBS: Final = words_of(
-    "agents.md claude.md gemini.md qwen.md warp.md copilot-instructions.md .cursorrules "
-    ".windsurfrules .clinerules .roomodes .goosehints .rules .aider.conf.yml makefile "
-    "gnumakefile *.mk justfile .justfile taskfile.y*ml package.json *.config.[cm][jt]s "
-    "*.config.js *.config.ts .*rc.[cm]js .*rc.js .*rc.ts gulpfile.* gruntfile.* .pnpmfile.cjs "
-    "bunfig.toml deno.json pyproject.toml setup.py setup.cfg tox.ini pytest.ini .pytest.ini "
-    "mypy.ini .mypy.ini .pylintrc .flake8 .coveragerc noxfile.py fabfile.py conftest.py "
-    "sitecustomize.py usercustomize.py *.pth build.rs cargo.toml dockerfile *.dockerfile "
-    "docker-compose*.y*ml compose.y*ml docker-bake.hcl vagrantfile .gdbinit .lldbinit .irbrc "
-    ".pryrc .rspec rakefile gemfile *.gradle *.gradle.kts gradlew gradlew.bat mvnw mvnw.cmd "
-    "pom.xml build.xml build.sbt mix.exs package.swift build.zig *.csproj directory.build.* "
-    "cmakelists.txt *.cmake configure meson.build build.bazel flake.nix shell.nix snakefile "
-    ".pre-commit-hooks.yaml"
-)
-_LATER: Final = re.compile("|".join(map(fnmatch.translate, _LATER_GLOBS)))
+_EXECUTABLE: Final = 0o111
 
 # Names that Windows takes for a device, whatever their extension.
 _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?")
@@ -141,24 +108,19 @@ def lies_in_secrets(parts: Sequence[str]) -> bool:
     return any(map(holds_secrets, parts, ("", *parts[:-1])))
 
 
-def obeyed_kind(parts: Sequence[str]) -> Literal["", "system_file", "runs_later"]:
-    """Whether writing the path makes other programs run something without being asked to, or only
-    once somebody builds, tests or asks an agent.
+def obeyed_kind(
+    parts: Sequence[str], mode: int | None = None
+) -> Literal["", "dot_name", "program", "build_file"]:
+    """Why other programs may act on a file without being told its name: a part of its path begins
+    with a dot, it is executable by its permission bits ``mode``, or builds run files of that name.
+    Empty for any other file.
     """
-    *above, name = map(fold_name, parts or ("",))
-    pairs = tuple(pairwise(above))
-    if (
-        name in _ACTING_FILES
-        or not _ACTING_DIRS.isdisjoint(above)
-        or not _ACTING_PATHS.isdisjoint(pairs)
-    ):
-        return "system_file"
-    later = (
-        _LATER.match(name) is not None
-        or not _LATER_DIRS.isdisjoint(above)
-        or not _LATER_PATHS.isdisjoint(pairs)
-    )
-    return "runs_later" if later else ""
+    names = [fold_name(part) for part in parts]
+    if any(name.startswith(".") for name in names):
+        return "dot_name"
+    if (mode or 0) & _EXECUTABLE:
+        return "program"
+    return "build_file" if names and names[-1] in _BUILD_FILES else ""
 
 
 def seen_suffix(name: str) -> str:

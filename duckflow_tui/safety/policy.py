@@ -25,7 +25,7 @@ MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 
 #: Reasons for which a change asks in every mode and each time anew (S4-63).
 ALWAYS_ASK: Final = frozenset(
-    {"secret", "secret_content", "system_file", "runs_later", "wide_impact", "bulk_data"}
+    {"secret", "secret_content", "dot_name", "program", "build_file", "wide_impact", "bulk_data"}
     | {"hidden_characters", "lookalike_letters", "hard_link"}
 )
 

@@ -9,12 +9,13 @@ import re
 import stat
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Set
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import compress
 from pathlib import Path
 from typing import Final
 
 from duckflow_tui.safety.command_risk import Assessment, assess_command
 from duckflow_tui.safety.commands import CommandLine
+from duckflow_tui.safety.git_places import REPOSITORY_NAMES, find_git_places, is_repository
 from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
@@ -35,6 +36,9 @@ from duckflow_tui.state.operations import FILE_CHANGES, Effect, Risk, Zone
 WIDE_FILES: Final = 10  # files in one decision from which on the impact counts as wide (S4-63)
 BULK_LINES: Final = 500  # lines that go away in one decision: bulk data (S4-63)
 _RISKY: Final = frozenset({Effect.DELETE, Effect.EXECUTE, Effect.REMOTE})
+
+#: Kinds of files that other programs act on, with the risk of changing one.
+_OBEYED: Final = {"dot_name": Risk.HIGH, "program": Risk.MEDIUM, "build_file": Risk.MEDIUM}
 
 _MAGIC: Final = (
     b"\x7fELF",
@@ -90,10 +94,9 @@ def assess_call(
     if effect is Effect.DELETE:
         found.add_reason("deletes", Risk.MEDIUM)
     if changes:
-        if "system_file" in marks:
-            found.add_reason("system_file", Risk.HIGH)
-        if "runs_later" in marks:
-            found.add_reason("runs_later", Risk.MEDIUM)
+        for mark, risk in _OBEYED.items():
+            if mark in marks:
+                found.add_reason(mark, risk)
         if wide or len(places) >= WIDE_FILES:
             found.add_reason("wide_impact", Risk.HIGH)
         if removed_lines >= BULK_LINES:
@@ -121,13 +124,15 @@ def assess_call(
 
 def _place_marks(place: Place) -> set[str]:
     """The notable properties of one place, as codes."""
-    name, effects = place.real.name, obeyed_kind(place.real.parts)
+    name = place.real.name
+    # A link is judged by its own name too.
+    obeyed = {obeyed_kind(path.split("/"), place.mode) for path in (place.shown, place.resolved)}
     marks = {
         "link_out": place.leads_out,
         "secret": place.secret,
         "outside": place.zone is Zone.OUTSIDE,
-        "system_file": effects == "system_file" or "git_obeys" in place.reasons,
-        "runs_later": effects == "runs_later",
+        "program": "run_by_git" in place.reasons,
+        **dict.fromkeys(obeyed, True),
         "through_link": place.is_link,
         "hard_link": "hard_link" in place.reasons,
         "device_name": is_device_name(name),
@@ -155,16 +160,8 @@ _SYSTEM: Final = frozenset({"proc", "sys", "dev"})
 # Entries looked at when a file with several names is compared with the protected ones.
 _MAX_ENTRIES: Final = 100_000
 
-#: What makes a folder a repository for git: HEAD with objects and refs, or, of a worktree, with a
-#: file that names where those are. Each with its worth, of ``_WHOLE``.
-_REPOSITORY: Final = {"HEAD": 4, "objects": 1, "refs": 1, "commondir": 2}
-_WHOLE: Final = 6
-
-# What of a workspace that is a repository itself belongs to git, folded.
-_OF_GIT: Final = frozenset({
-    "head", "objects", "refs", "commondir", "config", "config.worktree", "hooks", "info", "modules",
-    "worktrees", "packed-refs", "logs", "index", "description", "gitdir", "shallow",
-})  # fmt: skip
+#: What makes a folder a repository, as git spells it.
+_SHAPE: Final = {"head": "HEAD", "objects": "objects", "refs": "refs", "commondir": "commondir"}
 
 # Content-addressed: thousands of entries, and none that git obeys.
 _LEFT_OUT: Final = frozenset({"objects", "lfs"})
@@ -191,12 +188,13 @@ class ZoneMap:
     def __init__(self, root: Path, identity: Identity, own_dirs: Iterable[Path]) -> None:
         self.root = root
         self.identity = identity
-        closed = (*own_dirs, *git_dirs(root))
-        self.own = tuple(Path(os.path.realpath(path)) for path in closed)
-        #: Of the directories of the app, and of those where ``.git`` leads to.
-        self.own_names = [tuple(map(fold_name, path.parts[1:])) for path in self.own]
-        #: What the settings of the repository make git run or obey, by names below the root.
-        self.of_git = [tuple(map(fold_name, names)) for names in _obeyed_by_git(root)]
+        git = find_git_places(root)
+        closed = (*own_dirs, *git.closed)
+        self.git = git.closed
+        #: Directories of the app, and what git is told to obey.
+        self.own = tuple({Path(os.path.realpath(path)): None for path in closed})
+        self.own_names = _fold_paths((*closed, *self.own))
+        self.run_by_git = _fold_paths(git.programs)
 
     def judge_location(self, spot: Location) -> ZoneJudgement:
         """The zone of a location whose path holds no link."""
@@ -209,7 +207,7 @@ class ZoneMap:
             return ZoneJudgement(Zone.OUTSIDE, None, secret, "outside")
         if secret:
             return ZoneJudgement(Zone.SECRET, inside, True, "secret_name")
-        reason = "git_obeys" if lies_in(inside, self.of_git) else ""
+        reason = "run_by_git" if lies_in(spot.names, self.run_by_git) else ""
         return ZoneJudgement(Zone.INSIDE, inside, False, reason)
 
     def below_root(self, spot: Location) -> tuple[str, ...] | None:
@@ -246,17 +244,28 @@ class ZoneMap:
                 continue
             if (info.st_dev, info.st_ino) in spot.ids:
                 return "protected_inode"
-        # Git takes any folder of this shape for a repository and obeys its settings and hooks.
-        folder = str(self.root)
+        folder = self.root
         for name in inside or ():
-            found = 0
-            for part, worth in _REPOSITORY.items():
-                if fold_name(name) == fold_name(part) or os.path.lexists(f"{folder}/{part}"):
-                    found += worth
-            if found >= _WHOLE and (folder != str(self.root) or fold_name(name) in _OF_GIT):
+            folded = fold_name(name)
+            # Of the names of a repository those that are there, and the one that would be made.
+            there = {part for part in _SHAPE if os.path.lexists(folder / _SHAPE[part])} | {folded}
+            below = folder != self.root
+            if is_repository(there) and (below or folded in REPOSITORY_NAMES):
                 return "protected_repository"
-            folder = f"{folder}/{name}"
+            led = find_git_places(folder).closed if below and _has_git(folder) else ()
+            if lies_in(spot.names, _fold_paths(led)):
+                return "protected_own"
+            folder /= name
         return ""
+
+
+def _has_git(folder: Path) -> bool:
+    return os.path.lexists(folder / ".git")
+
+
+def _fold_paths(paths: Iterable[Path]) -> list[tuple[str, ...]]:
+    """The components of absolute paths, folded."""
+    return [tuple(map(fold_name, path.parts[1:])) for path in paths]
 
 
 def lies_in(names: Iterable[str], places: Collection[tuple[str, ...]]) -> bool:
@@ -265,68 +274,11 @@ def lies_in(names: Iterable[str], places: Collection[tuple[str, ...]]) -> bool:
     return any(folded[: len(place)] == place for place in places)
 
 
-def git_dirs(root: Path) -> Iterator[Path]:
-    """Where Git keeps what belongs to a worktree whose ``.git`` is a file or a link, and what it
-    shares with the repository's other worktrees: both hold hooks and settings that run programs.
-    """
-    folder = root
-    with contextlib.suppress(OSError, ValueError):
-        for name, lead in ((".git", "gitdir:"), ("commondir", "")):
-            if name == ".git" and (folder / name).is_dir():
-                folder = Path(os.path.realpath(folder / name))
-            else:
-                if not stat.S_ISREG(os.lstat(folder / name).st_mode):
-                    return
-                with open(folder / name, encoding="utf-8", errors="surrogateescape") as file:
-                    line = file.readline(MAX_PATH)
-                folder = Path(os.path.realpath(folder / line.removeprefix(lead).strip()))
-            if root.is_relative_to(folder):
-                return  # no repository: it would close the whole workspace
-            yield folder
-
-
-#: Settings of git that name what it runs, or more that it obeys; of ``path`` beside themselves.
-_NAMES_PROGRAM: Final = re.compile(
-    r"^[ \t]*(hookspath|fsmonitor|external|textconv|clean|smudge|process|driver|helper|editor|pager"
-    r"|sshcommand|program|command|cmd|askpass|attributesfile|path|[\w-]+(?=[ \t]*=[ \t]*\"?!))"
-    r"[ \t]*=(.*)$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_MAX_SETTINGS: Final = 64 * 1024  # bytes of a file of settings that are read
-_MOST_SETTINGS: Final = 20  # files
-_MOST_NAMED: Final = 200  # words of each that are looked up
-
-
-def _obeyed_by_git(root: Path) -> Iterator[tuple[str, ...]]:
-    """The files of a workspace that the settings of its repository name as programs, as the
-    folder of its hooks or as more settings, by its names below the root. Git is not called.
-    """
-    around = (folder for folder in (root, *root.parents) if next(git_dirs(folder), None))
-    top = next(around, root)  # the workspace may be a folder of the repository
-    pending = [folder / "config" for folder in git_dirs(top)]
-    for config in islice(pending, _MOST_SETTINGS):  # grows by what is included
-        text = ""
-        with contextlib.suppress(OSError, ValueError):
-            if config.stat().st_size:  # what may block has none: a FIFO, a file of the kernel
-                with config.open(encoding="utf-8", errors="replace") as file:
-                    text = file.read(_MAX_SETTINGS)
-        words = [
-            (found[1].lower(), word)
-            for found in _NAMES_PROGRAM.finditer(text)
-            for word in re.split(r"[\s\"';|&()!]+", found[2])
-        ]
-        for name, word in words[:_MOST_NAMED]:
-            with contextlib.suppress(OSError, ValueError):
-                path = Path(os.path.realpath((config.parent if name == "path" else top) / word))
-                # Hooks and settings count also while absent.
-                named = name in ("path", "hookspath") or "/" in word or path.exists()
-                if named and path.is_relative_to(root) and path != root:
-                    yield path.relative_to(root).parts
-                    pending += [path] if name == "path" else []
-
-
 def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
     for tree in trees:
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG((info := os.stat(tree)).st_mode):
+                yield info.st_dev, info.st_ino
         for entry in tree_below(str(tree), _LEFT_OUT):
             with contextlib.suppress(OSError):
                 if not entry.is_dir(follow_symlinks=False):

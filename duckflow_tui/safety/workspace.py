@@ -100,12 +100,17 @@ class Workspace:
         """Places that no command may change: of git, of the app; they need not be there."""
         return (self.root / ".git", self.root / ".duckflow", *self._zones.own)
 
+    @property
+    def git_places(self) -> tuple[Path, ...]:
+        """Places that git obeys; they need not be there."""
+        return (self.root / ".git", *self._zones.git)
+
     def obeyed_kind(self, path: str) -> bool:
-        """Whether writing the path below the root makes other programs run something, at once or
-        once somebody builds, tests, asks an agent or uses git.
-        """
-        names = path.split("/")
-        return bool(obeyed_kind(names)) or lies_in(names, self._zones.of_git)
+        """Whether other programs act on the file at a path below the root unasked."""
+        spot = (*self.root.parts[1:], *path.split("/"))
+        info = self.stat_path(path)
+        mode = info.st_mode if info is not None and stat.S_ISREG(info.st_mode) else None
+        return bool(obeyed_kind(path.split("/"), mode)) or lies_in(spot, self._zones.own_names)
 
     # --- judging -----------------------------------------------------------------------------
 

@@ -173,7 +173,8 @@ class OperationResult(Frozen):
     summary: str = ""  # for the screen: one short line of figures, no sentence
     changes: tuple[FileChange, ...] = ()
     touched: tuple[FileChange, ...] = ()  # by a command, as its files before and after it show
-    covered: bool = False  # a command, and ``touched`` is all that it changed of files
+    destroyed: tuple[FileChange, ...] = ()  # ignored files that a command deleted or overwrote
+    covered: bool = False  # a command, and ``touched`` is all it changed of files not ignored
     truncated_chars: int = Field(default=0, ge=0)  # left out of text; the whole is in ``blob``
     blob: str = ""  # hash of the whole text where it was cut
     exit_code: int | None = None  # of a command that ended; negative: the signal that ended it
@@ -183,7 +184,7 @@ class OperationResult(Frozen):
     @property
     def undoable_changes(self) -> tuple[FileChange, ...]:
         """The changes of files that an undo reverts."""
-        return self.changes or self.touched
+        return self.changes or (*self.touched, *self.destroyed)
 
     @property
     def label(self) -> str:

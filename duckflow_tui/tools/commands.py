@@ -32,7 +32,6 @@ from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, lies_inside
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.command_output import Capture, OutputPump, clean_output
 from duckflow_tui.tools.diffs import size_words
@@ -75,38 +74,6 @@ class SandboxChoice(NamedTuple):
     runs_from: Path = Path(sys.prefix)
     rungs: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-
-
-def git_obeys(workspace: Workspace) -> dict[str, str]:
-    """Digests of what git and this app obey in this workspace, by path: each repository, its
-    ``config``, ``HEAD`` and hooks, or the file that stands for such a place; the settings of the
-    folder. A file of more than ``_WINDOW`` bytes counts by its first ones and its size. Blocking;
-    raises nothing.
-    """
-    from duckflow_tui.safety.guarded import find_guarded_places
-
-    below = [
-        Path(path) for path in find_guarded_places(workspace).closed if os.access(path, os.R_OK)
-    ]
-    found = {os.path.relpath(place, workspace.root): "is there" for place in below}
-    for place in (*workspace.closed_places, *below):
-        with contextlib.suppress(OSError):
-            hooks = place / "hooks"
-            names = os.listdir(hooks) if hooks.is_dir() else ()
-            files = [hooks / name for name in names if not name.endswith(".sample")]
-            files += [place, place / "config", place / "HEAD", place / "settings.toml"]
-            for path in files:
-                told = os.readlink(path) if path.is_symlink() else ""
-                if path.is_file():
-                    # A command may have put a FIFO there by now, or a link to a file of the kernel.
-                    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-                    with open(opened, "rb") as file:
-                        info = os.fstat(opened)
-                        data = file.read(min(info.st_size, _WINDOW))
-                        told += f" {info.st_mode} {info.st_size} {hash_data(data)}"
-                if told:
-                    found[os.path.relpath(path, workspace.root)] = told
-    return found
 
 
 def lock_folder(folder: Path) -> int | None:

@@ -6,8 +6,8 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
-from types import MappingProxyType
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from pydantic import Field, field_validator
@@ -18,7 +18,6 @@ from duckflow_tui.safety.paths import (
     DirectoryEntry,
     FileKind,
     Place,
-    WorkspaceError,
 )
 from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
@@ -50,7 +49,6 @@ DEEPER: Final = (
 _NAMED: Final = 20  # names of a directory in the overview
 _TOPS: Final = 30  # directories in it
 _PART: Final = 1_000  # names handed over at once
-_RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before it does without
 
 
 class ListDir(Arguments):
@@ -105,17 +103,13 @@ async def walk_parts(
     *,
     depth: int | None,
     sizes: bool = False,
-    instead: Mapping[str, bytes] = MappingProxyType({}),
 ) -> AsyncGenerator[Listing, None]:
-    """``walk`` in parts as they are found; the walking is done in a thread. ``instead``: what
-    ignore files, by their paths, are taken to hold.
-    """
+    """``walk_directory`` in parts as they are found; the walking is done in a thread."""
     loop = asyncio.get_running_loop()
     parts: asyncio.Queue[Listing | None] = asyncio.Queue()
     stopped = threading.Event()
     outside = not place.real.is_relative_to(workspace.root)
-    # Rules of a place outside are not asked for: they are files that no gate has named.
-    rules = IgnoreRules(instead.get if outside else _rules_reader(workspace, loop, instead))
+    rules = ignore_rules(workspace, place)
     top = "" if outside else place.resolved
 
     def send(part: Listing | None) -> None:
@@ -181,39 +175,20 @@ async def list_top(workspace: Workspace) -> tuple[str, ...]:
 
 
 def ignore_rules(workspace: Workspace, place: Place) -> IgnoreRules:
-    """The rules for what lies below a place; they are asked in a thread. Rules of a place outside
-    are not read: they are files that no gate has named.
+    """The rules for what lies below a place; asking them reads files. Rules of a place outside are
+    not read: they are files that no gate has named.
     """
-    if not place.real.is_relative_to(workspace.root):
-        return IgnoreRules(lambda path: None)
-    return IgnoreRules(_rules_reader(workspace, asyncio.get_running_loop(), {}))
+    inside = place.real.is_relative_to(workspace.root)
+    return IgnoreRules(partial(read_rules, workspace) if inside else lambda path: None)
 
 
-def _rules_reader(
-    workspace: Workspace, loop: asyncio.AbstractEventLoop, instead: Mapping[str, bytes]
-) -> ReadRules:
-    """Reads ignore files for a walk that runs in a thread, but for those that ``instead`` holds."""
-
-    async def read(path: str) -> bytes | None:
-        try:
-            return await workspace.read_bytes(workspace.locate_path(path), 0, MAX_RULES_BYTES + 1)
-        except WorkspaceError:
-            return None
-
-    def from_thread(path: str) -> bytes | None:
-        if path in instead:
-            return instead[path]
-        # Most folders have none, and a look is quicker than a question to the loop.
-        if not os.path.lexists(workspace.root / path):
-            return None
-        waiting = asyncio.run_coroutine_threadsafe(read(path), loop)
-        try:
-            return waiting.result(_RULES_WAIT)
-        except TimeoutError:
-            waiting.cancel()
-            return None
-
-    return from_thread
+def read_rules(workspace: Workspace, path: str) -> bytes | None:
+    """The content of an ignore file, cut behind MAX_RULES_BYTES; None where there is none."""
+    try:
+        with open(workspace.open_below(path), "rb") as file:
+            return file.read(MAX_RULES_BYTES + 1)
+    except OSError:
+        return None
 
 
 async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolContext) -> Work:

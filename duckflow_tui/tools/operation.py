@@ -105,8 +105,11 @@ class Touched(NamedTuple):
 
     changes: tuple[FileChange, ...] = ()
     uncovered: tuple[str, ...] = ()  # paths that changed and cannot be put back
-    whole: bool = False  # there is nothing else that changed; ignored files are not looked at
+    whole: bool = False  # nothing else changed, but for ignored files
     previews: tuple[FilePreview, ...] = ()  # the changes as differences, as far as they are shown
+    destroyed: tuple[FileChange, ...] = ()  # ignored files that were deleted or overwritten
+    #: Files that other programs act on, with the topmost ignored folder or file they lie in.
+    obeyed: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

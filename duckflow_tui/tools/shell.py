@@ -38,7 +38,8 @@ from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.calls import held_back_by
-from duckflow_tui.tools.commands import CommandRunner, RunningCommand, git_obeys, how_it_ended
+from duckflow_tui.tools.commands import CommandRunner, RunningCommand, how_it_ended
+from duckflow_tui.tools.obeyed import ObeyedFiles, PendingLook
 from duckflow_tui.tools.operation import (
     RUN,
     AnyOperation,
@@ -52,15 +53,13 @@ from duckflow_tui.tools.operation import (
     foreign_calls,
 )
 from duckflow_tui.tools.router import ToolRouter
-from duckflow_tui.tools.snapshot import FileCopies
+from duckflow_tui.tools.snapshot import Before, FileCopies
 
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
 IN_TERMINAL: Final = "!"  # before a line of the user's: it runs on their terminal
 _NAMED: Final = 6  # files that undo does not cover, by name
 _DEFAULT_LINES: Final = 50
-
-_OBEYED_NOW: Final = "git or this app obeys what this wrote, so the user was told of it"
 
 
 #: Runs a program on the user's terminal: the line as they wrote it, the program with its arguments,
@@ -205,8 +204,7 @@ class NamedCommands:
             for path in sorted(written | touched):
                 names = path.split("/")
                 words = argv if path in written else argv[:1]
-                later = path in written and obeyed_kind(names) == "runs_later"
-                builds = later and not path.lower().endswith(".md")
+                builds = path in written and obeyed_kind(names) == "build_file"
                 if builds or names_file(words, names, self._workspace.root, args.cwd):
                     return path
         return ""
@@ -231,9 +229,12 @@ class Shell:
         ids: IdSource,
         store: Store,
         copies: FileCopies,
+        obeyed: ObeyedFiles,
     ) -> None:
         """``copies``: of the files, so that undo covers what a command changes."""
         self.lend_terminal: LendTerminal | None = None  # where a screen has one to give
+        self.obeyed = obeyed
+        self._looking = set[asyncio.Task[None]]()  # at what commands did that have ended
         self._copies = copies
         self._runner = runner
         self._background = background
@@ -290,6 +291,9 @@ class Shell:
     async def close(self) -> None:
         """End every command and all they started; cancelled: they are killed at once."""
         await asyncio.gather(self._background.close(), self._runner.close())
+        for looking in self._looking:
+            looking.cancel()
+        self.obeyed.close()
         if self._copies.file is not None:
             self._copies.close()
 
@@ -363,8 +367,8 @@ class Shell:
         assessed = assess_command(line, place.real, root)
         reads = assessed.risk is Risk.LOW
         before = None if reads else await self._copies.take_snapshot()
+        look = before and await self.obeyed.begin(args.command, before)
         level = self._store.state.session.sandbox
-        git = await self._read_git_state(args, context.workspace, reads=reads)
         try:
             running = await self._runner.start(
                 args.command,
@@ -375,19 +379,18 @@ class Shell:
                 **self._network_options(args, level),
             )
             started.append(running)
-            in_time, obeyed_now = await running.wait_until_done(seconds), ""
+            in_time = await running.wait_until_done(seconds)
         finally:
             if reads:
                 seen.append(Touched(whole=True))
-            elif before is not None and started and not _is_hurried():
-                seen.append(await self._copies.find_touched(before))
-                wrote = {*seen[0].uncovered, *(c.path for c in seen[0].changes)}
-                there = (path for path in sorted(wrote) if context.workspace.stat_path(path))
-                self._warn_user(
-                    "obeyed_written", args, list(filter(context.workspace.obeyed_kind, there))
-                )
-            if git is not None and started and not _is_hurried():
-                obeyed_now = await self._tell_git(args, context.workspace, git)
+            elif before is not None and started:
+                looking = asyncio.create_task(self._look_after(before, look, seen))
+                self._looking.add(looking)
+                looking.add_done_callback(self._looking.discard)
+                if not _is_hurried():
+                    await asyncio.shield(looking)
+            elif look is not None:
+                await self.obeyed.tell(look, {})
             if started and started[0].unread and not _is_hurried():
                 # What is new may be the command's own, and such as it could not write is not.
                 later = await asyncio.to_thread(started[0].later)
@@ -400,58 +403,45 @@ class Shell:
                 summary=f"time-out · {running.duration_s:.1f}s",
                 output=_add_touched(output, seen),
                 seconds=f"{seconds:g}",
-                text=f"{output.text}{obeyed_now}",
+                text=output.text,
             )
         output = _add_touched(_describe_end(started), seen)
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
         if held_back == "network" and args.hosts:
             held_back = ""  # what it may not reach is said, and the AI can ask for it
-        return replace(output, text=output.text + obeyed_now, held_back=held_back)
+        return replace(output, held_back=held_back)
+
+    async def _look_after(
+        self, before: Before, look: PendingLook | None, seen: list[Touched]
+    ) -> None:
+        """Find out what a command did, and tell the user what other programs act on of it."""
+        touched = await self._copies.find_touched(before)
+        seen.append(touched)
+        if look is not None:
+            await self.obeyed.tell(look, touched.obeyed)
 
     def _network_options(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
         """The agreed access to the network, as the runner takes it."""
         hosts = self.named.wanted_hosts(args)
         return {"hosts": hosts} if level == "full" else {"network": bool(hosts)}
 
-    async def _read_git_state(
-        self, args: Run, workspace: Workspace, *, reads: bool
-    ) -> dict[str, str] | None:
-        """The settings git obeys, before a command that could change them; None where it cannot."""
-        # In full it can make a repository, in part also change those that are there.
-        held = self._store.state.session.sandbox in ("full", "partial", "seatbelt")
-        if not held or reads or args.outside:
-            return None
-        return await asyncio.to_thread(git_obeys, workspace)
-
-    async def _tell_git(self, args: Run, workspace: Workspace, git: dict[str, str]) -> str:
-        """Tell the user what it changed of what git or this app obeys; returns it for the model."""
-        now = await asyncio.to_thread(git_obeys, workspace)
-        changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
-        changed = [p for p in changed if not any(p.startswith(f"{o}/") for o in changed)]
-        own = [path for path in changed if path.startswith(".duckflow")]
-        self._warn_user("settings_changed", args, own)
-        self._warn_user("git_changed", args, [path for path in changed if path not in own])
-        return f"\n[{_OBEYED_NOW}: {_list_first(tuple(changed))}]" if changed else ""
-
-    async def _tell_obeyed(
-        self, args: Run, workspace: Workspace, before: Mapping[str, object]
-    ) -> None:
-        """Of a command in the background: what changed while it ran, but for files that are as
-        another call left them, which was asked about or told of.
+    async def _leave_out_others(
+        self, workspace: Workspace, written: Mapping[str, str]
+    ) -> dict[str, str]:
+        """What was written but for files that are as another call left them, of which the user was
+        asked or told.
         """
-        now = await self._copies.obeyed_files()
         left: dict[str, str] = {}
         for message in self._store.state.messages:
             if isinstance(message, OperationMessage):
                 changes = (*message.result.changes, *message.result.touched)
                 left |= {change.target or change.path: change.after for change in changes}
-        changed: list[str] = []
-        for path in sorted(now):
-            if now[path] != before.get(path):
-                with contextlib.suppress(OSError, WorkspaceError):
-                    if left.get(path) != await workspace.hash_file(workspace.locate_path(path)):
-                        changed.append(path)
-        self._warn_user("obeyed_written", args, changed)
+        found = dict(written)
+        for path in written.keys() & left.keys():
+            with contextlib.suppress(WorkspaceError):
+                if left[path] == await workspace.hash_file(workspace.locate_path(f"./{path}")):
+                    del found[path]
+        return found
 
     def _warn_user(self, key: str, args: Run, paths: list[str]) -> None:
         """Say to the user what a command did that works on after it, where it did anything."""
@@ -508,14 +498,13 @@ class Shell:
         process_id, workspace = self._ids("proc"), context.workspace
         assessed = assess_command(read_command(args.command), place.real, workspace.root)
         reads = assessed.risk is Risk.LOW
-        before = None if reads else await self._copies.obeyed_files()
-        git = await self._read_git_state(args, workspace, reads=reads)
+        before = None if reads else await self._copies.take_snapshot(copy=False)
+        look = before and await self.obeyed.begin(args.command, before)
 
         async def ended() -> None:
-            if before is not None:
-                await self._tell_obeyed(args, workspace, before)
-            if git is not None:
-                await self._tell_git(args, workspace, git)
+            if look is not None:
+                found = await self._copies.find_obeyed(look.stamps)
+                await self.obeyed.tell(look, await self._leave_out_others(workspace, found))
 
         running = await self._runner.start(
             args.command,

@@ -1,5 +1,5 @@
-"""Finds the files a command changes, by looking at them before and after it, so that undo covers
-it. Nothing of it touches the user's git.
+"""Finds what a command did to files, by looking at them before and after it, so that undo covers it
+and the user is told of what other programs act on. Nothing of it touches the user's git.
 """
 
 from __future__ import annotations
@@ -10,29 +10,34 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
+from duckflow_tui.safety.git_places import is_repository, list_git_files
+from duckflow_tui.safety.names import obeyed_kind
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import FileChange, Zone
-from duckflow_tui.state.rewind import list_all_calls
-from duckflow_tui.state.store import Store
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange
 from duckflow_tui.tools.diffs import FileDiff, compare_files
-from duckflow_tui.tools.listing import walk_parts
-from duckflow_tui.tools.operation import RUN, Blobs, Touched
+from duckflow_tui.tools.listing import IgnoreRules, read_rules
+from duckflow_tui.tools.operation import Blobs, Touched
 from duckflow_tui.tools.undo import place_of
 
-MAX_FILE: Final = 1_000_000  # bytes of a file that is copied
 LIMIT: Final = 100_000_000  # bytes of all copies
-MAX_FILES: Final = 20_000  # that are looked at
-MAX_SECONDS: Final = 3.0  # that one look may take; what it did not come to is not covered
-MOST: Final = 500  # changes of one command that are covered
+#: Bytes of a file that is not ignored: what it held outlives the process as a blob of the session.
+#: Of others the copy serves an undo until the process ends, or as many bytes again were copied.
+MAX_KEPT: Final = 1_000_000
+MAX_FILES: Final = 20_000  # files that are not ignored, and that are looked at
+MAX_IGNORED: Final = 100_000  # ignored ones
+MAX_SECONDS: Final = (
+    3.0  # that each part of a look may take; what it did not come to is not covered
+)
+MOST: Final = 500  # changes of one command that are covered, and files of one ignored folder
 _COUNTED: Final = 64_000  # bytes of both sides, up to which lines are counted
 SHOWN: Final = 2_000  # lines of the differences of one command that are kept to be shown
 _TOO_MANY: Final = "too much to show"
@@ -41,7 +46,6 @@ _SECRET: Final = "not shown: it may hold a secret"
 #: Nanoseconds. What changed so short before it was copied may change again without another time:
 #: the clocks of file systems go in steps of up to 10 ms.
 _JUST_NOW: Final = 50_000_000
-_IGNORE_FILE: Final = ".gitignore"
 _MODE: Final = 0o777  # bits of a mode that an undo brings back
 
 
@@ -67,6 +71,10 @@ class _Stamp(NamedTuple):
         return not self.mode & ~_MODE and self.names == 1
 
 
+#: Of a file that only matters by being there.
+_THERE: Final = _Stamp(0, 0, 0, 0, 0, 0)
+
+
 class _Copy(NamedTuple):
     """Where the bytes of a file lie among the copies."""
 
@@ -79,14 +87,32 @@ class _Copy(NamedTuple):
         return self.stamp == stamp and not self.just_now
 
 
-class Before(NamedTuple):
-    """The files before a command."""
+@dataclass(slots=True)
+class _Look:
+    """The files of a workspace at one moment, by their paths below its root."""
 
-    files: Mapping[str, _Stamp]  # by path below the root; those that may be read
+    stamps: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])
+    readable: set[str] = field(default_factory=set[str])  # plain files that hold no secret
+    folders: dict[str, int] = field(default_factory=dict[str, int])  # not ignored ones: their modes
+    ignored: dict[str, str] = field(default_factory=dict[str, str])  # file → its topmost folder
+    closed: set[str] = field(default_factory=set[str])  # repositories, and what the app keeps
+    obeyed: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])  # by other programs
+    rules: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
+    #: Topmost ignored folders of which not all was looked at; empty: of all that is not ignored.
+    cut: set[str] = field(default_factory=set[str])
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that is not ignored was looked at."""
+        return "" not in self.cut
+
+
+class Before(NamedTuple):
+    """The files before a command, the copies of them, and what undo would not cover."""
+
+    look: _Look
     copies: Mapping[str, _Copy]
-    others: Mapping[str, _Stamp]  # that may not be read, and what is no file
-    folders: Mapping[str, int]  # their modes
-    whole: bool  # everything was looked at
+    uncovered: tuple[str, ...]
 
 
 class _Found(NamedTuple):
@@ -101,94 +127,108 @@ class FileCopies:
     """Copies of the files of a workspace, each made once and anew only when it changed.
 
     They lie in one file without a name, so that nothing of them outlives the process; of what a
-    command changed, the bytes before it become blobs of the session. Secret files are never read,
-    ignored ones never looked at.
+    command changed, the bytes before it become blobs of the session. Secret files are never read.
+    Of ignored files only what a command destroyed counts as a change. As ``Blobs`` this gives what
+    the session keeps and what the copies still hold.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        keep: Blobs,
-        folder: Path,
-        limit: int = LIMIT,
-        store: Store | None = None,
-    ) -> None:
-        """``folder`` holds that file; ``limit``: bytes of all copies, 0: nothing is covered;
-        ``store``: of the session, whose changes of ignore files take no file from what is covered.
-        """
+    def __init__(self, workspace: Workspace, keep: Blobs, folder: Path, limit: int = LIMIT) -> None:
+        """``folder`` holds that file; ``limit``: bytes of all copies, 0: nothing is covered."""
         self._workspace = workspace
         self._keep = keep
         self._folder = folder
         self.limit = limit
         self._copies: dict[str, _Copy] = {}
+        self._destroyed: dict[str, _Copy] = {}  # by hash: what only the copies still hold
         self.file: BinaryIO | None = None  # of the copies, while there are any
         self._end = 0
-        self._store = store
-        self._seen: dict[str, DirectoryEntry] | None = None  # before earlier commands; not ignored
+        self._counted: set[str] = set()  # files that were not ignored before an earlier command
         mask = os.umask(0o077)
         os.umask(mask)
         self._usual = _MODE & ~mask  # the mode of a folder that an undo makes
         self.redact: Callable[[str], str] = str  # takes secrets out of a text
 
-    async def take_snapshot(self) -> Before | None:
-        """How files are now; None where that cannot be known or nothing is to be covered."""
-        if not self.limit:
-            return None
+    async def put(self, data: bytes) -> str:
+        """Keep the bytes for the session and return their SHA-256; raises OSError."""
+        return await self._keep.put(data)
+
+    async def get(self, sha: str) -> bytes:
+        """The bytes; raises KeyError when they were never kept or are gone."""
         try:
-            entries, whole = await self._list_entries(
-                {} if self._seen else await self._first_rules()
-            )
-            self._seen = {entry.path: entry for entry in entries}
-            return await asyncio.to_thread(self._copy_entries, entries, whole)
+            return await self._keep.get(sha)
+        except KeyError:
+            return self._read_copy(self._destroyed[sha])
+
+    async def take_snapshot(self, *, copy: bool = True) -> Before | None:
+        """How files are now; None where that cannot be known. Without ``copy`` nothing is copied,
+        and all counts as uncovered.
+        """
+        try:
+            return await asyncio.to_thread(self._take_snapshot, copy=copy and self.limit > 0)
         except (OSError, WorkspaceError):
             return None
+
+    async def list_uncovered(self) -> tuple[str, ...]:
+        """Files, and ignored folders with a slash, that undo could not bring back if a command
+        destroyed them now; ``…`` where there is more than is looked at. The largest come last.
+        """
+        try:
+            look = await asyncio.to_thread(self._look_at_files)
+        except (OSError, WorkspaceError):
+            return ("…",)
+        return self._choose_files(look)[1]
 
     async def find_touched(self, before: Before) -> Touched:
         """The changes since; the bytes before it are kept. Raises nothing: what could not be kept
         is not covered.
         """
         try:
-            entries, whole = await self._list_entries()
-            found, uncovered = await asyncio.to_thread(self._compare_entries, before, entries)
+            after = await asyncio.to_thread(self._look_at_files, before.look)
+            obeyed = await asyncio.to_thread(self._find_written, before, after)
+            if not self.limit:
+                return Touched(obeyed=obeyed)
+            found, uncovered = await asyncio.to_thread(self._compare_looks, before, after)
         except (OSError, WorkspaceError):
             return Touched()
-        changes, left = list[FileChange](), list[FileChange]()
+        counted, destroyed = list[_Found](), list[FileChange]()
+        for one in found:
+            path = one.change.path
+            if len(counted) + len(destroyed) >= MOST or not await self._keep_copy(one):
+                uncovered.append(path)
+            elif path in before.look.ignored:
+                destroyed.append(one.change)
+            else:
+                counted.append(one)
         previews: list[FilePreview] = []
         room = SHOWN
-        for change, copy, diff in found:
-            try:
-                if copy is not None and len(changes) < MOST:
-                    await self._keep.put(self._read_copy(copy))
-            except OSError:
-                uncovered.append(change.path)
-            else:
-                if len(changes) >= MOST:
-                    left.append(change)
-                    continue
-                changes.append(change)
-                with contextlib.suppress(OSError, WorkspaceError):
-                    preview = self._make_preview(change, diff, room)
-                    room -= sum(len(hunk.lines) for hunk in preview.hunks)
-                    previews.append(preview)
-        uncovered += [change.path for change in left]
-        paths = tuple(sorted(uncovered))
-        return Touched(tuple(changes), paths, whole and before.whole, tuple(previews))
+        for change, _, diff in counted:
+            with contextlib.suppress(OSError, WorkspaceError):
+                preview = self._make_preview(change, diff, room)
+                room -= sum(len(hunk.lines) for hunk in preview.hunks)
+                previews.append(preview)
+        tops = before.look.ignored
+        lost = dict.fromkeys(f"{tops[p]}/" for p in uncovered if tops.get(p, p) != p)
+        files = sorted(path for path in uncovered if tops.get(path, path) == path)
+        return Touched(
+            changes=tuple(one.change for one in counted),
+            uncovered=(*files, *lost),
+            whole=before.look.whole and after.whole and all(path in tops for path in uncovered),
+            previews=tuple(previews),
+            destroyed=tuple(destroyed),
+            obeyed=obeyed,
+        )
 
-    async def obeyed_files(self) -> Mapping[str, object]:
-        """By path, what tells whether a file that builds, tests or agents obey was touched since;
-        nothing is copied, and nothing told where that cannot be known.
+    async def find_obeyed(self, before: Mapping[str, Sequence[int]]) -> dict[str, str]:
+        """The files that other programs act on and that are not as they were ``before``, by their
+        stamps then; each with the topmost ignored folder or file that it lies in, or none. Nothing
+        where that cannot be known.
         """
         try:
-            entries, _ = await self._list_entries()
-            kept = [entry for entry in entries if self._workspace.obeyed_kind(entry.path)]
-            return {
-                path: stamp for path, _, stamp in await asyncio.to_thread(self._stamp_entries, kept)
-            }
+            look = await asyncio.to_thread(self._look_at_files)
         except (OSError, WorkspaceError):
             return {}
-
-    def _stamp_entries(self, entries: Iterable[DirectoryEntry]) -> list[tuple[str, bool, _Stamp]]:
-        return list(self._iter_stamped(entries))
+        now, ignored = look.obeyed, look.ignored
+        return {p: ignored.get(p, "") for p in now if [*before.get(p, ())] != [*now[p]]}
 
     def close(self) -> None:
         """Let go of the copies."""
@@ -196,97 +236,147 @@ class FileCopies:
             self.file.close()
             self.file = None
         self._copies.clear()
+        self._destroyed.clear()
 
-    # inside
+    # looking
 
-    async def _first_rules(self) -> dict[str, bytes]:
-        """The contents, before the first command, of ignore files that calls of the session
-        changed; later ones find what was seen before.
+    def _look_at_files(self, earlier: _Look | None = None) -> _Look:
+        """All files as they are now, by the ignore rules as they were in an ``earlier`` look, but
+        for those of folders that it did not know.
         """
-        calls = list_all_calls(self._store.state) if self._store is not None else []
-        found: dict[str, bytes] = {}
-        for call in calls:
-            if call.operation == RUN:
-                if call.result.touched or (
-                    call.result.exit_code is not None and not call.result.covered
-                ):
-                    return {}  # what it made would count as well
-                continue
-            for change in call.result.changes:
-                for path in (change.path, change.target):
-                    if path.rpartition("/")[2] == _IGNORE_FILE and path not in found:
-                        was = change.before if path == change.path else ""
-                        with contextlib.suppress(KeyError):
-                            found[path] = await self._keep.get(was) if was else b""
-        return found
-
-    async def _list_entries(
-        self, rules: Mapping[str, bytes] = MappingProxyType({})
-    ) -> tuple[list[DirectoryEntry], bool]:
-        """Everything but what is ignored, with what was not ignored before earlier commands, and
-        whether that is all there is. ``rules`` are taken for the content of ignore files.
-        """
-        entries: list[DirectoryEntry] = []
-        deep = False
+        look = _Look(rules={} if earlier is None else dict(earlier.rules))
+        rules = IgnoreRules(lambda path: self._read_rules(path, look.rules))
+        ignored: dict[str, DirectoryEntry] = {}  # the topmost
         until = time.monotonic() + MAX_SECONDS
         root = self._workspace.locate_path(".")
-        walked = walk_parts(self._workspace, root, depth=None, instead=rules)
-        async with contextlib.aclosing(walked):
-            async for part in walked:
-                entries += part.entries
-                deep |= part.deep > 0
-                if part.cut or len(entries) > MAX_FILES or time.monotonic() > until:
-                    return entries[:MAX_FILES], False
-        if self._seen:
-            found = {entry.path for entry in entries}
-            there = self._workspace.stat_path
-            entries += [e for path, e in self._seen.items() if path not in found and there(path)]
-        return entries[:MAX_FILES], len(entries) <= MAX_FILES and not deep
 
-    def _copy_entries(self, entries: Iterable[DirectoryEntry], whole: bool) -> Before:
-        """The look in its thread; copies what has no copy."""
-        files: dict[str, _Stamp] = {}
-        others: dict[str, _Stamp] = {}
+        def enter(entry: DirectoryEntry) -> bool:
+            return entry.path not in ignored
+
+        for entry in self._workspace.scan_directory(root, depth=None, enter=enter, sizes=False):
+            if len(look.stamps) >= MAX_FILES or time.monotonic() > until:
+                look.cut.add("")
+                break
+            is_dir = entry.kind is FileKind.DIR
+            if entry.zone is Zone.PROTECTED and is_dir:
+                look.closed.add(entry.path)
+            elif entry.path not in self._counted and rules.is_ignored(entry.path, is_dir=is_dir):
+                ignored[entry.path] = entry
+            else:
+                self._note_entry(look, entry)
+                look.cut |= {""} if entry.deep else set()
         until = time.monotonic() + MAX_SECONDS
-        file = self._open_copies()
-        for path, readable, stamp in self._iter_stamped(entries):
-            if not readable:
-                others[path] = stamp
+        for top, entry in ignored.items():
+            self._look_at_ignored(look, top, entry, until)
+        self._look_at_git(look)
+        return look
+
+    def _look_at_ignored(self, look: _Look, top: str, first: DirectoryEntry, until: float) -> None:
+        """Look at an ignored file, or at all that lies in an ignored folder."""
+        entries = iter((first,))
+        if first.kind is FileKind.DIR:
+            place = self._workspace.locate_path(f"./{top}")
+            entries = self._workspace.scan_directory(place, depth=None, sizes=False)
+        for entry in entries:
+            if len(look.stamps) >= MAX_FILES + MAX_IGNORED or time.monotonic() > until:
+                look.cut.add(top)
+                break
+            if entry.zone is Zone.PROTECTED:
+                look.closed.add(entry.path)
+            if entry.kind is FileKind.DIR:
                 continue
-            files[path] = stamp
-            copy = self._copies.get(path)
-            if copy is not None and copy.matches_stamp(stamp):
+            if entry.path not in self._counted:
+                look.ignored[entry.path] = top
+            self._note_entry(look, entry)
+
+    def _note_entry(self, look: _Look, entry: DirectoryEntry) -> None:
+        path, info = entry.path, self._workspace.stat_path(entry.path)
+        if info is None:
+            return
+        if entry.kind is FileKind.DIR:
+            look.folders[path] = stat.S_IMODE(info.st_mode)
+            return
+        plain = stat.S_ISREG(info.st_mode)
+        stamp = look.stamps[path] = _Stamp.from_stat(info)
+        if plain and entry.zone is Zone.INSIDE:
+            look.readable.add(path)
+        if obeyed_kind(path.split("/"), info.st_mode if plain else None):
+            look.obeyed[path] = stamp
+
+    def _look_at_git(self, look: _Look) -> None:
+        """Note what git obeys: of the workspace, of the repositories in it, and wherever those
+        lead; a folder in the shape of a repository is one, whatever it is called.
+        """
+        root = self._workspace.root
+        places = [*self._workspace.git_places, *(root / path for path in look.closed)]
+        heads = [path for path in look.stamps if path.rpartition("/")[2] == "HEAD"]
+        for folder in (root / path.rpartition("/")[0] for path in heads):
+            with contextlib.suppress(OSError):
+                if is_repository({name.lower() for name in os.listdir(folder)}):
+                    places.append(folder)
+        files = list_git_files(places)
+        for path in (root / ".duckflow", *self._workspace.closed_places):
+            with contextlib.suppress(OSError):
+                files[f"{path}/settings.toml"] = os.lstat(path / "settings.toml")
+        for path, info in files.items():
+            look.obeyed[path.removeprefix(f"{root}/")] = _Stamp.from_stat(info)
+        for head in filter(os.path.isfile, (f"{place}/HEAD" for place in places)):
+            look.obeyed[head.removeprefix(f"{root}/")] = _THERE
+
+    def _read_rules(self, path: str, known: dict[str, bytes | None]) -> bytes | None:
+        """The content of an ignore file, noted in ``known``; None where there is none."""
+        if path not in known:
+            known[path] = read_rules(self._workspace, path)
+        return known[path]
+
+    # copying
+
+    def _choose_files(self, look: _Look) -> tuple[list[str], tuple[str, ...]]:
+        """The files to copy, those that are not ignored and small ones first, ignored folders as a
+        whole; and what is left out.
+        """
+        groups: dict[str, list[str]] = {}
+        for path in look.stamps:
+            groups.setdefault(look.ignored.get(path, path), []).append(path)
+        sizes = {top: sum(look.stamps[p].size for p in paths) for top, paths in groups.items()}
+        chosen, left, room = list[str](), list[str](), self.limit
+        for top in sorted(groups, key=lambda top: (top in look.ignored.values(), sizes[top], top)):
+            paths = [path for path in groups[top] if path in look.readable]
+            fits = sizes[top] <= room and len(groups[top]) <= MOST and top not in look.cut
+            if fits and all(look.stamps[path].size <= MAX_READ for path in paths):
+                chosen += paths
+                room -= sizes[top]
+            elif paths:
+                left.append(top if groups[top] == [top] else f"{top}/")
+        return chosen, (*left, *([] if look.whole else ["…"]))
+
+    def _take_snapshot(self, *, copy: bool) -> Before:
+        """The look in its thread; copies what has no copy."""
+        look = self._look_at_files()
+        self._counted.update(path for path in look.stamps if path not in look.ignored)
+        if not copy:
+            return Before(look, {}, ("…",))
+        until = time.monotonic() + MAX_SECONDS
+        chosen, left = self._choose_files(look)
+        file = self._open_copies()
+        late: list[str] = []
+        for path in chosen:
+            stamp, made = look.stamps[path], self._copies.get(path)
+            if made is not None and made.matches_stamp(stamp):
                 continue
             self._copies.pop(path, None)
-            late = time.monotonic() > until
-            if late or stamp.size > MAX_FILE or self._end + stamp.size > self.limit:
-                continue
-            self._copy_file(file, path, stamp)
+            if time.monotonic() > until:
+                late.append(path)
+            else:
+                self._copy_file(file, path, stamp)
         file.flush()
-        found = {e.path: self._workspace.stat_path(e.path) for e in entries if _is_folder(e)}
-        folders = {path: stat.S_IMODE(info.st_mode) for path, info in found.items() if info}
-        copies = {path: copy for path, copy in self._copies.items() if path in files}
-        return Before(files, copies, others, folders, whole)
-
-    def _iter_stamped(
-        self, entries: Iterable[DirectoryEntry]
-    ) -> Iterator[tuple[str, bool, _Stamp]]:
-        """Each entry that is no folder: its path, whether it is a file that may be read, and its
-        stamp.
-        """
-        for entry in entries:
-            if _is_folder(entry):
-                continue
-            info = self._workspace.stat_path(entry.path)
-            if info is None:
-                continue
-            readable = entry.zone is Zone.INSIDE and stat.S_ISREG(info.st_mode)
-            yield entry.path, readable, _Stamp.from_stat(info)
+        copies = {path: self._copies[path] for path in chosen if path in self._copies}
+        self._copies = dict(copies)
+        return Before(look, copies, (*left, *late))
 
     def _open_copies(self) -> BinaryIO:
         """The file of the copies, begun anew when most of it is of no use any more."""
-        used = sum(copy.stamp.size for copy in self._copies.values())
-        if self.file is not None and self._end > 2 * used + MAX_FILE:
+        if self.file is not None and self._end > 2 * self.limit:
             self.close()
         if self.file is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -318,15 +408,34 @@ class FileCopies:
             return None
         return data if len(data) <= size else None
 
-    def _compare_entries(
-        self, before: Before, entries: Iterable[DirectoryEntry]
-    ) -> tuple[list[_Found], list[str]]:
+    def _read_copy(self, copy: _Copy) -> bytes:
+        if self.file is None:
+            raise KeyError(copy)
+        return os.pread(self.file.fileno(), copy.stamp.size, copy.at)
+
+    async def _keep_copy(self, found: _Found) -> bool:
+        """Keep the bytes from before a change for as long as they count; whether that was done."""
+        if found.copy is None:
+            return True
+        change = found.change
+        if change.path in self._counted and change.before_size <= MAX_KEPT:
+            try:
+                await self._keep.put(self._read_copy(found.copy))
+            except OSError:
+                return False
+        else:
+            self._destroyed[change.before] = found.copy
+        return True
+
+    # comparing
+
+    def _compare_looks(self, before: Before, after: _Look) -> tuple[list[_Found], list[str]]:
         """Each change with the copy from before it, and the paths that changed and have none."""
         found: list[_Found] = []
         uncovered: list[str] = []
-        now = {path: (readable, stamp) for path, readable, stamp in self._iter_stamped(entries)}
-        for path, was in before.files.items():
-            info = self._workspace.stat_path(path)  # it may be ignored by now
+        was_there = before.look.stamps
+        for path, was in was_there.items():
+            info = self._workspace.stat_path(path)
             stamp = None if info is None else _Stamp.from_stat(info)
             copy = before.copies.get(path)
             if stamp == was and (copy is None or not copy.just_now):
@@ -335,11 +444,11 @@ class FileCopies:
                 uncovered.append(path)
                 continue
             data = self._read_copy(copy)
-            after = None if stamp is None else self._read_file(path, stamp.size)
-            if stamp is not None and after is None:
+            now = None if stamp is None else self._read_file(path, stamp.size)
+            if stamp is not None and now is None:
                 uncovered.append(path)
-            elif stamp is None or after != data or stamp.mode != was.mode:
-                change, diff = _make_change(path, data, was, after, stamp)
+            elif stamp is None or now != data or stamp.mode != was.mode:
+                change, diff = _make_change(path, data, was, now, stamp)
                 gone = () if stamp is not None else self._gone_folders(path)
                 if stamp is None and not self._has_room(path):
                     uncovered.append(path)
@@ -349,27 +458,31 @@ class FileCopies:
                     uncovered.append(path)
             elif was.names > 1 and (stamp.names < was.names or stamp.inode != was.inode):
                 uncovered.append(path)  # it has the same bytes, and no longer with its other name
-        rules = any(path.rpartition("/")[2] == _IGNORE_FILE for path in uncovered)
-        rules = rules or any(f.change.path.rpartition("/")[2] == _IGNORE_FILE for f in found)
-        for path, was in before.others.items():
-            info = self._workspace.stat_path(path)
-            if info is None or _Stamp.from_stat(info) != was:
-                uncovered.append(path)
-        for path in now.keys() - before.files.keys() - before.others.keys():
-            readable, stamp = now[path]
-            new = path.rpartition("/")[2] == _IGNORE_FILE
-            if not before.whole or (rules and not new):
-                uncovered.append(path)  # it may have been there, and only not been looked at
+        for path in after.stamps.keys() - was_there.keys() - after.ignored.keys():
+            stamp = after.stamps[path]
+            now = self._read_file(path, stamp.size) if path in after.readable else None
+            if now is None or not before.look.whole:
+                uncovered.append(path)  # else it may have been there, and not been looked at
                 continue
-            after = self._read_file(path, stamp.size) if readable else None
-            if after is None:
-                uncovered.append(path)
-                continue
-            made = tuple(f for f in _parent_paths(path) if f not in before.folders)
-            change, diff = _make_change(path, None, None, after, stamp)
+            made = tuple(f for f in _parent_paths(path) if f not in before.look.folders)
+            change, diff = _make_change(path, None, None, now, stamp)
             found.append(_Found(change.replace(directories=made), None, diff))
-        uncovered += self._folders_changed(before.folders, [one.change for one in found])
+        uncovered += self._folders_changed(before.look.folders, [one.change for one in found])
         return sorted(found, key=lambda one: one.change.path), uncovered
+
+    def _find_written(self, before: Before, after: _Look) -> dict[str, str]:
+        """The files that other programs act on and that are new, changed or executable now, as
+        ``find_obeyed`` gives them; a copy tells where a file was written as it had been.
+        """
+        was, found = before.look.obeyed, dict[str, str]()
+        for path, stamp in after.obeyed.items():
+            old, copy = was.get(path), before.copies.get(path)
+            same = stamp == old
+            if old is not None and copy is not None and old.mode == stamp.mode and not same:
+                same = self._read_file(path, stamp.size) == self._read_copy(copy)
+            if not same:
+                found[path] = after.ignored.get(path, "")
+        return found
 
     def _make_preview(self, change: FileChange, diff: FileDiff | None, room: int) -> FilePreview:
         """The change as a difference of at most ``room`` lines; else only what it did is said."""
@@ -412,10 +525,6 @@ class FileCopies:
         except WorkspaceError:
             return False
 
-    def _read_copy(self, copy: _Copy) -> bytes:
-        assert self.file is not None
-        return os.pread(self.file.fileno(), copy.stamp.size, copy.at)
-
     def _gone_folders(self, path: str) -> tuple[str, ...]:
         """The folders of a file that went with it, the outermost first."""
         return tuple(f for f in _parent_paths(path) if self._workspace.stat_path(f) is None)
@@ -444,10 +553,6 @@ def _make_change(
         removed=diff.removed if diff else 0,
     )
     return change, diff
-
-
-def _is_folder(entry: DirectoryEntry) -> bool:
-    return entry.kind is FileKind.DIR
 
 
 def _parent_paths(path: str) -> list[str]:

@@ -78,10 +78,16 @@ def reverse_change(change: FileChange) -> FileChange:
     )
 
 
-def last_changed(state: AgentState) -> OperationMessage | None:
-    """The newest call whose changes of files of the workspace stand."""
+def last_changed(state: AgentState, *, ignored: bool = False) -> OperationMessage | None:
+    """The newest call whose changes of files of the workspace stand. One that only overwrote
+    ignored files, such as caches, is passed over unless ``ignored``.
+    """
     for message in reversed(list_all_calls(state)):
-        stands = message.result.undoable_changes and message.call_id not in state.undone_calls
+        result = message.result
+        lost = any(ignored or change.kind == "delete" for change in result.destroyed)
+        stands = (result.changes or result.touched or lost) and (
+            message.call_id not in state.undone_calls
+        )
         if stands and _is_of_this_folder(state, message):
             return message
     return None
@@ -140,12 +146,14 @@ class Undoing:
     own: OwnWrites
     writing: asyncio.Lock  # held by whoever changes the workspace
 
-    async def undo_last(self, *, anyway: bool = False) -> UndoReport:
+    async def undo_last(self, *, anyway: bool = False, ignored: bool = False) -> UndoReport:
         """Take back the newest changes that are not undone yet, byte for byte, or say why not.
-        ``anyway``: also where somebody else changed the files since.
+        ``anyway``: also where somebody else changed the files since. ``ignored``: also those of a
+        command that overwrote ignored files and no others.
         """
         async with self.writing:
-            return await self._undo_call(last_changed(self.store.state), anyway=anyway)
+            last = last_changed(self.store.state, ignored=ignored)
+            return await self._undo_call(last, anyway=anyway)
 
     async def redo_last(self, *, anyway: bool = False) -> UndoReport:
         """Make again what was taken back last, or say why not; ``anyway`` as above."""
@@ -204,6 +212,8 @@ class Undoing:
         command = command_since(state, message.call_id if message else None)
         if message is None:
             key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
+            if last_changed(state, ignored=True) is not None:
+                key = "operations.undo.only_ignored"
             return UndoReport(key, {"command": command} if command else {})
         changes = message.result.undoable_changes
         if not _is_of_this_folder(state, message):

@@ -343,35 +343,61 @@ def test_protected_where_git_leads_to(root: Path, *, linked: bool) -> None:
         workspace.close()
 
 
-def test_what_the_settings_of_git_name_is_a_system_file(root: Path) -> None:
-    """As hooks do, it runs once somebody uses git there: asked about in every mode."""
-    (root / ".git").mkdir()
-    (root / ".git/config").write_text(
-        '[core]\n\tHooksPath = "tools/hooks"\n[include]\npath=../more.cfg\n'
-        '[filter "x"]\n\tclean = python3 bin/clean.py %f\n[alias]\n\td = !sh ./dep.sh\n'
-        '[user]\n\tname = src\n[branch "src"]\n\tremote = src\n'
-    )
-    (root / "more.cfg").write_text("[core]\n\tfsmonitor = watch\n[include]\n\tpath = last.cfg\n")
-    (root / "watch").write_text("")
+SETTINGS = (
+    '[core]\n\tHooksPath = "tools/my hooks"  # ours\n[include]\npath=../more.cfg\n'
+    "[core] attributesFile = \\\n attrs\n"
+    '[filter "x"]\n\tclean = python3 bin/clean.py %f\n[alias]\n\td = !sh ./dep.sh\n'
+    '[user]\n\tname = src\n[branch "src"]\n\tremote = src\n'
+)
+
+
+def test_where_the_settings_of_git_lead_is_closed_as_git_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """R09: hooks, attributes and included settings, also while absent, wherever they lie."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / "home" / ".config" / "git").mkdir(parents=True)
+    (tmp_path / "home/.config/git/config").write_text("[core] hooksPath = ~/all-hooks\n")
+    for folder in (root, root / "sub"):
+        (folder / ".git").mkdir(parents=True)
+        (folder / ".git/config").write_text(SETTINGS)
+        (folder / "more.cfg").write_text("[include]\n\tpath = last.cfg\n")
     workspace = Workspace(root)
     try:
-        for path in ("tools/hooks/pre-push", "more.cfg", "bin/clean.py", "dep.sh", "watch"):
-            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate_path(path),))
-            verdict = judge_access(access, ApprovalMode.TRUSTED)
-            assert verdict.kind is Decision.GATE, path
-            assert "system_file" in verdict.reasons, path
-            assert workspace.obeyed_kind(path), path
-        below = Workspace(root / "src")
-        assert not below.obeyed_kind("a.py")
-        below.close()
-        (root / ".git/config").write_text("[core]\n\thooksPath = src/hooks\n")
-        below = Workspace(root / "src")  # a folder of the repository
-        assert "git_obeys" in below.locate_path("hooks/pre-push").reasons
-        below.close()
-        for path in ("src/a.py", "tools/a.py", "bin/a.py", "last.txt"):
+        led = ["tools/my hooks/pre-push", "more.cfg", "last.cfg", "attrs"]
+        for path in (*led, *(f"sub/{path}" for path in led), "~/all-hooks/pre-commit"):
+            if path.startswith("~"):
+                path = str(tmp_path / "home" / path[2:])
+            place = workspace.locate_path(path)
+            assert place.zone is Zone.PROTECTED, path
+            access = Access("file_ops.write_file", Effect.WRITE, (place,))
+            assert judge_access(access, ApprovalMode.TRUSTED).kind is Decision.DENY, path
+        for path in ("src/a.py", "tools/a.py", "bin/a.py", "last.txt", "sub/src/new.py"):
             access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate_path(path),))
             assert judge_access(access, ApprovalMode.TRUSTED).kind is Decision.ALLOW, path
-            assert not workspace.obeyed_kind(path), path
+    finally:
+        workspace.close()
+    (root / ".git/config").write_text("[core]\n\thooksPath = src/hooks\n")
+    below = Workspace(root / "src")  # a folder of the repository
+    assert below.locate_path("hooks/pre-push").zone is Zone.PROTECTED
+    below.close()
+
+
+def test_a_program_that_the_settings_of_git_name_asks(root: Path) -> None:
+    """Whatever the setting is called: it runs once somebody uses git there."""
+    (root / ".git").mkdir()
+    (root / ".git/config").write_text(SETTINGS)
+    (root / "bin").mkdir()
+    for name in ("bin/clean.py", "dep.sh", "bin/other.py"):
+        (root / name).write_text("")
+    workspace = Workspace(root)
+    try:
+        for path, said in (("bin/clean.py", True), ("dep.sh", True), ("bin/other.py", False)):
+            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate_path(path),))
+            verdict = judge_access(access, ApprovalMode.TRUSTED)
+            assert ("program" in verdict.reasons) is said, path
+            assert (verdict.kind is Decision.GATE) is said, path
     finally:
         workspace.close()
 

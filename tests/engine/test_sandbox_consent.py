@@ -23,7 +23,7 @@ from support.shell import ShellBench, no_full_sandbox
 from duckflow_tui.safety.policy import PolicyRules, grant_for
 from duckflow_tui.session.decisions import rule_words
 from duckflow_tui.state.calls import OperationMessage, OperationStarted
-from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.conversation import Level, NoticeMessage
 from duckflow_tui.state.gates import Gate, GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
 from duckflow_tui.state.session import ModeChanged, SandboxLevel, SandboxTested, end_with_process
@@ -725,9 +725,9 @@ async def test_a_secret_file_that_is_kept_from_a_command_is_told_and_its_name_as
 async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
     root: Path, tmp_path: Path
 ) -> None:
-    """So are settings of this app, in a folder that had none, to the user and to the model. Where
-    there is too much to be closed or hidden, the sandbox counts as partial: each asks, and what
-    was said of hard links is not said again.
+    """So are settings of this app, in a folder that had none. Where there is too much to be closed
+    or hidden, the sandbox counts as partial: each asks, and what was said of hard links is not said
+    again.
     """
     (root / "linked").touch()
     (tmp_path / "linked").hardlink_to(root / "linked")
@@ -740,13 +740,9 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
         if bench.store.state.session.sandbox != "full":
             no_full_sandbox("; ".join(bench.runner.sandbox.why))
         _, *said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
-        git = [".git/HEAD", ".git/hooks/pre-commit", "sub/.git"]
-        assert [(m.key, m.params["paths"]) for m in said] == [
-            ("processes.settings_changed", ".duckflow/settings.toml"),
-            ("processes.git_changed", ", ".join(git)),
-        ]
-        obeyed = ", ".join([".duckflow/settings.toml", *git])
-        assert f"obeys what this wrote, so the user was told of it: {obeyed}]" in made.result.text
+        obeyed = ".duckflow/settings.toml, .git/HEAD, .git/hooks/pre-commit, sub/.git/config"
+        assert [(m.key, m.params["paths"]) for m in said] == [("processes.obeyed_written", obeyed)]
+        assert made.result.outcome is Outcome.OK
         task = bench.begin(RUN, command="g=.g; echo evil >>sub/${g}it/config")
         gate = await bench.gate()
         assert "failed_write" in gate.impact.reasons
@@ -790,7 +786,10 @@ async def test_a_secret_that_comes_after_a_command_in_the_background_began_is_sa
         assert "KEY=new" in (await bench.call("shell.output", process_id=process_id)).result.text
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
         said = [(m.key, {*m.params["paths"].split(", ")}) for m in said]
-        assert said == [("processes.secret_later", {".env", "b.env"})]
+        assert said == [
+            ("processes.secret_later", {".env", "b.env"}),
+            ("processes.obeyed_written", {".env"}),  # by the user, while it ran
+        ]
     finally:
         await bench.end_commands()
 
@@ -814,7 +813,8 @@ async def test_a_secret_that_is_replaced_while_a_command_runs_is_said_at_its_end
         (root / "go").touch()
         assert "KEY=new" in (await done(task)).result.text
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
-        assert [(m.key, m.params["paths"]) for m in said] == [("processes.secret_replaced", ".env")]
+        keys = ("processes.obeyed_written", "processes.secret_replaced")
+        assert [(m.key, m.params["paths"]) for m in said] == [(key, ".env") for key in keys]
     finally:
         await bench.end_commands()
 
@@ -861,21 +861,35 @@ async def test_a_file_that_is_one_elsewhere_too_is_said_once_and_changed_by_comm
 @pytest.mark.parametrize(
     ("line", "written"),
     [
-        ("echo {} >package.json; mkdir -p a/.cursor; echo x >a/.cursor/rules; echo >src.py", True),
-        ("mv conftest.py tests.py; mv src.py conftest.py; sleep 30", True),
-        ("chmod +x src.py; rm conftest.py; echo >setup.txt; false", False),
-        ("mkdir tools; echo x > tools/post-checkout", True),
-        ("cat conftest.py", False),
+        (
+            "echo {} >package.json; mkdir -p a/.x; echo x >a/.x/y; echo >src.py",
+            "a/.x/y, package.json",
+        ),
+        ("mv conftest.py tests.py; mv src.py conftest.py; sleep 30", "conftest.py"),
+        ("chmod +x src.py; rm conftest.py; echo >setup.txt; false", "src.py"),
+        ("mkdir tools; echo x > tools/post-checkout", "tools/post-checkout"),
+        # by the ignore rules from before, and in a folder that was ignored
+        ("echo '*' > .gitignore; mkdir .any; echo x > .any/agent", ".any/agent, .gitignore"),
+        ("mkdir -p out/bin; cp conftest.py out/bin/run; chmod 711 out/bin/run", "out/bin/run"),
+        ("for n in 1 2 3 4 5; do echo > out/.$n; done", "out/ (5)"),
+        ("mkdir -p a/.b/c; for n in 1 2 3 4 5; do echo > a/.b/c/$n; done", "a/.b/ (5)"),
+        # in the shape of a repository, at the root and below
+        ("mkdir objects refs; echo 'ref: refs/heads/x' > HEAD; echo > config", "HEAD, config"),
+        ("mkdir -p v/objects v/refs; echo x > v/HEAD; echo > v/config", "v/HEAD, v/config"),
+        ("touch conftest.py; cp -p conftest.py x; mv x conftest.py", ""),
+        ("cat conftest.py", ""),
     ],
 )
 async def test_what_a_command_wrote_that_builds_or_agents_obey_is_said_once(
-    root: Path, line: str, written: bool
+    root: Path, line: str, written: str
 ) -> None:
     """However the command ends; the model is told nothing that it could take for consent."""
     for path in ("conftest.py", "src.py"):
         (root / path).write_text(f"# {path}\n")
     (root / ".git").mkdir()
     (root / ".git/config").write_text("[core]\nhooksPath = tools\n")
+    (root / ".gitignore").write_text("out/\n")
+    (root / "out").mkdir()
     async with opened(root, "full", ApprovalMode.TRUSTED) as bench:
         task = bench.begin(RUN, command=line, timeout_s=2)
         await bench.until(lambda state: bool(state.gates or state.messages))
@@ -883,10 +897,10 @@ async def test_what_a_command_wrote_that_builds_or_agents_obey_is_said_once(
             await bench.answer(await bench.gate(), GateChoice.ONCE)
         await done(task)
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
-        paths = "a/.cursor/rules, package.json" if "json" in line else "conftest.py"
-        paths = "tools/post-checkout" if "tools" in line else paths
         found = [(m.key, m.params["paths"], m.for_model) for m in said]
-        assert found == [("processes.obeyed_written", paths, "")] * written
+        assert found == [("processes.obeyed_written", written, "")] * bool(written)
+        quiet = written.startswith("out/")  # a folder that was ignored before
+        assert [m.level for m in said] == [Level.INFO if quiet else Level.WARNING] * bool(written)
 
 
 async def test_of_a_command_in_the_background_it_is_said_at_its_end(root: Path) -> None:
@@ -907,8 +921,7 @@ async def test_of_a_command_in_the_background_it_is_said_at_its_end(root: Path) 
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
         assert [(m.key, m.params["paths"], m.for_model) for m in said] == [
             ("processes.obeyed_written", "Makefile", ""),
-            ("processes.obeyed_written", "conftest.py", ""),
-            ("processes.git_changed", "sub/.git", ""),
+            ("processes.obeyed_written", "conftest.py, sub/.git/config", ""),
         ]
 
 

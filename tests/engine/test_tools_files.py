@@ -81,7 +81,7 @@ async def test_overwriting_keeps_encoding_mark_and_endings(
 async def test_mode_bits_stay(bench: Bench, root: Path) -> None:
     (root / "run").write_bytes(b"old\n")
     (root / "run").chmod(0o750)
-    await bench.call(EDIT, path="run", edits=[{"old": "old", "new": "new"}])
+    await bench.approved(EDIT, path="run", edits=[{"old": "old", "new": "new"}])
     assert stat.S_IMODE((root / "run").stat().st_mode) == 0o750
 
 

@@ -16,11 +16,12 @@ from support.session import action, decision, script, session
 from support.session import done as ended
 from support.shell import ShellBench
 
+from duckflow_tui.safety.workspace import MAX_READ
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.tools.results import changed_files
-from duckflow_tui.tools.snapshot import MAX_FILE
+from duckflow_tui.tools.snapshot import LIMIT, MAX_KEPT
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ async def test_the_gate_says_of_a_command_whether_undo_can_take_it_back(
     bench: ShellBench,
 ) -> None:
     said: list[bool] = []
-    for background, limit in ((False, MAX_FILE), (True, MAX_FILE), (False, 0)):
+    for background, limit in ((False, LIMIT), (True, LIMIT), (False, 0)):
         bench.copies.limit = limit
         task = bench.begin("shell.run", command="echo x > a.txt", background=background)
         gate = await bench.gate()
@@ -163,7 +164,8 @@ async def test_a_command_that_is_stopped_is_covered_too(bench: ShellBench, root:
 
 async def test_what_is_not_covered_is_said(bench: ShellBench, root: Path) -> None:
     (root / ".env").write_bytes(b"KEY=1\n")
-    (root / "large.bin").write_bytes(bytes(MAX_FILE + 1))
+    (root / "large.bin").touch()
+    os.truncate(root / "large.bin", MAX_READ + 1)
     message = await run(
         bench, "echo 2 >> large.bin; echo K=2 > .env; ln -s a.txt link; echo x > a.txt"
     )
@@ -230,47 +232,85 @@ async def test_odd_shapes_go_back_or_are_told_and_keep_nothing_else_from_it(root
 
 
 async def test_what_was_ignored_is_never_taken_for_new(bench: ShellBench, root: Path) -> None:
-    """Its owner had it before, though nobody looked at it."""
+    """Its owner had it before; only what was destroyed of it counts."""
     (root / ".gitignore").write_bytes(b"kept/\n*.log\n")
     (root / "kept").mkdir()
     (root / "kept" / "mine").write_bytes(b"mine\n")
     (root / "own.log").write_bytes(b"own\n")
     message = await run(bench, "rm .gitignore; echo more >> own.log; echo x > a.txt")
-    assert "own.log" in message.result.text
+    assert [change.path for change in message.result.touched] == [".gitignore", "a.txt"]
+    assert [change.path for change in message.result.destroyed] == ["own.log"]
     await bench.router.undoing.undo_last()
     assert (root / ".gitignore").exists()
     assert (root / "kept" / "mine").read_bytes() == b"mine\n"
-    assert (root / "own.log").read_bytes() == b"own\nmore\n"
+    assert (root / "own.log").read_bytes() == b"own\n"
     message = await run(bench, "echo '*.txt' >> .gitignore; echo y > a.txt; echo z >> own.log")
     assert {change.path for change in message.result.touched} == {".gitignore", "a.txt"}
     await bench.router.undoing.undo_last()
     assert (root / "a.txt").read_bytes() == b"one\n"
 
 
-async def test_an_ignore_file_of_the_session_takes_no_file_from_what_undo_covers(
-    root: Path,
+async def test_an_ignore_file_of_a_command_takes_no_file_from_what_undo_covers(
+    bench: ShellBench, root: Path
 ) -> None:
-    """Neither one of a call before the first command, nor that of a command."""
-    rules = "src/\n*.txt\nAGENTS.md\nbuilt/\n"
+    rules = "src/\\n*.txt\\nAGENTS.md\\nbuilt/\\n"
     (root / "AGENTS.md").write_text("as it was\n")
-    lose = "rm -r src; echo lost > a.txt; echo lost > AGENTS.md; mkdir -p built; echo > built/x"
-    for begin in ("file", "command"):
-        shutil.copytree(root, again := root.parent / begin / "work")
-        bench = ShellBench(again, mode=ApprovalMode.TRUSTED)
-        if begin == "file":
-            await bench.call("file_ops.write_file", path=".gitignore", content=rules)
-            await run(bench, "ls")
-        else:
-            await run(bench, f"printf '{rules}' > .gitignore".replace("\n", "\\n"))
-        before = tree(again)
-        message = await run(bench, lose)
-        assert message.result.covered
-        touched = {change.path for change in message.result.touched}
-        assert touched >= {"a.txt", "src/b.bin", "AGENTS.md"}, begin
-        await bench.router.undoing.undo_last()
-        kept = {path: is_ for path, is_ in tree(again).items() if not path.startswith("built")}
-        assert kept == before, begin
-        await bench.end_commands()
+    await run(bench, f"printf '{rules}' > .gitignore")
+    before = tree(root)
+    message = await run(
+        bench, "rm -r src; echo lost > a.txt; echo lost > AGENTS.md; mkdir -p built; echo > built/x"
+    )
+    assert message.result.covered
+    touched = {change.path for change in message.result.touched}
+    assert touched == {"a.txt", "src/b.bin", "AGENTS.md"}
+    await bench.router.undoing.undo_last()
+    kept = {path: is_ for path, is_ in tree(root).items() if not path.startswith("built")}
+    assert kept == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf data cache.db",
+        "find data -name '*.csv' -delete; : > cache.db",
+        'mv data gone; python3 -c \'open("cache.db", "wb").write(bytes(9))\'',
+    ],
+)
+async def test_ignored_and_large_files_that_a_command_destroyed_come_back(
+    bench: ShellBench, root: Path, command: str
+) -> None:
+    (root / ".gitignore").write_text("data/\ngone/\n*.db\n")
+    (root / "data" / "deep").mkdir(parents=True)
+    (root / "data" / "deep" / "x.csv").write_bytes(b"1,2\n")
+    (root / "cache.db").write_bytes(os.urandom(MAX_KEPT * 3))
+    (root / "large.bin").write_bytes(os.urandom(MAX_KEPT * 2))
+    before = tree(root)
+    message = await run(bench, f"{command}; echo > large.bin")
+    assert "undo does not cover" not in message.result.text
+    assert tree(root) != before
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
+    left = {path: is_ for path, is_ in tree(root).items() if not path.startswith("gone")}
+    assert left == before
+    assert (await bench.router.undoing.redo_last()).key == "operations.redo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
+
+
+async def test_a_cache_that_a_command_wrote_anew_is_not_the_last_change(
+    bench: ShellBench, root: Path
+) -> None:
+    """An edit, then a run of the tests: undo takes back the edit, and the cache when asked to."""
+    (root / ".gitignore").write_text("cache/\n")
+    (root / "cache").mkdir()
+    (root / "cache" / "x").write_text("old")
+    await bench.call("file_ops.write_file", path="a.txt", content="edited\n")
+    message = await run(bench, "echo new > cache/x")
+    assert message.result.covered
+    assert message.result.touched == ()
+    assert [c.path for c in (await bench.router.undoing.undo_last()).undone] == ["a.txt"]
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.only_ignored"
+    report = await bench.router.undoing.undo_last(ignored=True)
+    assert [change.path for change in report.undone] == ["cache/x"]
+    assert (root / "cache" / "x").read_text() == "old"
 
 
 async def test_a_file_that_was_changed_since_keeps_the_whole_command_from_being_undone(

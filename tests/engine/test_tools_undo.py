@@ -91,7 +91,7 @@ async def test_every_change_goes_back_one_by_one(bench: Bench, root: Path) -> No
         (WRITE, {"path": "new/c.txt", "content": "c\n"}),
         ("file_ops.move_file", {"source": "new/c.txt", "target": "d.txt"}),
     ]:
-        assert (await bench.call(operation, **args)).result.outcome is Outcome.OK
+        assert await made(bench, operation, **args)
         states.append(tree(root))
     await bench.approved("file_ops.delete_file", path="a.txt")
     for state in reversed(states):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner, SandboxChoice
 from duckflow_tui.tools.notices import Notices
+from duckflow_tui.tools.obeyed import ObeyedFiles
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import LIMIT, FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
@@ -70,7 +72,9 @@ class ShellBench(Bench):
         self.background = BackgroundCommands(self.store, notices)
         named = NamedCommands(allowed, self.workspace, self.store)
         spool = root.parent / "state" / "spool"
-        self.copies = FileCopies(self.workspace, self.kept, spool, copies, self.store)
+        self.copies = FileCopies(self.workspace, self.kept, spool, copies)
+        looks = root.parent / "state" / "looks"
+        obeyed = ObeyedFiles(self.copies, notices, looks, self.workspace.root)
         self.shell = Shell(
             self.runner,
             self.background,
@@ -78,9 +82,11 @@ class ShellBench(Bench):
             self.ids,
             self.store,
             self.copies,
+            obeyed,
         )
         self.router.registry.add(*self.shell.make_operations())
         self.router.facts = named.call_facts
+        self.router.undoing = replace(self.router.undoing, blobs=self.copies)
 
     def kept_bytes(self) -> list[bytes]:
         """All that was kept of files and of output."""

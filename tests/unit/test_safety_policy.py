@@ -154,9 +154,9 @@ def test_a_denial_says_why() -> None:
             Access("file_ops.write_file", WRITE, INSIDE, b"key = 'q7Lr2Vx9Tb4Nw8Kd'"),
             "secret_content",
         ),
-        (Access("file_ops.write_file", WRITE, (place(".github/workflows/a.yml"),)), "system_file"),
-        (Access("file_ops.write_file", WRITE, (place("sub/AGENTS.md"),)), "runs_later"),
-        (Access("file_ops.write_file", WRITE, (place(".venv/bin/python"),)), "runs_later"),
+        (Access("file_ops.write_file", WRITE, (place(".github/workflows/a.yml"),)), "dot_name"),
+        (Access("file_ops.write_file", WRITE, (place("sub/Makefile"),)), "build_file"),
+        (Access("file_ops.write_file", WRITE, (place("bin/tool", mode=0o755),)), "program"),
         (
             Access("file_ops.write_file", WRITE, tuple(place(f"{n}.py") for n in range(10))),
             "wide_impact",

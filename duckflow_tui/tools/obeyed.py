@@ -1,0 +1,141 @@
+"""Tells the user which files that other programs act on changed while a command ran."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from duckflow_tui.state.base import hash_data, one_line
+from duckflow_tui.state.conversation import Level
+from duckflow_tui.tools.notices import Notices
+from duckflow_tui.tools.snapshot import Before, FileCopies
+
+_NAMED: Final = 6  # files, or folders with several of them, by name
+_ALONE: Final = 3  # files of one folder that are named one by one
+_MAX_BYTES: Final = 64_000_000  # of a file of stamps that is read
+
+
+class PendingLook(NamedTuple):
+    """A command that began, and the stamps before it. ``file`` is open as long as it is pending."""
+
+    command: str
+    stamps: Mapping[str, list[int]]
+    path: Path
+    file: int
+
+
+class ObeyedFiles:
+    """Looks at what other programs act on, before and after a command.
+
+    What was before lies in a file until the user was told, so that the next session tells of
+    commands whose end this one did not see: it was stopped in a hurry, closed or killed.
+    """
+
+    def __init__(self, copies: FileCopies, notices: Notices, folder: Path, root: Path) -> None:
+        """``folder`` holds those files, also of other workspaces; ``root``: the workspace."""
+        self._copies = copies
+        self._notices = notices
+        self._folder = folder
+        self._start = f"{hash_data(os.fsencode(root))[:32]}-"
+        self._open = set[int]()  # the files of what is pending
+
+    async def begin(self, command: str, before: Before) -> PendingLook | None:
+        """Remember how things are before a command; None where that cannot be kept."""
+        look = await asyncio.to_thread(self._begin, command, before)
+        if look is not None:
+            self._open.add(look.file)
+        return look
+
+    async def tell(self, look: PendingLook, written: Mapping[str, str] | None = None) -> None:
+        """Tell what changed since: what was ``written``, by path the topmost ignored folder or file
+        it lies in; None: look for it.
+        """
+        if written is None:
+            written = await self._copies.find_obeyed(look.stamps)
+        if written:
+            level = Level.WARNING if "" in written.values() else Level.INFO
+            command = one_line(look.command, 100)
+            paths = _group_paths(written)
+            self._notices.say("processes.obeyed_written", level, command=command, paths=paths)
+        if look.file in self._open:
+            self._open.remove(look.file)
+            await asyncio.to_thread(_forget, look)
+
+    def close(self) -> None:
+        """Leave what is still pending to the next session."""
+        while self._open:
+            os.close(self._open.pop())
+
+    async def tell_left(self) -> None:
+        """Tell what changed since commands began whose end no session saw."""
+        left = await asyncio.to_thread(self._find_left)
+        self._open.update(look.file for look in left)
+        for look in left:
+            await self.tell(look)
+
+    def _begin(self, command: str, before: Before) -> PendingLook | None:
+        stamps = {path: list(stamp) for path, stamp in before.look.obeyed.items()}
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file, path = tempfile.mkstemp(prefix=self._start, dir=self._folder)
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            text = json.dumps({"command": command, "stamps": stamps}, ensure_ascii=True)
+            with open(os.dup(file), "w", encoding="ascii") as out:
+                out.write(text)
+        return PendingLook(command, stamps, Path(path), file)
+
+    def _find_left(self) -> list[PendingLook]:
+        found: list[PendingLook] = []
+        for path in self._folder.glob(f"{self._start}*"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                look = PendingLook("", {}, path, file)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:  # that session lives, and tells it
+                    os.close(file)
+                    continue
+                try:
+                    with open(os.dup(file), encoding="ascii") as text:
+                        told = json.loads(text.read(_MAX_BYTES))
+                    look = look._replace(command=told["command"], stamps=told["stamps"])
+                except BaseException:  # it is damaged, and no use to anybody
+                    _forget(look)
+                    raise
+                found.append(look)
+        return found
+
+
+def _forget(look: PendingLook) -> None:
+    with contextlib.suppress(OSError):
+        look.path.unlink(missing_ok=True)
+    os.close(look.file)
+
+
+def _group_paths(written: Mapping[str, str]) -> str:
+    """The files on one line, several in one ignored folder, or in one whose name begins with a dot,
+    as that folder.
+    """
+    groups: dict[str, list[str]] = {}
+    for path in sorted(written, key=lambda path: (written[path] != "", path)):
+        parts = path.split("/")
+        dots = [at for at, part in enumerate(parts[:-1], 1) if part[0] == "." and part != ".."]
+        groups.setdefault(
+            written[path] or "/".join(parts[: min(dots, default=0)]) or path, []
+        ).append(path)
+    shown = list[str]()
+    for top, paths in groups.items():
+        shown += paths if len(paths) <= _ALONE else [f"{top}/ ({len(paths):,})"]
+    named = [one_line(path, 100) for path in shown[:_NAMED]]
+    more = [f"+{len(shown) - _NAMED:,}"] if len(shown) > _NAMED else []
+    return ", ".join([*named, *more])

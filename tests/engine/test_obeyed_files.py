@@ -1,0 +1,108 @@
+"""The user is told which files that other programs act on changed while a command ran, however the
+command ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from support.bench import done
+from support.journal_disks import until
+from support.shell import ShellBench
+
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.tools.operation import RUN
+
+WRITTEN = "processes.obeyed_written"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+async def bench(root: Path) -> AsyncGenerator[ShellBench]:
+    found = ShellBench(root, mode=ApprovalMode.TRUSTED)
+    yield found
+    await found.end_commands()
+
+
+async def begin(bench: ShellBench, command: str, **args: object) -> asyncio.Task[object]:
+    task = bench.begin(RUN, command=command, **args)
+    await bench.answer(await bench.gate(), GateChoice.ONCE)
+    return task
+
+
+def notices(bench: ShellBench) -> list[tuple[str, str]]:
+    found = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+    return [(m.params["command"], m.params["paths"]) for m in found if m.key == WRITTEN]
+
+
+def pending(root: Path) -> list[str]:
+    folder = root.parent / "state" / "looks"
+    return os.listdir(folder) if folder.is_dir() else []
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+async def test_a_command_that_is_stopped_is_told_of_also_in_a_hurry(
+    bench: ShellBench, root: Path, stops: int
+) -> None:
+    line = "mkdir .odd; echo x > .odd/tool; echo began; sleep 60"
+    task = await begin(bench, line)
+    await bench.until(lambda state: bool(state.outputs))
+    for _ in range(stops):
+        task.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait({task})
+    await bench.until(lambda _: bool(notices(bench)))
+    assert notices(bench) == [(line, ".odd/tool")]
+    await until(lambda: not pending(root))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_what_a_session_did_not_tell_the_next_one_tells(
+    bench: ShellBench, root: Path, killed: bool
+) -> None:
+    """Of a command in the background that quitting ended, or that a kill took with it."""
+    (root / ".before").write_text("as it was")
+    line = "echo x > .after; echo 1 > program; chmod 755 program; echo began; sleep 60"
+    await done(await begin(bench, line, background=True))
+    assert notices(bench) == []
+    next_one = ShellBench(root, mode=ApprovalMode.TRUSTED)
+    if killed:
+        await next_one.shell.obeyed.tell_left()
+        assert notices(next_one) == []  # the session lives, and will tell
+        for fd in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                if "/state/looks/" in os.readlink(f"/proc/self/fd/{fd}"):
+                    fcntl.flock(int(fd), fcntl.LOCK_UN)  # as the end of the process does
+    else:
+        await bench.end_commands()
+    for number in range(2):
+        await next_one.shell.obeyed.tell_left()
+        assert notices(next_one) == [(line, ".after, program")], number
+    assert pending(root) == []
+    await next_one.end_commands()
+
+
+async def test_a_damaged_record_of_an_earlier_session_tells_nothing(
+    bench: ShellBench, root: Path
+) -> None:
+    await done(await begin(bench, "touch x; sleep 60", background=True))
+    (name,) = pending(root)
+    folder = root.parent / "state" / "looks"
+    for number, text in enumerate(("", "{", '{"command": 1}', '{"stamps": {}, "command": "x"}')):
+        (folder / f"{name}{number}").write_text(text)
+    await bench.shell.obeyed.tell_left()
+    assert (notices(bench), pending(root)) == ([], [name])
