@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.decision_reading import Reading
 from duckflow_tui.llm.foreign_calls import foreign_names
-from duckflow_tui.llm.strict_json import parse_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject, hash_data, plain_schema, schema_of
+from duckflow_tui.state.base import (
+    IdSource,
+    JsonObject,
+    ModelText,
+    hash_data,
+    plain_schema,
+    schema_of,
+)
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import CHECKS, NEEDED, Action, TurnDecision
@@ -31,20 +37,8 @@ CUT_OFF: Final = " [cut off]"
 STOPPED: Final = " [The user stopped this reply here. Nothing that it asked for was carried out.]"
 NO_TEXT: Final = "(no text)"
 
-CUT_BY_LIMIT: Final = (
-    "your reply was cut at the output limit, so nothing of it was carried out; "
-    "reply again in fewer words, and write large files in several smaller edits"
-)
-
-CUT_BY_CONNECTION: Final = (
-    "the connection broke in the middle of your calls, so nothing of them was carried out; "
-    "send them again"
-)
-
-CUT_BY_SERVER: Final = (
-    "what came in the middle of your calls could not be read ({what}), so nothing of them was "
-    "carried out; send them again"
-)
+CUT_BY_LIMIT: Final = ModelText("reply.cut_by_limit", {})
+CUT_BY_CONNECTION: Final = ModelText("reply.cut_by_connection", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +53,15 @@ class WireRequest:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The result of decoding a completion. ``problems`` are words for the model: while there are
-    any, nothing with side effects of the reply may run, and ``decision`` holds only what could be
+    """The result of decoding a completion. ``problems`` are told to the model: while there are any,
+    nothing with side effects of the reply may run, and ``decision`` holds only what could be
     read. ``warnings`` are only logged.
     """
 
     decision: TurnDecision | None
     text: str  # what the user reads
     raw: str  # the reply as it came, for history when it cannot be used
-    problems: tuple[str, ...] = ()
+    problems: tuple[ModelText, ...] = ()
     warnings: tuple[str, ...] = ()
     from_text: bool = False  # its calls were written as text
 
@@ -106,7 +100,6 @@ def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
     return Reading(
         found,
         ids,
-        parse_object,
         offered=tuple(spec.name for spec in (*prompt.operations, *prompt.at_hand)),
         judged_before=judged and (judged.goal_consistency, judged.constraint_check),
     )
@@ -115,7 +108,7 @@ def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
 PATCH: Final = "*** Begin Patch"
 #: What a call as text cannot do without.
 _HOLDS_CALLS: Final = re.compile(r"[<\[{]|^\*{3} ", re.M)
-NOT_READ: Final = "you wrote calls as text that cannot be read; nothing of it ran: make them again"
+NOT_READ: Final = ModelText("reply.calls_not_read", {})
 
 
 def calls_in(text: str, prompt: Prompt) -> TextCalls | None:

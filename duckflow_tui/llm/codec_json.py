@@ -31,7 +31,7 @@ from duckflow_tui.llm.codec import (
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import NotStrict, ReplyObject, ReplyPreview, find_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject
+from duckflow_tui.state.base import IdSource, JsonObject, ModelText
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import TurnDecision
@@ -150,12 +150,13 @@ class JsonDecoder:
         reading = reading_of(prompt, ids)
         if completion.calls:
             reading.warnings.append("native calls in a JSON reply are left out")
-        wrong, spoken = "", None
+        wrong: ModelText | None = None
+        spoken = None
         try:
             found = find_object(said, TurnDecision.model_fields)
         except NotStrict as error:
-            found, wrong = ReplyObject({}), str(error)
-        foreign = bool(wrong) or TurnDecision.model_fields.keys().isdisjoint(found.data)
+            found, wrong = ReplyObject({}), error.told
+        foreign = wrong is not None or TurnDecision.model_fields.keys().isdisjoint(found.data)
         if foreign:
             spoken = calls_in(said, prompt)
         if spoken is not None and spoken.unread:
@@ -178,9 +179,7 @@ class JsonDecoder:
         if spoken is not None:
             decision = mark_as_text(decision)
         if not (decision.reply or decision.rationale or decision.actions or decision.question):
-            reading.problems.append(
-                "the object says nothing: reply, rationale and actions are empty"
-            )
+            reading.problems.append(ModelText("reply.empty", {}))
         return Decoded(
             decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings),
             spoken is not None,

@@ -40,7 +40,7 @@ from duckflow_tui.llm.decision_reading import Reading
 from duckflow_tui.llm.foreign_calls import read_editor
 from duckflow_tui.llm.strict_json import NotStrict, find_object, parse_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
+from duckflow_tui.state.base import IdSource, JsonObject, ModelText, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
 from duckflow_tui.state.decision import CHECKS, Action, SelfCheck, TurnDecision
@@ -270,7 +270,7 @@ def _split_decide(
         if call.name != DECIDE:
             others.append(call)
         elif judgement is not None:
-            reading.problems.append(f"{DECIDE} was called more than once; call it once")
+            reading.problems.append(ModelText("reply.judged_twice", {"function": DECIDE}))
         else:
             judgement = _parse_arguments(DECIDE, call, reading) or {}
             for name in ("reply", "actions"):
@@ -355,5 +355,6 @@ def _parse_arguments(where: str, call: NativeCall, reading: Reading) -> JsonObje
     try:
         return parse_object(text)
     except NotStrict as error:
-        reading.problems.append(f"{where}: the arguments are {error}")
+        values = {"where": where, "problem": error.told}
+        reading.problems.append(ModelText("reply.args_no_json", values))
         return None

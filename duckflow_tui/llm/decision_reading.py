@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from duckflow_tui.llm.foreign_calls import read_arguments, read_editor
-from duckflow_tui.state.base import Frozen, IdSource, JsonObject
+from duckflow_tui.llm.strict_json import NotStrict, parse_object
+from duckflow_tui.state.base import Frozen, IdSource, JsonObject, ModelText
 from duckflow_tui.state.decision import (
     CHECKS,
     MAX_ACTIONS,
@@ -52,23 +53,25 @@ class _LeftOut(Exception):
     """A value that cannot be read: its field keeps the default, and ``str()`` is logged."""
 
 
+class _NoObject(Exception):
+    """Arguments of an action that are neither an object nor the text of one."""
+
+
 @dataclass(slots=True)
 class Reading:
     """One reply on its way to a decision, and what reading it met.
 
     A *problem* is told to the model and keeps everything with side effects from running; a
     *warning* is only logged. ``operations`` are those of the request, by every name that a model
-    may give them. ``parse`` reads the text of one JSON object, or raises ValueError with words
-    for the model.
+    may give them.
     """
 
     operations: Mapping[str, OperationSpec]
     ids: IdSource
-    parse: Callable[[str], JsonObject]
     offered: Sequence[str] = ()  # names that a hint may give
     judged_before: tuple[SelfCheck, SelfCheck] | None = None  # by a reply that only judged
     why: str = field(default="", init=False)  # of the reply: the reason of a call that gives none
-    problems: list[str] = field(default_factory=list[str])
+    problems: list[ModelText] = field(default_factory=list[ModelText])
     warnings: list[str] = field(default_factory=list[str])
 
     def decision(
@@ -106,8 +109,7 @@ class Reading:
     def action(self, where: str, written: object, wire_id: str = "") -> Action | None:
         """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""
         if not isinstance(written, dict):
-            self.problems.append(f"{where} must be an object")
-            return None
+            return self._add_problem("action_no_object", where=where)
         given = cast("JsonObject", written)
         for other, name in _ALSO.items():
             if given.get(name) is None and given.get(other) is not None:
@@ -135,20 +137,22 @@ class Reading:
                     given = spec.foreign.given | given
                 fields["args"] = read_arguments(spec, given)
             if "args" in fields:
-                fields["args"] = coerce_value(fields["args"], spec.parameters, self.parse)
+                fields["args"] = coerce_value(fields["args"], spec.parameters)
         if "reasoning" not in fields and (why := fields.get("intent") or self.why):
             fields["reasoning"] = why
-        wrong = [f"{name} is missing" for name in ("operation", "args") if name not in fields]
-        if not wrong:
-            ours = {"call_id": self.ids("call"), "wire_id": wire_id}
-            try:
-                return Action.model_validate({**self._read_fields(fields, _ACTION), **ours})
-            except ValidationError as error:
-                wrong = [f"{entry['loc'][0]} {entry['msg']}" for entry in error.errors()]
-            except ValueError as error:
-                wrong = [str(error)]
-        self.problems.append(f"{where}: {'; '.join(wrong)}")
-        return None
+        for name in ("operation", "args"):
+            if name not in fields:
+                return self._add_problem("field_missing", where=where, field=name)
+        ours = {"call_id": self.ids("call"), "wire_id": wire_id}
+        try:
+            return Action.model_validate({**self._read_fields(fields, _ACTION), **ours})
+        except NotStrict as error:
+            return self._add_problem("args_no_json", where=where, problem=error.told)
+        except _NoObject:
+            return self._add_problem("args_no_object", where=where)
+        except ValidationError as error:
+            wrong = "; ".join(f"{entry['loc'][0]} {entry['msg']}" for entry in error.errors())
+            return self._add_problem("field_wrong", where=where, problem=wrong)
 
     def operation(self, where: str, name: str) -> OperationSpec | None:
         """The operation of that name; unknown is a problem, told with the closest names."""
@@ -160,23 +164,24 @@ class Reading:
         same = [known for known in names if bare in (known, known.rpartition(".")[2])]
         if len(same) == 1:
             return self.operations[same[0]]
+        values = {"where": where, "operation": _quote(name)}
         near = find_nearest_names(name, self.offered or names)
-        hint = f"; the closest are {', '.join(near)}" if near else ""
-        if not near and self.offered:
-            hint = f"; there are {', '.join(self.offered)}"
         if not names:
-            hint = "; no operations are available in this request"
-        self.problems.append(f"{where}: there is no operation {_quote(name)}{hint}")
-        return None
+            return self._add_problem("no_operations", **values)
+        if not near and not self.offered:
+            return self._add_problem("no_operation", **values)
+        kind = "no_operation_but_near" if near else "no_operation_but_these"
+        return self._add_problem(kind, **values, names=", ".join(near or self.offered))
 
     def count_allowed(self, count: int) -> bool:
         """Whether a reply may have that many actions; more is a problem and none is read."""
         if count <= MAX_ACTIONS:
             return True
-        self.problems.append(
-            f"{count} actions in one reply, at most {MAX_ACTIONS} are allowed; send the first ones"
-        )
+        self._add_problem("too_many_actions", count=str(count), limit=str(MAX_ACTIONS))
         return False
+
+    def _add_problem(self, name: str, **values: str | ModelText) -> None:
+        self.problems.append(ModelText(f"reply.{name}", values))
 
     def _read_fields(self, fields: JsonObject, readers: Mapping[str, _Read]) -> JsonObject:
         """The values of the fields, in the order of the readers; one that cannot be read is logged
@@ -309,19 +314,16 @@ def _read_question(value: object, name: str, reading: Reading) -> Question:
 def _read_reply(value: object, name: str, reading: Reading) -> str:
     if isinstance(value, str):
         return value
-    reading.problems.append(f"{name} must be text")
+    reading.problems.append(ModelText("reply.no_text", {"field": name}))
     return ""
 
 
 def _read_call_arguments(value: object, _name: str, reading: Reading) -> JsonObject:
     if isinstance(value, str):
-        try:
-            return reading.parse(value)
-        except ValueError as error:
-            raise ValueError(f"args must be an object; its text is {error}") from error
+        return parse_object(value)
     if isinstance(value, dict):
         return cast("JsonObject", value)
-    raise ValueError("args must be an object")
+    raise _NoObject
 
 
 def _read_labels(value: object, _name: str, reading: Reading) -> tuple[str, ...]:
@@ -360,7 +362,7 @@ def _read_actions(value: object, name: str, reading: Reading) -> tuple[Action, .
     if isinstance(value, dict):
         value = [cast("JsonObject", value)]
     if not isinstance(value, list):
-        reading.problems.append(f"{name} must be a list")
+        reading.problems.append(ModelText("reply.no_list", {"field": name}))
         return ()
     items = cast("list[object]", value)
     if not reading.count_allowed(len(items)):
@@ -388,17 +390,16 @@ _WRITTEN: Final = {
 }
 
 
-def coerce_value(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]) -> object:
+def coerce_value(value: object, schema: JsonObject) -> object:
     """The value as the type that the schema names, where it can mean one thing only: "365" for a
     number, one item for a list, null for an argument that may be left out. Anything else stays as
-    it is, for the operation to refuse. Lists and objects are changed in place; ``parse`` reads the
-    text of an object.
+    it is, for the operation to refuse. Lists and objects are changed in place.
     """
     kind = schema.get("type")
     items: JsonObject = schema.get("items") or {}
     if kind in _WRITTEN and isinstance(value, str):
         try:
-            read = parse(f'{{"value": {value}}}')
+            read = parse_object(f'{{"value": {value}}}')
         except ValueError:
             read = {}
         if len(read) == 1 and type(read.get("value")) in _WRITTEN[kind]:
@@ -410,7 +411,7 @@ def coerce_value(value: object, schema: JsonObject, parse: Callable[[str], JsonO
     if kind == "array" and isinstance(value, list | dict | str | int):
         many = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
         for at, item in enumerate(many):
-            many[at] = coerce_value(item, items, parse)
+            many[at] = coerce_value(item, items)
         return many
     if kind == "object" and isinstance(value, dict):
         needed: list[str] = schema.get("required") or []
@@ -420,12 +421,12 @@ def coerce_value(value: object, schema: JsonObject, parse: Callable[[str], JsonO
             if fields[name] is None and name not in needed:
                 del fields[name]
             else:
-                fields[name] = coerce_value(fields[name], own[name], parse)
+                fields[name] = coerce_value(fields[name], own[name])
     return cast("object", value)
 
 
 #: Reads one value of a reply; raises _LeftOut for one without which the reply can do, and of an
-#: action's arguments ValueError.
+#: action's arguments NotStrict or _NoObject.
 _Read = Callable[[object, str, Reading], Any]
 
 #: The fields of a decision, in the order in which they are read.

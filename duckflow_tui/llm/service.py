@@ -22,7 +22,6 @@ from pydantic import BaseModel, ValidationError
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.codec import (
     CUT_BY_CONNECTION,
-    CUT_BY_SERVER,
     NOT_READ,
     Decoded,
     WireRequest,
@@ -46,7 +45,7 @@ from duckflow_tui.llm.loose_json import read_object
 from duckflow_tui.llm.quirks import LearnedModels, Quirks, Rung, is_miswritten, is_refusal
 from duckflow_tui.llm.strict_json import NotStrict
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import Clock, IdSource, JsonObject, schema_of
+from duckflow_tui.state.base import Clock, IdSource, JsonObject, ModelText, schema_of
 from duckflow_tui.state.conversation import RefusedCall, Thought
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from duckflow_tui.llm.contacts import Report
 
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
-_ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
+_ASK_CUT: Final = ModelText("reply.answer_cut", {})
 CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
 TEXT_CALLS: Final = 2  # replies in a row with calls as text, after which JSON is asked for
 EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
@@ -90,12 +89,12 @@ class DecisionReply(Decoded):
 
 @dataclass(frozen=True, slots=True)
 class AskReply(Generic[ReplyShape]):
-    """The reply to another question: ``value``, or ``problems`` in words for the model; ``text``
-    is the answer as it was written.
+    """The reply to another question: ``value``, or ``problems`` that the model is told; ``text`` is
+    the answer as it was written.
     """
 
     value: ReplyShape | None
-    problems: tuple[str, ...]
+    problems: tuple[ModelText, ...]
     call: LlmCall
     text: str = ""
 
@@ -503,20 +502,26 @@ def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: Quirks) -> bool
     return error.code == "server_error" and error.status == 500 and exchange.rung == "tools"
 
 
-def _cut_by(error: LlmError) -> str:
+def _cut_by(error: LlmError) -> ModelText:
     """Tell the model why its reply broke off in the calls."""
     if error.code in ("cut", "stalled", "connect"):
         return CUT_BY_CONNECTION
-    return CUT_BY_SERVER.format(what=error.detail or error.code)
+    return ModelText("reply.cut_by_server", {"what": error.detail or error.code})
 
 
-def _parse_shape(text: str, shape: type[ReplyShape]) -> tuple[ReplyShape | None, tuple[str, ...]]:
+def _parse_shape(
+    text: str, shape: type[ReplyShape]
+) -> tuple[ReplyShape | None, tuple[ModelText, ...]]:
     try:
         return shape.model_validate(read_object(text, shape.model_fields)), ()
     except NotStrict as error:
-        return None, (str(error),)
+        return None, (error.told,)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
         return None, tuple(
-            f"{'.'.join(str(part) for part in entry['loc'])}: {entry['msg']}" for entry in found
+            ModelText(
+                "reply.field_wrong",
+                {"where": ".".join(map(str, entry["loc"])), "problem": entry["msg"]},
+            )
+            for entry in found
         )

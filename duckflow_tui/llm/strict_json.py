@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 import jiter
 
 from duckflow_tui.llm.wire import HALF, PieceJoiner
-from duckflow_tui.state.base import JsonObject, clip_value
+from duckflow_tui.state.base import JsonObject, ToldError, clip_value
 
 #: Characters of a reply that is read. Models write at most 128,000 tokens, half as much.
 MOST_READ: Final = 1_000_000
@@ -31,8 +31,11 @@ _ESCAPED: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[\x00-\x1f]", re.S)
 _NO_ESCAPE: Final = re.compile(r'(?:[^\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+\\', re.S)
 
 
-class NotStrict(ValueError):
-    """A text that is not one JSON object; the message is written for the model."""
+class NotStrict(ToldError, ValueError):
+    """A text that is not one JSON object."""
+
+    def __init__(self, name: str, /, **values: str) -> None:
+        super().__init__(f"json.{name}", **values)
 
 
 class ReplyObject(NamedTuple):
@@ -76,11 +79,11 @@ def parse_object(text: str, *, mend: bool = True) -> JsonObject:
         mended, end = first_object(text, 0) if mend and text.startswith("{") else ("", 0)
         if mended and not text[end:].strip():
             return parse_object(mended, mend=False)
-        raise NotStrict(
-            _describe_half(text) or f"not valid JSON: {clip_value(str(error))}"
-        ) from None
+        if HALF.search(text) or (_ESCAPED_HALF.search(text) and "hex escape" in str(error)):
+            raise NotStrict("half_of_pair") from None
+        raise NotStrict("not_valid", problem=clip_value(str(error))) from None
     if not isinstance(value, dict):
-        raise NotStrict("the JSON is not an object")
+        raise NotStrict("no_object")
     _check_values(cast("object", value))
     return cast("JsonObject", value)
 
@@ -91,7 +94,7 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     ones could be meant, and for a reply over 1,000,000 characters or with over 100 objects.
     """
     if len(text) > MOST_READ:
-        raise NotStrict(f"the reply is over {MOST_READ:,} characters")
+        raise NotStrict("too_long", limit=f"{MOST_READ:,}")
     text = text.strip().removeprefix("\ufeff").strip()
     wrong: NotStrict | None = None
     if text.startswith("{"):
@@ -106,7 +109,7 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     while begin := _BEGIN.search(text, at):
         count += 1
         if count > _MOST_OBJECTS:
-            raise NotStrict(f"there are more than {_MOST_OBJECTS} JSON objects; send exactly one")
+            raise NotStrict("too_many", limit=str(_MOST_OBJECTS))
         mended, at = first_object(text, begin.start())
         try:
             if not mended:
@@ -126,9 +129,9 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     if wrong is not None and not fits:
         raise wrong
     if chosen is None:
-        raise NotStrict("there is no JSON object in the reply")
+        raise NotStrict("none")
     if differs:
-        raise NotStrict("there is more than one JSON object; send exactly one")
+        raise NotStrict("several")
     data, start, end = chosen
     before, behind = text[:start].rstrip(), text[end:].lstrip()
     if fence := _FENCES[1].match(behind):
@@ -170,7 +173,7 @@ def _check_values(root: object) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise NotStrict(f"the JSON is nested more than {MAX_DEPTH} levels deep")
+            raise NotStrict("too_deep", limit=str(MAX_DEPTH))
         inner: list[object] = []
         for value in level:
             if isinstance(value, dict):
@@ -178,50 +181,10 @@ def _check_values(root: object) -> None:
             elif isinstance(value, list):
                 inner.extend(cast("list[Any]", value))
             elif isinstance(value, float) and not math.isfinite(value):
-                raise NotStrict("a number is too large")
+                raise NotStrict("number_too_large")
             elif isinstance(value, int) and abs(value) >= 1 << 128:
-                raise NotStrict("a number has too many digits")
+                raise NotStrict("number_too_long")
         level = inner
-
-
-def _describe_half(text: str) -> str:
-    """Which value holds half a surrogate pair, in words for the model; empty when none does."""
-    in_text = HALF.search(text) is not None
-    if not in_text and _ESCAPED_HALF.search(text) is None:
-        return ""
-    found = None
-    if len(text) <= MOST_READ:
-        try:
-            found = _first_half(json.loads(text, strict=False))
-        except (ValueError, RecursionError):
-            found = None
-    if found is None:
-        return "not valid Unicode: it holds one half of a surrogate pair" if in_text else ""
-    where, half = found
-    return (
-        f"not valid Unicode: {clip_value(where)} holds U+{ord(half):04X}, one half of a surrogate "
-        "pair; write the character itself, or leave it out"
-    )
-
-
-def _first_half(root: object) -> tuple[str, str] | None:
-    """The path to the first text that holds a lone half, and the half."""
-    stack: list[tuple[str, object]] = [("", root)]
-    while stack:
-        path, value = stack.pop()
-        if isinstance(value, str) and (match := HALF.search(value)):
-            return path, match.group()
-        if isinstance(value, dict):
-            items = cast("dict[str, object]", value).items()
-            inner = [(f"{path}.{key}" if path else key, item) for key, item in items]
-            for key in cast("dict[str, object]", value):
-                if match := HALF.search(key):
-                    return f"a name in {path or 'the object'}", match.group()
-            stack.extend(reversed(inner))
-        elif isinstance(value, list):
-            entries = enumerate(cast("list[object]", value))
-            stack.extend(reversed([(f"{path}[{at}]", item) for at, item in entries]))
-    return None
 
 
 _STRUCTURE: Final = re.compile(r'["{}\[\],:]')

@@ -42,7 +42,7 @@ from duckflow_tui.prompting.replies import (
     SatisfactionReply,
     TasksReply,
 )
-from duckflow_tui.prompting.templates import PromptTexts, Template
+from duckflow_tui.prompting.templates import PromptTexts, Template, notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.calls import OperationMessage
@@ -113,6 +113,7 @@ class QuestionPrompts:
         self._judge = ChatMessage("system", self._texts.judge.render())
         self._nothing = self._texts.nothing.render()
         self._counter = ScriptCounter()
+        self.words = notice_words(folder, language)
 
     def make_messages(
         self,

@@ -14,6 +14,7 @@ from duckflow_tui.state.base import (
     InConversation,
     JsonObject,
     LocalizedText,
+    ToldError,
     canonical_json,
     hash_data,
 )
@@ -238,50 +239,35 @@ MAX_STEPS: Final = 300  # steps of a plan; what the screen is measured for
 _DIGITS: Final = 9  # of a number that may mean a step
 
 
-class PlanProblem(ValueError):
-    """Why a plan or its change cannot be: ``str()`` says it to the model, ``told`` to the user."""
+class PlanProblem(ToldError, ValueError):
+    """A plan or a change of one that cannot be. ``told`` is for the model, ``for_user`` for the
+    screen; both have texts of the same name, ``plan.problem.`` and the code.
+    """
 
-    def __init__(self, text: str, code: str = "cannot_be", **params: str) -> None:
-        super().__init__(text)
-        self.told = LocalizedText(key=f"plan.problem.{code}", params=params)
+    def __init__(self, code: str, /, **params: str) -> None:
+        super().__init__(f"plan.problem.{code}", **params)
+        self.for_user = LocalizedText(key=f"plan.problem.{code}", params=params)
 
 
 def check_steps(steps: Sequence[Step]) -> None:
     """Raise PlanProblem for an empty plan, two steps of one id, an unknown or circular need."""
     if not steps:
-        raise PlanProblem("The plan has no step; it needs at least one.", "no_steps")
+        raise PlanProblem("no_steps")
     if len(steps) > MAX_STEPS:
-        raise PlanProblem(
-            f"The plan has {len(steps)} steps; at most {MAX_STEPS} are possible.",
-            "many_steps",
-            count=str(len(steps)),
-            most=str(MAX_STEPS),
-        )
+        raise PlanProblem("many_steps", count=str(len(steps)), most=str(MAX_STEPS))
     ids = [step.step_id for step in steps]
     known = set(ids)
     if len(known) < len(ids):
-        twice = next(i for i in ids if ids.count(i) > 1)
-        raise PlanProblem(f"Two steps have the id {twice}.")
+        raise PlanProblem("same_id")
     for step in steps:
         if not step.name.strip():
-            raise PlanProblem(f"Step {step.step_id} has no name.", "no_name")
+            raise PlanProblem("no_name")
         for need in step.depends_on:
             if need not in known:
-                raise PlanProblem(
-                    f"Step {step.name!r} depends on {need!r}, which is no step.",
-                    "no_such_need",
-                    step=step.name,
-                    need=need,
-                )
+                raise PlanProblem("no_such_need", step=step.name, need=need)
     if circle := _find_cycle(steps):
         names = {step.step_id: step.name for step in steps}
-        raise PlanProblem(
-            "Steps depend on each other in a circle: "
-            + " → ".join(repr(names[i]) for i in circle)
-            + ".",
-            "circle",
-            steps=" → ".join(names[i] for i in circle),
-        )
+        raise PlanProblem("circle", steps=" → ".join(names[i] for i in circle))
 
 
 def _find_cycle(steps: Sequence[Step]) -> list[str]:
@@ -360,23 +346,12 @@ def apply_edits(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
             steps.insert(_insertion_index(steps, edit.after), old)
             continue
         if old.status not in (WorkStatus.PENDING, WorkStatus.FAILED, WorkStatus.BLOCKED):
-            raise PlanProblem(
-                f"Step {old.name!r} is {old.status.value}; only what has not begun can be "
-                f"{'dropped' if edit.op == 'drop' else 'changed'}.",
-                "has_begun",
-                step=old.name,
-            )
+            raise PlanProblem("has_begun", step=old.name)
         if edit.op == "drop":
             users = [s.name for s in steps if old.step_id in s.depends_on]
             del steps[at]
             if users:
-                raise PlanProblem(
-                    f"Step {old.name!r} cannot be dropped: {', '.join(map(repr, users))} "
-                    "depends on it. Change what depends on it first.",
-                    "is_needed",
-                    step=old.name,
-                    by=", ".join(users),
-                )
+                raise PlanProblem("is_needed", step=old.name, by=", ".join(users))
         else:
             words = {"name", "description", "depends_on"}
             said = edit.model_dump(include=words, exclude_none=True)
@@ -389,7 +364,7 @@ def _index_of(steps: Sequence[Step], step_id: str) -> int:
     for at, step in enumerate(steps):
         if step.step_id == step_id:
             return at
-    raise PlanProblem(f"There is no step {step_id!r}.", "no_step")
+    raise PlanProblem("no_step", step=step_id)
 
 
 def _insertion_index(steps: Sequence[Step], after: str | None) -> int:

@@ -55,7 +55,7 @@ class PlanActions:
         try:
             await self._store.commit(PlanRevised(plan=apply_edits(plan, named), by="user"))
         except PlanProblem as problem:
-            return problem.told
+            return problem.for_user
         for step in plan.steps:
             if any(edit.op == "drop" and edit.step_id == step.step_id for edit in named):
                 self._parts.notices.say("plan.step_dropped", step=step.name)

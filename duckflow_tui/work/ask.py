@@ -14,6 +14,7 @@ from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import SMALLEST_ROOM, prompt_tokens
 from duckflow_tui.prompting.replies import JsonReply
+from duckflow_tui.state.base import ToldError
 from duckflow_tui.state.conversation import (
     AssistantMessage,
     AssistantReplied,
@@ -190,7 +191,8 @@ class Asker:
         """All that is wrong with a reply, in words for the model, and what may be done of it: the
         calls that read (R16).
         """
-        wrong, registry, made = list(reply.problems), self._parts.router.registry, reply.decision
+        words, registry = self._parts.notices.words, self._parts.router.registry
+        wrong, made = list(map(words, reply.problems)), reply.decision
         reads: list[Action] = []
         for action in made.actions if made is not None else ():
             operation = registry.get(action.operation)
@@ -200,11 +202,11 @@ class Asker:
             try:
                 registry.check_arguments(action.operation, action.args)
             except ToolFault as fault:
-                wrong.append(self._parts.notices.words(fault.told))
+                wrong.append(words(fault.told))
         part = None
         if made is not None and reads:
             part = made.replace(actions=tuple(reads), next_step=NextStep.CONTINUE, question=None)
-        return "; ".join(wrong) or "the reply was cut off", part
+        return "; ".join(wrong), part
 
     async def _ask_once(self, pattern: PromptPattern, role: Role) -> DecisionReply:
         """One request; where it overflows the window, once more in a shorter form."""
@@ -427,13 +429,14 @@ class ModelAccess:
                 await wait_while_paused(self.store)
                 continue
             tries += 1
-            problems, refused = reply.problems, reply.text
+            problems, refused = tuple(map(self.questions.words, reply.problems)), reply.text
             if reply.value is not None and not problems:
                 try:
                     return read(reply.value)
                 except ValueError as error:
-                    problems = (str(error),)
-        raise Unreadable("; ".join(problems) or "the reply was cut off")
+                    told = error.told if isinstance(error, ToldError) else None
+                    problems = (self.questions.words(told) if told else str(error),)
+        raise Unreadable("; ".join(problems))
 
 
 def _count_tokens(messages: Sequence[ChatMessage]) -> int:

@@ -144,7 +144,7 @@ class PlanDesk:
         try:
             result = apply_edits(plan, edits)
         except PlanProblem as problem:
-            raise ToolFault("text", Outcome.INVALID, text=str(problem)) from problem
+            raise ToolFault(problem.told, Outcome.INVALID) from problem
         self._check_not_rejected(result)
         if plan.approved:
             change = self._plan_change(plan, edits, result, asked)

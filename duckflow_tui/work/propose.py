@@ -81,7 +81,7 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
         try:
             return read(PlanReply(name="", goal=goal, steps=given))
         except PlanProblem as problem:
-            raise ToolFault("text", Outcome.INVALID, text=str(problem)) from problem
+            raise ToolFault(problem.told, Outcome.INVALID) from problem
     specs = parts.router.registry.specs()
     try:
         return await models.ask(plan_question(parts.store.state, goal, specs), read)
@@ -98,7 +98,7 @@ def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
     """A plan with ids of ours in place of the model's. Raises PlanProblem."""
     names = [step.id.strip() for step in reply.steps]
     if len(set(names)) < len(names):
-        raise PlanProblem(parts.notices.words("plan.same_id"))
+        raise PlanProblem("same_id")
     given = {name: parts.ids("step") for name in names}
     by_number = {str(n): given[name] for n, name in enumerate(names, start=1)}
     by_name = {step.name.strip(): given[step.id.strip()] for step in reply.steps}
@@ -107,7 +107,7 @@ def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
         for known in (given, by_number, by_name):
             if found := known.get(reference.strip()):
                 return found
-        raise PlanProblem(parts.notices.words("plan.no_need", need=repr(reference)))
+        raise PlanProblem("no_need", need=str(reference))
 
     steps = tuple(
         Step(
@@ -239,7 +239,7 @@ class PlanApprovals:
             try:
                 result = apply_edits(now, change.edits)
             except PlanProblem as problem:
-                raise ToolFault("plan.no_longer_fits", problem=str(problem)) from problem
+                raise ToolFault("plan.no_longer_fits", problem=problem.told) from problem
             if now.fingerprint == change.base:
                 await store.commit(PlanRevised(plan=result, by="model", accepted=True))
                 await accept_change(parts, change)

@@ -25,6 +25,7 @@ from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.prompt import ChatMessage
+from tests.support.model_words import WORDS
 
 MAIN = Reply(decision=decision(actions=[action()]), chunk_size=5)
 
@@ -333,7 +334,7 @@ async def test_a_malformed_reply_brings_words_for_the_model_and_is_counted() -> 
     async with bench(script(Reply(text='{"reply": "x", "reply": "y"}')), protocol="json") as at:
         reply = await at.decide()
     assert reply.decision is None
-    assert "duplicate key" in reply.problems[0].lower()
+    assert "duplicate key" in WORDS(reply.problems[0]).lower()
     assert reply.raw == '{"reply": "x", "reply": "y"}'
     assert reply.call.outcome == "malformed"
     assert reply.complete
@@ -386,8 +387,9 @@ async def test_what_an_answer_lacks_is_told_to_the_model() -> None:
             llm_id="llm_1",
         )  # fmt: skip
     assert asked.value is None
-    assert any(problem.startswith("missing.0.priority: ") for problem in asked.problems)
-    assert any(problem.startswith("suggested_improvements: ") for problem in asked.problems)
+    problems = list(map(WORDS, asked.problems))
+    assert any(problem.startswith("missing.0.priority: ") for problem in problems)
+    assert any(problem.startswith("suggested_improvements: ") for problem in problems)
     assert asked.call.outcome == "malformed"
 
 

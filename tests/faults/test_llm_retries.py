@@ -18,6 +18,7 @@ from duckflow_tui.llm.exchange import Patience
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.words.catalogue import Catalogue
+from tests.support.model_words import WORDS
 
 GOOD = Reply(text="Hello.")
 
@@ -189,7 +190,7 @@ async def test_a_break_in_the_arguments_runs_nothing_and_is_told_to_the_model(
         reply = await at.decide()
     assert reply.decision is None
     assert not reply.complete
-    assert "connection broke" in reply.problems[0]
+    assert "connection broke" in WORDS(reply.problems[0])
     assert (reply.call.outcome, reply.call.error) == ("incomplete", "cut")
     assert len(at.server.requests) == 1
 
@@ -209,8 +210,8 @@ async def test_what_breaks_the_calls_is_told_as_what_it_is(event: str, words: st
     async with bench(script(broken, GOOD), protocol="tools") as at:
         reply = await at.decide()
     assert reply.decision is None
-    assert words in reply.problems[0]
-    assert "connection" not in reply.problems[0]
+    assert words in WORDS(reply.problems[0])
+    assert "connection" not in WORDS(reply.problems[0])
 
 
 async def test_an_error_inside_the_stream_is_an_error() -> None:

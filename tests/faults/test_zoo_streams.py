@@ -11,6 +11,7 @@ from support.endpoint import Bench, bench
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import JsonObject
+from tests.support.model_words import WORDS
 
 READ = "file_ops__read_file"
 A, B = '{"path": "a"}', '{"path": "b"}'
@@ -246,7 +247,7 @@ async def test_what_groq_cannot_show_is_no_answer() -> None:
     async with bench(Script(replies={"main": (broken,)}), protocol="auto") as at:
         reply = await at.decide()
     assert reply.decision is None
-    assert "cannot be read" in reply.problems[0]
+    assert "cannot be read" in WORDS(reply.problems[0])
 
 
 @pytest.mark.parametrize("sign", [": still here\n\n", f"data: {json.dumps(chunk())}\n\n"])

@@ -19,6 +19,7 @@ from duckflow_tui.state.decision import MAX_ACTIONS, Action, NextStep, SelfCheck
 from duckflow_tui.state.operations import Effect, OperationResult, OperationSpec, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
+from tests.support.model_words import WORDS
 
 ACTIONS = (
     Action(
@@ -286,7 +287,10 @@ def test_calls_without_decide_are_not_stated_and_go_on() -> None:
 @pytest.mark.parametrize(
     ("calls", "words"),
     [
-        ([NativeCall("w", "file_ops__write_file", ['{"path": "a", "reason'])], "arguments are"),
+        (
+            [NativeCall("w", "file_ops__write_file", ['{"path": "a", "reason'])],
+            "args must be an object",
+        ),
         ([NativeCall("w", "file_ops__write_file", ['{"path": "a", "path": "b"}'])], "duplicate"),
         ([NativeCall("w", "file_ops__wrlte_file", ["{}"])], "file_ops.write_file"),
         ([judged()], "more than once"),
@@ -297,7 +301,7 @@ def test_one_malformed_call_is_a_problem_of_the_whole_reply(
 ) -> None:
     """Covers S4-58, R16."""
     read = decoded(prompt(), judged(), READ, *calls)
-    assert any(words in problem for problem in read.problems)
+    assert any(words in WORDS(problem) for problem in read.problems)
     assert [a.operation for a in read.decision.actions] == ["file_ops.read_file"]
 
 
@@ -321,7 +325,7 @@ def test_of_a_flood_of_calls_few_are_kept_and_the_model_is_told_how_many_came(
     read = decoder.decode(completion, prompt(), CountingIds(), "llm_9")
     assert read.decision is not None
     assert read.decision.actions == ()
-    assert read.problems[0].startswith(f"{flood} actions in one reply")
+    assert WORDS(read.problems[0]).startswith(f"{flood} actions in one reply")
     assert len(read.raw) < 2_000
 
 
@@ -329,7 +333,7 @@ def test_a_reply_cut_at_the_limit_executes_nothing() -> None:
     """Covers R16."""
     read = decoded(prompt(), judged(), READ, text="I read", finish="length")
     assert read.decision is None
-    assert "cut at the output limit" in read.problems[0]
+    assert "cut at the output limit" in WORDS(read.problems[0])
     assert read.text == "I read"
 
 
@@ -340,7 +344,7 @@ def test_calls_written_as_text_are_read_and_marked_and_an_empty_list_is_no_answe
         (action,) = read.decision.actions
         assert (action.operation, action.args) == ("file_ops.read_file", {"path": "a"})
         assert action.from_text
-    assert "cannot be read" in decoded(prompt(), text='{"actions": []}').problems[0]
+    assert "cannot be read" in WORDS(decoded(prompt(), text='{"actions": []}').problems[0])
     assert decoded(prompt(), text='{"version": 1}').problems == ()
     shown = 'The workflow reads:\n```json\n{"actions": ["test", "lint"]}\n```'
     answer = decoded(prompt(), text=shown)

@@ -19,6 +19,7 @@ from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.tools.operation import default_registry
+from tests.support.model_words import WORDS
 
 
 def read(data: JsonObject) -> tuple[TurnDecision, Reading]:
@@ -114,8 +115,8 @@ def test_a_malformed_action_is_named_and_left_out(wrong: dict[str, Any], words: 
     made, reader = read(decision(actions=[action(), {**action(), **wrong}]))
     assert len(made.actions) == 1
     assert len(reader.problems) == 1
-    assert "action 2" in reader.problems[0]
-    assert words in reader.problems[0]
+    assert "action 2" in WORDS(reader.problems[0])
+    assert words in WORDS(reader.problems[0])
 
 
 def test_a_wire_name_is_understood() -> None:
@@ -166,7 +167,7 @@ def test_two_operations_of_one_last_name_are_not_guessed_at() -> None:
     twin = OPERATIONS[0].model_copy(update={"name": "mcp.disk.read_file"})
     reader = reading_of(Prompt(system="", operations=(*OPERATIONS, twin)), CountingIds())
     assert reader.decision("d", decision(actions=[action("read_file")])).actions == ()
-    assert "mcp.disk.read_file" in reader.problems[0]
+    assert "mcp.disk.read_file" in WORDS(reader.problems[0])
 
 
 @pytest.mark.parametrize("missing", [{"reasoning": ""}, {"reasoning": None}])
@@ -204,7 +205,7 @@ def test_more_than_twenty_actions_are_a_problem_and_none_is_read() -> None:
     assert len({one.call_id for one in made.actions}) == 20
     made, reader = read(decision(actions=[action()] * 21))
     assert made.actions == ()
-    assert "at most 20" in reader.problems[0]
+    assert "at most 20" in WORDS(reader.problems[0])
 
 
 def test_what_does_no_harm_is_only_a_warning() -> None:
@@ -330,7 +331,7 @@ def test_arguments_may_come_as_the_text_of_an_object_that_is_read_as_strictly() 
     assert reader.problems == []
     made, reader = read(decision(actions=[action(args='{"path": "a", "path": "b"}')]))
     assert made.actions == ()
-    assert "duplicate key" in reader.problems[0].lower()
+    assert "duplicate key" in WORDS(reader.problems[0]).lower()
 
 
 @pytest.mark.parametrize(
@@ -407,4 +408,4 @@ def test_where_none_of_ours_is_meant_the_answer_names_ours(name: str, given: Jso
     reader = reading_of(Prompt(system="", operations=default_registry().specs()), CountingIds())
     made = reader.decision("llm_1", {"reply": "x", "actions": [action(name, args=given)]})
     assert made.actions == ()
-    assert "file_ops.edit_file" in reader.problems[0]
+    assert "file_ops.edit_file" in WORDS(reader.problems[0])

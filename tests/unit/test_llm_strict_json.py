@@ -7,6 +7,7 @@ import json
 import pytest
 
 from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, parse_object
+from tests.support.model_words import WORDS
 
 
 @pytest.mark.parametrize(
@@ -23,10 +24,10 @@ from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, pars
         ('{"a": ' + "9" * 60 + "}", "too many digits"),
         ('{"a": ' + "[" * 60 + "]" * 60 + "}", "nested"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "recursion limit"),
-        ('{"a": "\\ud800"}', r"not valid Unicode: a holds U\+D800"),
-        ('{"a": [1, {"b c": "x\ud83e"}]}', r"not valid Unicode: a\[1\]\.b c holds U\+D83E"),
-        ('{"a": {"\udc00": 1}}', r"not valid Unicode: a name in a holds U\+DC00"),
-        ('{"a": "\ud83e', "not valid Unicode: it holds one half"),
+        ('{"a": "\\ud800"}', "one half of a surrogate pair"),
+        ('{"a": [1, {"b c": "x\ud83e"}]}', "one half of a surrogate pair"),
+        ('{"a": {"\udc00": 1}}', "one half of a surrogate pair"),
+        ('{"a": "\ud83e', "one half of a surrogate pair"),
         ("{'a': 1}", "not valid JSON"),
         ('{"a": "cut', "not valid JSON"),
         ('{"a": {"a": 1}', "not valid JSON"),
@@ -42,8 +43,9 @@ from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, pars
 )
 def test_what_is_not_certain_is_refused_with_the_reason(text: str, words: str) -> None:
     """Covers R16."""
-    with pytest.raises(NotStrict, match=f"(?i){words}"):
+    with pytest.raises(NotStrict) as caught:
         parse_object(text) if text.startswith("[") else find_object(text, {"a"})
+    assert words.lower() in WORDS(caught.value.told).lower()
 
 
 OBJECT = '{"a": {"b": [1, "}"]}}'
@@ -94,8 +96,9 @@ def test_what_can_mean_one_thing_only_is_read_as_that(written: str, meant: objec
 
 def test_what_is_mended_is_held_to_the_same_rules() -> None:
     for text, words in (('{"a": 1, "a": True,}', "duplicate"), ('{"a": 1e999,}', "too large")):
-        with pytest.raises(NotStrict, match=f"(?i){words}"):
+        with pytest.raises(NotStrict) as caught:
             parse_object(text)
+        assert words in WORDS(caught.value.told).lower()
 
 
 def test_a_fence_inside_a_string_is_no_fence() -> None:

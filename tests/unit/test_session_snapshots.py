@@ -86,7 +86,7 @@ def test_a_secret_that_is_also_a_word_of_ours_leaves_a_snapshot_readable() -> No
 
 def test_a_value_that_is_none_of_its_field_is_refused() -> None:
     state = AgentState()
-    vars(state)["files_read"] = {"a": PlanProblem("not a value")}
+    vars(state)["files_read"] = {"a": PlanProblem("no_steps")}
     with pytest.raises(ValueError, match="PlanProblem"):
         list(iter_pieces(capture_image(state)))
 
