@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import canonical_json, clip_value, hash_data, one_line
@@ -12,7 +12,7 @@ from duckflow_tui.state.calls import OperationMessage, OutsideChangesReported
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
-from duckflow_tui.state.goal import ENDED_WELL, RequirementState, Review
+from duckflow_tui.state.goal import ENDED_WELL, RequirementState, Review, ReviewMessage
 from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, apply_delta
 from duckflow_tui.state.operations import Outcome, describe_target
 from duckflow_tui.state.pace import Reason
@@ -26,7 +26,7 @@ from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import TurnEnd
 from duckflow_tui.work.consultation import BY_USER, Consultation
 from duckflow_tui.work.desk import BEGINS_PLAN, PlanDesk
-from duckflow_tui.work.pace import PaceKeeper
+from duckflow_tui.work.pace import IDLE_LOOPS, PaceKeeper
 from duckflow_tui.work.propose import end_plan, end_steps
 from duckflow_tui.work.requirements import RequestInHand, relate_message
 from duckflow_tui.work.rest import find_escalation, find_rest, find_turn_start, list_decisions
@@ -142,11 +142,23 @@ class Turn(Thread):
 
     # --- the loop ----------------------------------------------------------------------------
 
+    async def run_decisions(self, rest: Rest | None = None) -> None:
+        try:
+            await super().run_decisions(rest)
+        except (TurnEnd, LlmError) as end:
+            # Replies that are empty or that nobody can read say nothing against the work.
+            empty = isinstance(end, LlmError) and end.code == "empty"
+            if empty or (isinstance(end, TurnEnd) and end.outcome == "failed"):
+                await self._end_if_done()
+            raise
+
     async def prepare_decision(self) -> bool:
         await super().prepare_decision()
         self._tell_outside_changes()
         if self.steering.turn_end is not None:
             raise TurnEnd(*self.steering.turn_end)
+        if self.idle >= IDLE_LOOPS:
+            await self._end_if_done()
         consulted = await self._consultation.ask_if_due()
         if consulted is not None and consulted.end != "goes_on":
             raise TurnEnd(*consulted.turn_outcome, laid_down=True)
@@ -207,7 +219,7 @@ class Turn(Thread):
             self.tell_refusal(decision)
             if decision.offers_keys and await self.ask_user(decision):
                 return False
-            raise self._make_waiting_end(decision, "partial")
+            await self._wait_for_user(decision, "partial")
         return await super().refuse_decision(decision)
 
     async def follow_decision(self, decision: TurnDecision) -> bool:
@@ -224,7 +236,7 @@ class Turn(Thread):
             if await self.ask_user(decision):
                 return False
             if decision.next_step is not NextStep.DONE:
-                raise self._make_waiting_end(decision, self._ending.judge_outcome("partial"))
+                await self._wait_for_user(decision, self._ending.judge_outcome("partial"))
         if decision.actions and decision.next_step is NextStep.CONTINUE:
             return False
         if decision.next_step is NextStep.DONE and not self._all_went_well(decision):
@@ -245,13 +257,24 @@ class Turn(Thread):
                     raise TurnEnd(outcome)
                 await self._take_verdict(end)
             case NextStep.PENDING_USER:
-                raise self._make_waiting_end(decision, self._ending.judge_outcome("partial"))
+                await self._wait_for_user(decision, self._ending.judge_outcome("partial"))
             case NextStep.DEFER:
+                await self._end_if_done()
                 self.parts.machine.reset(Trigger.DEFER)
                 raise TurnEnd("partial")
             case NextStep.CONTINUE:
                 pass
         return False
+
+    async def _end_if_done(self) -> None:
+        """Raise TurnEnd where a review finds done what this turn changed, although the model does
+        not call it so. Judges nothing where nothing changed since the last review, and where a
+        denial or a plan leaves something undone.
+        """
+        if self._ending.has_unjudged_changes() and self._ending.judge_outcome("done") == "done":
+            log, reply = self._ending.list_calls(), self._last_reply()
+            if (end := await self._reviewer.review_work(log, reply, last=True)) == "done":
+                await self._take_verdict(end)
 
     def _ends_with(self, plan: Plan, decision: TurnDecision) -> bool:
         """Whether the decision that began the plan's run ends the turn: it was to, and all of the
@@ -278,13 +301,15 @@ class Turn(Thread):
         went = {m.call_id: m.result.went_well for m in messages if isinstance(m, OperationMessage)}
         return all(went.get(call_id, False) for call_id in wanted)
 
-    def _make_waiting_end(self, decision: TurnDecision, outcome: TurnOutcome) -> TurnEnd:
-        """The end of a turn that waits for the user's answer; what it asks, where it says it only
-        in its reply, is that.
+    async def _wait_for_user(self, decision: TurnDecision, outcome: TurnOutcome) -> NoReturn:
+        """End the turn with the model's question. Words without one are taken for it, unless a
+        review finds the work done.
         """
+        if decision.question is None:
+            await self._end_if_done()
         question = decision.question or Question(text=decision.reply)
         reason = Reason(code="question")
-        return TurnEnd(outcome, Status.REQUIRES_USER_INPUT, reason, question=question)
+        raise TurnEnd(outcome, Status.REQUIRES_USER_INPUT, reason, question=question)
 
     async def _take_verdict(self, end: ReviewEnd) -> None:
         """Raise TurnEnd unless another attempt begins; that one does first what it does again of
@@ -424,6 +449,15 @@ class TurnEnding:
             for m in self._list_messages()
             if isinstance(m, OperationMessage) and not (m.by_user or m.for_requirement)
         ]
+
+    def has_unjudged_changes(self) -> bool:
+        """Whether the turn changed files since its last review, if there was one."""
+        for message in reversed(self._list_messages()):
+            if isinstance(message, ReviewMessage):
+                return False
+            if isinstance(message, OperationMessage) and message.result.undoable_changes:
+                return True
+        return False
 
     def judge_outcome(self, wanted: TurnOutcome) -> TurnOutcome:
         """The outcome of the turn: a denial shows, and so does an approved plan left undone, but

@@ -49,7 +49,7 @@ WRITES = (write("a.txt", "a\n"), write("b.txt", "wrong\n"))
 async def test_the_steps_that_a_failed_review_names_are_run_again(
     steps: object, tmp_path: Path
 ) -> None:
-    """No other plan is asked for: these steps are what the next attempt does."""
+    """No other plan is asked for: these steps are what the next attempt does. Covers S1-56."""
     replies = judged_twice(*WRITES, write("b.txt", "right\n"), steps=steps)
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
