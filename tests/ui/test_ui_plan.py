@@ -442,18 +442,6 @@ async def test_work_without_a_plan_is_a_line_of_the_pane() -> None:
         ]
 
 
-def test_only_the_line_of_the_task_that_changed_is_drawn_again() -> None:
-    tree, plan = PlanTree(), running()
-    tree.take_plan(plan)
-    step = plan.steps[1]
-    task = step.task_list[2].model_copy(update={"description": "other words"})
-    step = step.model_copy(update={"task_list": (*step.task_list[:2], task)})
-    change = tree.take_plan(plan.with_step(step))
-    assert (change.lines, change.moved_from) == (((4, 5),), None)
-    added = step.model_copy(update={"task_list": (*step.task_list, task)})
-    assert tree.take_plan(plan.with_step(added)).moved_from == 1
-
-
 def test_lines_and_places_belong_together_in_a_plan_of_any_size() -> None:
     """Covers S2-11."""
     tasks = running().steps[1].task_list

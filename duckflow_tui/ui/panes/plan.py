@@ -115,38 +115,28 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         return *plan_slices(state), state.memory.plan_brief, state.objective
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now; only lines that changed are drawn again."""
-        old, work = self._tree.plan, self._work
+        """Take over what the state says now."""
+        old, beside = self._tree.plan, (self._work, self._brief, self._asking, self._held)
         self._work = state.work
         # It is about the turn that runs: beside one that has ended, nothing waits for a plan.
         self._brief = state.memory.plan_brief if state.turn is not None else ()
-        held = state.turn is not None and state.turn.pause != "running"
-        asking = asking_of(state)
         plan, asked = state.active_plan, state.objective
         if plan is not None and self._brief and asked is not None:
             over = not (plan.status is PlanStatus.DRAFT or plan.status.may_run)
             # What is meant for a newer request comes before a plan that is over.
             plan = None if over and asked.created_at > plan.created_at else plan
-        change = self._tree.take_plan(plan)
-        everything = not self._tree.total_height or asking != self._asking
-        everything = everything or (old is None) != (self._tree.plan is None) or held != self._held
-        self._asking, self._held, self._waits_since = asking, held, state.waits_since
-        if (
-            old is not None
-            and self._tree.plan is not None
-            and old.plan_id != self._tree.plan.plan_id
-        ):
-            self._cursor, everything = ("", ""), True
+        self._asking, self._waits_since = asking_of(state), state.waits_since
+        self._held = state.turn is not None and state.turn.pause != "running"
+        changed = self._tree.take_plan(plan)
+        if old is not None and plan is not None and old.plan_id != plan.plan_id:
+            self._cursor = ("", "")
             self.scroll_to(0, 0, animate=False)
         else:
             self._keep_cursor()
-        if everything or change.moved_from is not None:
-            self.redraw(0 if everything else change.moved_from or 0)
-        for first, stop in change.lines:
+        if changed is None or beside != (self._work, self._brief, self._asking, self._held):
+            self.invalidate()
+        for first, stop in changed or ():
             self.redraw(first, stop)
-        if not self._tree.total_height and (work is None) != (self._work is None):
-            self.redraw()
-        self.fit_lines()
         self._keep_running_in_sight(old)
         self._tick_as_needed()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -25,12 +25,6 @@ from duckflow_tui.words.figures import find_target
 #: Steps whose tasks are shown unless the user folds them: what runs, and what went wrong.
 _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILED)
 
-#: What a step's own line says.
-_ON_ITS_LINE: Final = (
-    "name", "depends_on", "break_before", "started_at", "elapsed_s", "waited_s", "calls",
-    "cost",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class PlanSpot:
@@ -40,16 +34,8 @@ class PlanSpot:
     task: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The lines that another state of the plan changes: some, or everything from a line on."""
-
-    lines: tuple[tuple[int, int], ...] = ()  # first line and the one behind the last
-    moved_from: int | None = None  # lines from here on lie elsewhere now
-
-
 class PlanTree:
-    """Steps with their tasks below them. Only what changed is looked at again."""
+    """Steps with their tasks below them, unless they are folded away."""
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
@@ -69,22 +55,18 @@ class PlanTree:
         """The lines of all steps and unfolded tasks."""
         return self._ends[-1] if self._ends else 0
 
-    def take_plan(self, plan: Plan | None) -> Change:
-        """Take over this plan; returns which lines changed."""
-        old, self.plan = self._steps, plan
-        new = self._steps = plan.steps if plan else ()
-        changed = [at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a is not b]
-        if len(old) != len(new) or any(
-            old[at].step_id != new[at].step_id or old[at].status is not new[at].status
-            for at in changed
-        ):
-            self._lay_out()
-            return Change(moved_from=0)  # what waited for a step may wait no longer
-        grown = [at for at in changed if self._step_height(at) != 1 + self._lines_below(new[at])]
-        if grown:
-            self._lay_out()
-            return Change(moved_from=self.top_of(changed[0]))
-        return Change(tuple(line for at in changed for line in self._changed_lines(at, old[at])))
+    def take_plan(self, plan: Plan | None) -> list[tuple[int, int]] | None:
+        """Take over this plan. Returns the lines of the steps that changed, each with the line
+        behind them; None where lines or what waits for what are others.
+        """
+        old, height = self._steps, self.total_height
+        self.plan, self._steps = plan, plan.steps if plan else ()
+        self._lay_out()
+        stands = [(step.step_id, step.status) for step in old]
+        if height != self.total_height or stands != [(s.step_id, s.status) for s in self._steps]:
+            return None
+        changed = [at for at, step in enumerate(self._steps) if step is not old[at]]
+        return [(self.top_of(at), self._ends[at]) for at in changed]
 
     def _lay_out(self) -> None:
         self._numbers = {step.step_id: n for n, step in enumerate(self._steps, 1)}
@@ -92,22 +74,10 @@ class PlanTree:
         working = (n for n, s in enumerate(self._steps) if s.status is WorkStatus.IN_PROGRESS)
         self._working = next(working, None)
 
-    def _step_height(self, index: int) -> int:
-        return self._ends[index] - self.top_of(index)
-
     @property
     def at_work(self) -> Step | None:
         """The step that runs."""
         return None if self._working is None else self._steps[self._working]
-
-    def _changed_lines(self, index: int, old: Step) -> Iterator[tuple[int, int]]:
-        """The lines of a step whose text changed, as ranges."""
-        new, top = self._steps[index], self.top_of(index)
-        if any(getattr(old, name) != getattr(new, name) for name in _ON_ITS_LINE):
-            yield top, top + 1
-        if self.is_open(new):
-            pairs = zip(old.task_list, new.task_list, strict=True)
-            yield from ((top + n, top + n + 1) for n, (a, b) in enumerate(pairs, 1) if a is not b)
 
     def number_of(self, step_id: str) -> int:
         """The step's number, counted from 1; 0 for no step of this plan."""
