@@ -28,10 +28,10 @@ from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.driver import driver_for
 from duckflow_tui.ui.first_frame import FirstFrame
+from duckflow_tui.ui.host import bind_keys
 from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.outside_editor import OutsideEditor
@@ -62,17 +62,6 @@ log = logging.getLogger("duckflow.ui")
 _TO_PAGES = frozenset({"connecting", "sessions", "sessions-act"})  # workers that open pages
 
 
-def _bindings() -> list[BindingType]:
-    """The keys of ``anywhere``, and two of the composer."""
-    found: list[BindingType] = [
-        Binding("ctrl+r", "screen.search_history", show=False),
-        Binding("ctrl+g", "screen.external_editor", show=False),
-    ]
-    for key in keys_of("anywhere"):
-        found += [Binding(name, action, show=False) for name, action in key.list_actions()]
-    return found
-
-
 class DuckflowApp(HostedApp, inherit_bindings=False):
     """The screen of one process; sessions come and go in it.
 
@@ -80,7 +69,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     """
 
     ENABLE_COMMAND_PALETTE: ClassVar[bool] = False  # ours speaks the user's language
-    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "screen.search_history", show=False),
+        Binding("ctrl+g", "screen.external_editor", show=False),
+        *bind_keys("anywhere"),
+    ]
 
     #: What is shown now, at most 30 times a second another; the same object with other slices.
     state: var[AgentState | None] = var[AgentState | None](None, init=False, always_update=True)

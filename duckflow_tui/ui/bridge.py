@@ -35,7 +35,7 @@ class Bridge:
     def __init__(self, app: DuckflowApp, monotonic: Callable[[], float]) -> None:
         self._app = app
         self._monotonic = monotonic
-        self._panes: list[_Pane] = []
+        self._shown: dict[ShowsState, tuple[object, ...] | None] = {}  # the slices of each pane
         self._unwatch: Unsubscribe | None = None
         self._store: Store | None = None
         self._waiting = False  # for the next frame
@@ -46,8 +46,7 @@ class Bridge:
         self.detach()
         self._store = store
         self._unwatch = store.subscribe(self._changed)
-        for pane in self._panes:
-            pane.last = None
+        self._shown = dict.fromkeys(self._shown)
         self._app.state = store.state
 
     def detach(self) -> None:
@@ -58,11 +57,11 @@ class Bridge:
 
     def add(self, shows: ShowsState) -> None:
         """Call its ``show`` whenever a slice is not the object, or not the number, that it was."""
-        self._panes.append(_Pane(shows))
+        self._shown[shows] = None
 
     def remove(self, shows: ShowsState) -> None:
         """It shows nothing any more."""
-        self._panes = [pane for pane in self._panes if pane.shows is not shows]
+        self._shown.pop(shows, None)
 
     def show_now(self) -> None:
         """Show what waits for its frame: the state is about to be another."""
@@ -71,13 +70,13 @@ class Bridge:
 
     def spread(self, state: AgentState) -> None:
         """Have those show the state that look at something new in it."""
-        for pane in list(self._panes):
-            if pane.is_news(state):
-                pane.last = pane.shows.slices(state)
-                pane.shows.show(state)
+        for pane in list(self._shown):
+            if self._is_news(pane, state):
+                self._shown[pane] = pane.slices(state)
+                pane.show(state)
 
     def _changed(self, state: AgentState, _record: Record) -> None:
-        if self._waiting or not any(pane.is_news(state) for pane in self._panes):
+        if self._waiting or not any(self._is_news(pane, state) for pane in self._shown):
             return
         self._waiting = True
         wait = self._shown_at + FRAME - self._monotonic()
@@ -92,15 +91,9 @@ class Bridge:
         if self._store is not None:
             self._app.state = self._store.state
 
-
-class _Pane:
-    def __init__(self, shows: ShowsState) -> None:
-        self.shows = shows
-        self.last: tuple[object, ...] | None = None  # as it was shown
-
-    def is_news(self, state: AgentState) -> bool:
+    def _is_news(self, pane: ShowsState, state: AgentState) -> bool:
         """Whether a slice is another than the one that is shown."""
-        old, new = self.last, self.shows.slices(state)
+        old, new = self._shown[pane], pane.slices(state)
         return old is None or len(old) != len(new) or not all(map(_same, old, new))
 
 

@@ -27,7 +27,7 @@ from duckflow_tui.settings import CHOSEN
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.turn import TurnStarted
 from duckflow_tui.state.usage import Role
-from duckflow_tui.ui.panes.status import short_count
+from duckflow_tui.words.figures import short_count
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.style import Style
 from textual import events
+from textual.binding import Binding, BindingType
+
+from duckflow_tui.ui.bindings import Surface, keys_of
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
 def host_of(node: DOMNode) -> DuckflowApp:
     """The app of this widget or screen."""
     return cast("DuckflowApp", node.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+
+
+def bind_keys(*surfaces: Surface) -> list[BindingType]:
+    """The bindings of all keys of these surfaces, each to its action."""
+    keys = [pair for key in keys_of(*surfaces) for pair in key.list_actions()]
+    return [Binding(name, action, show=False) for name, action in keys]
 
 
 def names_key(style: Style, key: str) -> Style:

@@ -138,3 +138,14 @@ def find_target(args: JsonObject) -> tuple[str, bool]:
             return visible_line(value.strip()), name in _PATHS
     text = next((v for v in args.values() if isinstance(v, str) and v.strip()), "")
     return visible_line(text.strip()), False
+
+
+def short_count(count: int) -> str:
+    """A count in at most four characters or so: 812, 4.2k, 42k, 1.3M."""
+    if count < 1000:
+        return str(count)
+    if count < 9_950:
+        return f"{count / 1000:.1f}k"
+    if count < 999_500:
+        return f"{count / 1000:.0f}k"
+    return f"{count / 1_000_000:.1f}M"

@@ -45,8 +45,9 @@ from duckflow_tui.state.usage import (
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.bridge import FRAME, Bridge
 from duckflow_tui.ui.fuzzy import Sieve
-from duckflow_tui.ui.panes.status import DUCK, Mood, short_count
+from duckflow_tui.ui.panes.status import DUCK, Mood
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import short_count
 
 
 def shown(widget: Any) -> str:
@@ -363,7 +364,7 @@ async def test_where_one_pane_is_shown_the_plan_is_a_line_above_the_composer() -
         assert not app.bench.plan.is_on_screen
 
 
-@dataclass
+@dataclass(eq=False)
 class Shows:
     """A pane."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from math import ceil
 from time import thread_time
 from typing import Final, cast
 
@@ -12,7 +11,6 @@ from rich.segment import Segment
 from textual.geometry import Region, Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -148,21 +146,14 @@ class ColumnView(ScrollView):
         self.set_reactive(cast("Reactive[Size]", ColumnView.virtual_size), size)
 
     def _show_bar(self) -> None:
-        """Give the scroll bar the size and place of the view; repaint it only if that shows."""
+        """Give the scroll bar the size and place of the view, as a layout would."""
         height, rows = self._column.total_height, self.rows_in_sight
         if not self.show_vertical_scrollbar or not height:
             return
-        # Of a page shorter than the view Textual would draw a thumb longer than its track.
-        height = max(height, rows)
         bar = self.vertical_scrollbar
-        # Textual writes height and rows at each layout, but not the position: all three are kept
-        # up to date, so that a layout leaves the thumb where it is.
-        drawn = thumb_of(bar.window_virtual_size, bar.window_size, bar.position)
-        bar.set_reactive(ScrollBar.window_virtual_size, height)
-        bar.set_reactive(ScrollBar.window_size, rows)
-        bar.set_reactive(ScrollBar.position, self.scroll_y)
-        if thumb_of(height, rows, self.scroll_y) != drawn:
-            bar.refresh()
+        # Of a page shorter than the view Textual would draw a thumb longer than its track.
+        bar.window_virtual_size, bar.window_size = max(height, rows), rows
+        bar.position = self.scroll_y
 
     def _move_to(self, line: int) -> None:
         self._moving = True
@@ -472,15 +463,6 @@ class ColumnView(ScrollView):
             self._hits.pop(block, None)
             self._texts.pop(block, None)
         self._column.invalidate_blocks(index, self._look, others)
-
-
-def thumb_of(height: float, rows: float, position: float) -> tuple[float, int, int]:
-    """Rows of the scroll bar, start and length of its thumb in eighths of a cell, as Textual
-    draws them: the thumb is never shorter than a cell.
-    """
-    length = max(1, rows * rows / height) if height else 1
-    start = int((rows - length) * position / max(1, height - rows) * 8)
-    return rows, start, ceil(length * 8)
 
 
 def _count_characters(row: Row) -> int:

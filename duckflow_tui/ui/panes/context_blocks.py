@@ -24,7 +24,7 @@ from duckflow_tui.ui.panes.blocks import (
 )
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import no_digest_words
+from duckflow_tui.words.figures import no_digest_words, short_count
 
 FREE: Final = "·"
 RESERVED: Final = "░"
@@ -120,9 +120,9 @@ def legend_rows(
         said = words("context.limit.free", tokens=tokens_text(free, figures))
         entries.append((FREE, palette.faint, said))
     if limits is not None:
-        said = words("context.limit.compacts", tokens=f"~{short_tokens(limits.compacts_at)}")
+        said = words("context.limit.compacts", tokens=f"~{short_count(limits.compacts_at)}")
         entries.append((COMPACTS, palette.accent, said))
-        said = words("context.limit.reply", tokens=short_tokens(limits.reply))
+        said = words("context.limit.reply", tokens=short_count(limits.reply))
         entries.append((RESERVED, palette.quiet, said))
     rows: list[Row] = [[]]
     used = 0
@@ -144,16 +144,7 @@ def legend_rows(
 
 def tokens_text(count: int, figures: PromptFigures) -> str:
     """A count of tokens, with ``~`` while the endpoint has not counted."""
-    return f"{'~' if figures.estimated else ''}{short_tokens(count)}"
-
-
-def short_tokens(count: int) -> str:
-    """812, 4.2k, 42k, 1.3M."""
-    if count < 1_000:
-        return str(count)
-    if count < 9_950:
-        return f"{count / 1_000:.1f}k"
-    return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
+    return f"{'~' if figures.estimated else ''}{short_count(count)}"
 
 
 _LISTED: Final = ("requirements", "constraints", "decisions", "gates")
@@ -181,7 +172,7 @@ class CompactionBlock(Block):
     def draw_rows(self, look: Look) -> list[Row]:
         found, palette, words = self.compaction, look.palette, look.words
         sign = fold_sign(self, look)
-        before, after = short_tokens(found.tokens_before), short_tokens(found.tokens_after)
+        before, after = short_count(found.tokens_before), short_count(found.tokens_after)
         size = words("compaction.size", before=before, after=after)
         why = words("compaction.undone_title" if self.undone else f"compaction.by.{found.by}")
         title = words("compaction.title")
@@ -248,35 +239,23 @@ class CompactionBlock(Block):
     def _pair_rows(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
         rows: list[Row] = []
         for name, text, colour in told:
-            rows += labelled_rows(
-                look.words(f"compaction.label.{name}"), text, look, width, colour=colour, column=9
-            )
+            label = look.words(f"compaction.label.{name}") if name else ""
+            rows += labelled_rows(label, text, look, width, colour=colour, column=9)
         return rows
 
     def _detail_rows(self, look: Look, width: int) -> list[Row]:
         found, words, palette = self.compaction, look.words, look.palette
-        rows: list[Row] = [[]]
-        if found.hint:
-            label = words("compaction.label.hint")
-            rows += labelled_rows(
-                label, visible_line(found.hint), look, width, colour=palette.accent, column=9
-            )
-        if found.kept.goal:
-            label = words("compaction.label.goal")
-            rows += labelled_rows(
-                label, visible_line(found.kept.goal), look, width, colour=palette.quiet, column=9
-            )
+        kept = found.kept
+        told: list[tuple[str, str, str]] = [("hint", found.hint, palette.accent)]
+        told.append(("goal", kept.goal, palette.quiet))
         for name in _LISTED:
-            for number, item in enumerate(getattr(found.kept, name)):
-                label = "" if number else words(f"compaction.label.{name}")
-                rows += labelled_rows(
-                    label, visible_line(item), look, width, colour=palette.quiet, column=9
-                )
-        if found.kept.plan:
-            label = words("compaction.label.plan")
-            rows += labelled_rows(
-                label, visible_line(found.kept.plan), look, width, colour=palette.quiet, column=9
-            )
+            for number, item in enumerate(getattr(kept, name)):
+                told.append(("" if number else name, item, palette.quiet))
+        told.append(("plan", kept.plan, palette.quiet))
+        shown: list[tuple[str, str, str]] = [
+            (name, visible_line(text), colour) for name, text, colour in told if text
+        ]
+        rows: list[Row] = [[], *self._pair_rows(shown, width, look)]
         if found.digest:
             head = f"{words('compaction.label.digest')}  {words('gate.says')}"
             rows += [[], *rows_of([(head, ink(palette.ai, italic=True))], width)]

@@ -9,14 +9,14 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
 
-from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import bind_keys
 from duckflow_tui.ui.panes.diff_document import (
     NARROWEST_SPLIT,
     DiffDocument,
@@ -67,11 +67,7 @@ class DiffView(LineView, can_focus=True):
     was on screen is remembered in the document (R14).
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(name, action, show=False)
-        for key in keys_of("diff")
-        for name, action in key.list_actions()
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind_keys("diff")
 
     class Arranged(Message):
         """The user has this diff split or not, and wrapped or not: so all of them should be."""

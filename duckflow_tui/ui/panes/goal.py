@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.reactive import reactive, var
@@ -18,8 +18,7 @@ from textual.widget import Widget
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjective
-from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.host import bind_keys, host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.side_pane import SidePane
@@ -112,9 +111,7 @@ MIDDLING: Final = 28  # below this it is one line
 class LedgerPane(Rows, can_focus=True):
     """The requirements, one a line; what has no room is counted. Enter or a click opens all."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(key.keys), key.action, show=False) for key in keys_of("goal")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind_keys("goal")
 
     #: Rows it may take; 0: all that its place has.
     room: reactive[int] = reactive(LEDGER_ROWS, layout=True)

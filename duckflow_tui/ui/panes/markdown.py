@@ -65,10 +65,13 @@ def page_rows(text: str, palette: Palette, width: int) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """A finished piece of the text and how to draw it."""
+    """A piece of the text and how to draw it, and what its own tail would have to know."""
 
+    line: int  # of the tail, on which it begins
     tokens: Sequence[Token]  # of a block, or of a list item; empty for code and plain text
     gap: bool  # a blank line above it
+    above: bool  # the same in the source: a heading has its gap without one
+    lead: str = ""  # a line that opens the code block or the list it goes on with
     number: int | None = None
     text: str = ""  # of a part of a code block, or of a block that is shown as it came
     language: str | None = None  # None: no code
@@ -150,28 +153,28 @@ class MarkdownDocument:
         lines = text.split("\n")
         tokens = _make_parser().parse(text)
         _mark_gaps(tokens, lines)
-        units = self._split_units(tokens, lines, ended=ended)
-        final = len(units)
+        chunks = self._split_chunks(tokens, lines, ended=ended)
+        final = len(chunks)
         if not ended:
             # A block's beginning ends the one before it, but only once its first line and the
             # next are whole: half a line may yet turn into something else.
             known = len(lines) - 2
-            final = max((at for at, unit in enumerate(units) if unit.line < known), default=0)
-        for number, unit in enumerate(units):
-            self._draw_chunk(unit.chunk)
+            final = max((at for at, chunk in enumerate(chunks) if chunk.line < known), default=0)
+        for number, chunk in enumerate(chunks):
+            self._draw_chunk(chunk)
             if number < final:
                 self._final = len(self.rows)
         if ended:
             self._shorten_tail(None, 0)
         elif final:
-            self._shorten_tail(units[final], units[final].line - lead)
+            self._shorten_tail(chunks[final], chunks[final].line - lead)
         # What was made of a row that is as it was is kept too.
         same = [
             old if old == new else new for old, new in zip(before, self.rows[at:], strict=False)
         ]
         self.rows[at : at + len(same)] = same
 
-    def _shorten_tail(self, rest: _Unit | None, lines: int) -> None:
+    def _shorten_tail(self, rest: _Chunk | None, lines: int) -> None:
         """Forget the first lines of the tail, so that ``rest`` is what it begins with."""
         if rest is None:
             self._tail = self._lead = ""
@@ -181,67 +184,63 @@ class MarkdownDocument:
             at = self._tail.index("\n", at) + 1
         self._tail = self._tail[at:]
         self._lead = rest.lead
-        self._number = rest.chunk.number
+        self._number = rest.number
         self._gap = rest.above
 
-    def _split_units(
+    def _split_chunks(
         self, tokens: Sequence[Token], lines: Sequence[str], *, ended: bool
-    ) -> list[_Unit]:
-        units: list[_Unit] = []
+    ) -> list[_Chunk]:
+        chunks: list[_Chunk] = []
         for block in split_siblings(tokens):
             head = block[0]
-            first = not units
+            first = not chunks
             begin = head.map[0] if head.map else 0
             going_on = first and bool(self._lead)
             above = self._gap if first else bool(head.meta.get(GAP))
             gap = above or head.type == "heading_open"
             if head.type in ("bullet_list_open", "ordered_list_open"):
                 number = self._number if going_on else first_number(head)
-                units.extend(_split_items(block, lines, number, gap, going_on=going_on))
+                chunks.extend(_split_items(block, lines, number, gap, going_on=going_on))
             elif head.type == "fence":
                 opening = self._lead if going_on else lines[begin]
-                units.extend(_split_code(head, opening, gap, ended=ended))
+                chunks.extend(_split_code(head, opening, gap, ended=ended))
             else:
-                units.append(_Unit(begin, _make_chunk(block, lines, gap), above))
-        return units
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """A chunk in the tail: the line it begins on, and what its own tail would have to know."""
-
-    line: int
-    chunk: _Chunk
-    above: bool  # a blank line above it in the source; a heading has its gap without one
-    lead: str = ""  # a line that opens the code block or the list it goes on with
+                chunks.append(_make_chunk(block, lines, gap, above))
+        return chunks
 
 
 def _make_chunk(
-    tokens: Sequence[Token], lines: Sequence[str], gap: bool, number: int | None = None
+    tokens: Sequence[Token],
+    lines: Sequence[str],
+    gap: bool,
+    above: bool,
+    lead: str = "",
+    number: int | None = None,
 ) -> _Chunk:
     """The chunk of a block or a list item; one that is nested too deep is shown as it came."""
+    begin, end = tokens[0].map or (0, len(lines))
     if any(token.level >= MAX_NESTING - 1 for token in tokens):
-        begin, end = tokens[0].map or (0, len(lines))
-        return _Chunk((), gap, number, text="\n".join(lines[begin:end]).rstrip("\n"))
-    return _Chunk(tokens, gap, number)
+        text = "\n".join(lines[begin:end]).rstrip("\n")
+        return _Chunk(begin, (), gap, above, lead, number, text)
+    return _Chunk(begin, tokens, gap, above, lead, number)
 
 
 def _split_items(
     block: Sequence[Token], lines: Sequence[str], number: int | None, gap: bool, *, going_on: bool
-) -> Iterator[_Unit]:
+) -> Iterator[_Chunk]:
     """The items of a list; where it goes on, those behind the one that opens it."""
     for index, item in enumerate([*split_siblings(block[1:-1])][going_on:]):
         head = item[0]
-        line = head.map[0] if head.map else 0
+        line = lines[head.map[0] if head.map else 0]
         above = bool(head.meta.get(GAP)) if index else gap
-        indent = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+        indent = line[: len(line) - len(line.lstrip())]
         # In another place the same line may begin a table.
         lead = f"{indent}{'' if number is None else 1}{head.markup} x" if index or going_on else ""
-        yield _Unit(line, _make_chunk(item, lines, above, number), above, lead)
+        yield _make_chunk(item, lines, above, above, lead, number)
         number = None if number is None else number + 1
 
 
-def _split_code(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterator[_Unit]:
+def _split_code(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterator[_Chunk]:
     begin, end = head.map or (0, 0)
     lines = head.content.split("\n")[:-1]
     closed = len(lines) == end - begin - 2
@@ -251,9 +250,9 @@ def _split_code(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterato
     while True:
         stop = _part_end(lines, start, sure)
         code = "".join(f"{line}\n" for line in lines[start:stop])
-        chunk = _Chunk((), gap and not start, text=code, language=language)
-        line = begin + 1 + start if start else begin
-        yield _Unit(line, chunk, chunk.gap, opening if start else "")
+        line, above = (begin + 1 + start, False) if start else (begin, gap)
+        lead = opening if start else ""
+        yield _Chunk(line, (), above, above, lead, text=code, language=language)
         if stop == len(lines):
             return
         start = stop

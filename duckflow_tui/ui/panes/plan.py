@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from rich.segment import Segment
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.reactive import var
 from textual.strip import Strip
@@ -28,8 +28,7 @@ from duckflow_tui.state.plan import (
     WorkInfo,
     WorkStatus,
 )
-from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.host import bind_keys, host_of
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import (
     Pen,
@@ -65,26 +64,12 @@ def plan_slices(state: AgentState) -> tuple[object, ...]:
 _THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
 
 
-def _make_bindings() -> list[BindingType]:
-    found: list[BindingType] = []
-    for key in keys_of("plan"):
-        if key.action == "walk":
-            for name in key.keys:
-                found.append(Binding(name, f"walk('{name}')", key.label, show=False))
-        elif key.action == "fold_step":
-            for name in key.keys:
-                found.append(Binding(name, f"fold_step('{name}')", key.label, show=False))
-        else:
-            found += [Binding(name, action, show=False) for name, action in key.list_actions()]
-    return found
-
-
 class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportIncompatibleMethodOverride]  # ScrollView's own
     """The active plan, or the work that belongs to none; one step or task is at the cursor. What a
     key does to the plan is the engine's to do.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = _make_bindings()
+    BINDINGS: ClassVar[list[BindingType]] = bind_keys("plan")
 
     ALLOW_SELECT = False
     pane_name = "plan"

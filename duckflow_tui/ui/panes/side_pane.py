@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import bind_keys
 
 
 class SidePane(Widget):
@@ -19,9 +19,7 @@ class SidePane(Widget):
     Its words are ``pane.NAME``, the title, and ``pane.no_NAME``, behind the title of an empty one.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(key.keys), key.action, show=False) for key in keys_of("pane")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind_keys("pane")
 
     pane_name: ClassVar[str]
     words: Any  # a reactive ``Catalogue`` of the pane itself

@@ -24,6 +24,7 @@ from duckflow_tui.ui.panes.rows import BarPart, Rows, arrange_bar
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.panes.vitals import level_colour, spark_of
 from duckflow_tui.ui.panes.vitals_words import NAMES, Moved, changes_of, moved_words
+from duckflow_tui.words.figures import short_count
 
 MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
 
@@ -257,14 +258,3 @@ class StatusLine(Rows):
             at = line.rfind(text)
             if at >= 0 and 0 <= event.x - cell_len(line[:at]) < cell_len(text):
                 press(self, key)
-
-
-def short_count(count: int) -> str:
-    """A count in at most four characters or so: 812, 4.2k, 42k, 1.3M."""
-    if count < 1000:
-        return str(count)
-    if count < 9_950:
-        return f"{count / 1000:.1f}k"
-    if count < 999_500:
-        return f"{count / 1000:.0f}k"
-    return f"{count / 1_000_000:.1f}M"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import TimerHandle, get_running_loop
 from time import monotonic, thread_time
 from typing import ClassVar, Final
 
@@ -16,13 +15,11 @@ from textual.timer import Timer
 from duckflow_tui.commands import undo_compaction
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
-from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
-from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.host import bind_keys, host_of
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, QuestionBlock, ReplyBlock
 from duckflow_tui.ui.panes.card_blocks import ReportBlock, ReviewBlock
 from duckflow_tui.ui.panes.column import LinePosition
@@ -45,8 +42,6 @@ from duckflow_tui.ui.panes.work_blocks import WorkBlock
 from duckflow_tui.words.catalogue import Catalogue
 
 FRAME: Final = 1 / 12  # seconds between two drawings of what arrives without a pause
-PAUSE: Final = 0.03  # seconds without anything new after which what came is drawn earlier
-SOONEST: Final = 1 / 20  # seconds between two drawings in any case
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 LONGEST_REST: Final = 0.5  # seconds
 BUSY_SHARE: Final = 4  # a drawing that takes long is followed by so many times as long without
@@ -74,7 +69,7 @@ class Transcript(ColumnView, can_focus=True):
         Binding("ctrl+a", "select_everything", show=False),
         Binding("ctrl+up", "select_block(-1)", show=False),
         Binding("ctrl+down", "select_block(1)", show=False),
-        *(Binding(",".join(k.keys), k.action, show=False) for k in keys_of("compaction", "result")),
+        *bind_keys("compaction", "result"),
     ]
 
     words: var[Catalogue] = var(Catalogue)
@@ -111,7 +106,6 @@ class Transcript(ColumnView, can_focus=True):
         self._cursor: Block | None = None
         self._ticker: Timer | None = None
         self._later: Timer | None = None
-        self._pause: TimerHandle | None = None  # until nothing came for ``PAUSE``
         self._drawn_at = float("-inf")
         self._cost = 0.0
         self._frame = 0
@@ -169,7 +163,9 @@ class Transcript(ColumnView, can_focus=True):
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
-        self._forget_to_draw()
+        if self._later is not None:
+            self._later.stop()
+            self._later = None
         self._tick_while(needed=False)
 
     def show_state(self, state: AgentState) -> None:
@@ -227,29 +223,16 @@ class Transcript(ColumnView, can_focus=True):
         self.refresh()  # also where as many lines came as were folded
 
     def _take_change(self, state: AgentState, record: Record) -> None:
-        if isinstance(record.event, OperationOutput):
-            self.live_changed(state, pauses=False)
-        elif not isinstance(record.event, ProcessOutput):
+        if not isinstance(record.event, ProcessOutput):
             self.live_changed(state)
 
-    def live_changed(self, state: AgentState, *, pauses: bool = True) -> None:
-        """More of a reply arrived: draw it when the next frame is due, or when no more comes.
-
-        What a command prints ``pauses`` often, and waits for the frame.
-        """
+    def live_changed(self, state: AgentState) -> None:
+        """More of a reply or of an output arrived: draw it when the next frame is due."""
         self._state = state
-        if not self.is_mounted:
-            return
-        since = monotonic() - self._drawn_at
-        busy = min(BUSY_SHARE * self._cost, LONGEST_REST)
-        if self._later is None:
-            self._later = self.set_timer(max(0.001, max(FRAME, busy) - since), self._draw_late)
-        if not pauses:
-            return
-        if self._pause is not None:
-            self._pause.cancel()
-        wait = max(PAUSE, max(SOONEST, busy) - since)
-        self._pause = get_running_loop().call_later(wait, self.call_later, self._draw_late)
+        if self.is_mounted and self._later is None:
+            busy = min(BUSY_SHARE * self._cost, LONGEST_REST)
+            wait = max(FRAME, busy) - (monotonic() - self._drawn_at)
+            self._later = self.set_timer(max(0.001, wait), self._draw_late)
 
     def last_reply_markdown(self) -> str:
         """The source of the newest reply that says something; empty without one."""
@@ -321,18 +304,9 @@ class Transcript(ColumnView, can_focus=True):
                 block.opened = reply.thought.opened
 
     def _draw_late(self) -> None:
-        waited = self._later is not None
-        self._forget_to_draw()
-        if waited and self._state is not None:
+        self._later = None
+        if self._state is not None:
             self.show_state(self._state)
-
-    def _forget_to_draw(self) -> None:
-        if self._later is not None:
-            self._later.stop()
-            self._later = None
-        if self._pause is not None:
-            self._pause.cancel()
-            self._pause = None
 
     def _draw_live(self, *, settle: bool = True) -> None:
         state = self._state

@@ -17,8 +17,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.pace import Pace, VitalChange, Vitals, running_pace
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.turn import TurnInfo
-from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.host import bind_keys, host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import LineView, palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, mark_row, pad, prefix_rows, rows_of
@@ -93,10 +92,7 @@ class VitalsPane(LineView, can_focus=True):
         Binding("down", "walk(1)", show=False),
         Binding("pageup", "turn_page(-1)", show=False),
         Binding("pagedown", "turn_page(1)", show=False),
-        *(
-            Binding(",".join(key.keys), key.action, key.label, show=False)
-            for key in keys_of("vitals")
-        ),
+        *bind_keys("vitals"),
     ]
 
     ALLOW_SELECT = False

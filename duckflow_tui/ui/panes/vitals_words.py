@@ -159,17 +159,13 @@ def _short_words(changes: Sequence[VitalChange], words: Catalogue) -> str:
 
 def cause_words(change: VitalChange, words: Catalogue) -> str:
     """The cause of the change."""
-    if change.cause == "progress":
-        key = f"vitals.cause.progress_{change.params.get('kind', 'read')}"
-        return visible_line(
-            words.name_operations(words(key, **{**_BLANK, **change.params}))
-        ).rstrip(": ")
     key = f"vitals.cause.{change.cause}"
+    if change.cause == "progress":
+        key = f"{key}_{change.params.get('kind', 'read')}"
     if not words.has(key):
         return visible_line(change.cause)
-    return visible_line(words.name_operations(words(key, **{**_BLANK, **change.params}))).rstrip(
-        ": "
-    )
+    said = words.name_operations(words(key, **{**_BLANK, **change.params}))
+    return visible_line(said).rstrip(": ")
 
 
 def brief_words(change: VitalChange, words: Catalogue) -> str:

@@ -23,12 +23,12 @@ from duckflow_tui.ui.panes.context_blocks import (
     colour_of,
     legend_rows,
     meter_row,
-    short_tokens,
     tokens_text,
 )
 from duckflow_tui.ui.panes.strips import Row, fit, pad
 from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, color_parts, make_row
+from duckflow_tui.words.figures import short_count
 from duckflow_tui.work.requests import SentPart
 
 if TYPE_CHECKING:
@@ -72,14 +72,14 @@ class ContextSource(StateSource[PromptFigures]):
         if not usage.last_context:
             return title
         about = "~" if usage.estimated else ""
-        used = f"{about}{short_tokens(usage.last_context)}"
+        used = f"{about}{short_count(usage.last_context)}"
         window = usage.context_window
         if window:
             share = round(100 * usage.last_context / window)
             percent = share if share <= 100 else ">100"
-            said = words("context.of", used=used, window=short_tokens(window), percent=percent)
+            said = words("context.of", used=used, window=short_count(window), percent=percent)
         else:
-            said = words("context.used", used=used, window=short_tokens(ASSUMED_CONTEXT))
+            said = words("context.used", used=used, window=short_count(ASSUMED_CONTEXT))
         return f"{title}  {said} · {self._format_forecast()}"
 
     def _format_forecast(self) -> str:
@@ -149,7 +149,7 @@ class ContextSource(StateSource[PromptFigures]):
         counted = words("context.estimated" if request.estimated else "context.counted")
         facts = [shared, counted, words("context.forecast.about")]
         if (limits := self._find_limits(request)) is not None:
-            at, reply = short_tokens(limits.compacts_at), short_tokens(limits.reply)
+            at, reply = short_count(limits.compacts_at), short_count(limits.reply)
             facts.append(words("context.limits", at=at, reply=reply))
         return facts
 
@@ -216,7 +216,7 @@ class SentSource(StateSource[SentPart]):
             (" · ".join(filter(None, (label, role, name))), palette.text),
             (f"  {begins}", palette.faint),
         ]
-        return make_row(width, left, [(f"  ~{short_tokens(item.tokens)}", palette.quiet)])
+        return make_row(width, left, [(f"  ~{short_count(item.tokens)}", palette.quiet)])
 
     def render_detail(self, item: SentPart, width: int, room: int) -> list[Row]:
         return self.wrap_text(make_visible(item.text), width, self.palette.text)

@@ -22,11 +22,11 @@ from duckflow_tui.state.base import half_width
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.status import short_count
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.screens.dialog import Prose
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import short_count
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.connecting import Connecting
