@@ -437,7 +437,7 @@ def _run_sessions(arguments: Sequence[str], places: Places, language: str) -> in
 
 
 def _describe_fault(fault: SessionFault, say: Catalogue) -> str:
-    from duckflow_tui.ui.session_words import fault_words
+    from duckflow_tui.session.words import fault_words
 
     way = f" {say('cli.in_use_way')}" if fault.code == "in_use" else ""
     return f"{fault_words(fault, say)}{way}"

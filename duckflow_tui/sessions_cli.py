@@ -38,8 +38,7 @@ from duckflow_tui.session.folders import (
 )
 from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read
-from duckflow_tui.state.base import one_line
-from duckflow_tui.ui.session_words import (
+from duckflow_tui.session.words import (
     describe_session,
     fault_words,
     figure_rows,
@@ -47,6 +46,7 @@ from duckflow_tui.ui.session_words import (
     list_choices,
     state_words,
 )
+from duckflow_tui.state.base import one_line
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import size_text
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.words import fault_words
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
 from duckflow_tui.state.conversation import NoticeAdded
@@ -21,7 +22,6 @@ from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.outside_editor import run_on_terminal
 from duckflow_tui.ui.screens.confirm import Confirm
-from duckflow_tui.ui.session_words import fault_words
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine

@@ -25,13 +25,13 @@ from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.records import encode
 from duckflow_tui.session.replay import load_tape
 from duckflow_tui.session.resume import open_to_read, resume_journal
+from duckflow_tui.session.words import format_day, format_time
 from duckflow_tui.sessions_cli import find_session_id, has_several
 from duckflow_tui.state.base import MOST_COUNTED, SystemClock, hash_data
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.state.usage import LlmCallFinished
-from duckflow_tui.ui.session_words import format_day, format_time
 from duckflow_tui.words.catalogue import Catalogue
 
 HUGE = int("9" * 400)

@@ -14,6 +14,7 @@ from textual.message import Message
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.facts import SessionFacts
+from duckflow_tui.session.words import format_day, state_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import half_width
 from duckflow_tui.state.conversation import NoticeMessage
@@ -33,7 +34,6 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.ui.screens.session_rows import mark_of
-from duckflow_tui.ui.session_words import format_day, state_words
 from duckflow_tui.words.catalogue import Catalogue
 
 MOST: Final = 9  # things with a number

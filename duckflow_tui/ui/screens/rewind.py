@@ -12,12 +12,12 @@ from rich.cells import cell_len
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.rewind import Point, list_points
+from duckflow_tui.session.words import format_day
 from duckflow_tui.state.base import name_files, one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.panes.strips import Row, pad
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
-from duckflow_tui.ui.session_words import format_day
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine

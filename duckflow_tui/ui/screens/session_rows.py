@@ -13,6 +13,13 @@ from rich.style import Style
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.facts import Listed, Piece, SessionFacts
+from duckflow_tui.session.words import (
+    format_day,
+    format_dollars,
+    format_time,
+    spent_words,
+    state_words,
+)
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import (
@@ -24,13 +31,6 @@ from duckflow_tui.ui.panes.strips import (
     prefix_rows,
     row_text,
     rows_of,
-)
-from duckflow_tui.ui.session_words import (
-    format_day,
-    format_dollars,
-    format_time,
-    spent_words,
-    state_words,
 )
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import size_text

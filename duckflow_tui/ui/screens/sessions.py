@@ -12,6 +12,7 @@ from duckflow_tui.session.catalog import AT_ONCE, Catalog
 from duckflow_tui.session.facts import Listed, Piece, SessionFacts
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import workspace_key
+from duckflow_tui.session.words import fault_words
 from duckflow_tui.ui.outside_editor import watch_again
 from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.form import LineForm
@@ -22,7 +23,6 @@ from duckflow_tui.ui.screens.session_rows import (
     pattern_of,
     preview_rows,
 )
-from duckflow_tui.ui.session_words import fault_words
 from duckflow_tui.words.figures import size_text
 
 PIECES: Final = 60  # texts of a conversation that the preview has

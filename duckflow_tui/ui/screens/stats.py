@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.facts import Figures, group_by_month
+from duckflow_tui.session.words import figure_rows, figure_words
 from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.list_source import ListSource, make_row, render_facts
-from duckflow_tui.ui.session_words import figure_rows, figure_words
 
 #: A line of the table, and its figures.
 Month = tuple[str, Figures]

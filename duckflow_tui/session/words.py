@@ -1,4 +1,4 @@
-"""Words about sessions in lists, on the screen and on the command line. No Textual here."""
+"""Words about sessions in lists, on the screen and on the command line."""
 
 from __future__ import annotations
 
