@@ -115,12 +115,12 @@ def obeyed_kind(
     with a dot, it is executable by its permission bits ``mode``, or builds run files of that name.
     Empty for any other file.
     """
-    names = [fold_name(part) for part in parts]
-    if any(name.startswith(".") for name in names):
-        return "dot_name"
+    for part in parts:
+        if part.startswith(".") or (not part.isascii() and fold_name(part).startswith(".")):
+            return "dot_name"
     if (mode or 0) & _EXECUTABLE:
         return "program"
-    return "build_file" if names and names[-1] in _BUILD_FILES else ""
+    return "build_file" if fold_name(parts[-1]) in _BUILD_FILES else ""
 
 
 def seen_suffix(name: str) -> str:

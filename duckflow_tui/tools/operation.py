@@ -118,7 +118,8 @@ class Work:
 
     ``facts`` are shown in the gate, computed by the app. ``so_far`` is what there is of it when
     it is stopped while it runs; ``touched`` is filled at the end of a command. ``covered``: files
-    of the workspace are copied before it, so that undo can put them back.
+    of the workspace are copied before it, so that undo can put them back. ``find_facts`` takes
+    some time to find further ``facts``, and is called only when a gate opens.
     """
 
     run: Callable[[], Awaitable[Output]]
@@ -126,6 +127,7 @@ class Work:
     so_far: Callable[[], Output] | None = None
     touched: list[Touched] = field(default_factory=list[Touched])
     covered: bool = False
+    find_facts: Callable[[], Awaitable[Mapping[str, str]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -393,6 +393,9 @@ class ToolRouter:
             if CallFact.HELD in access.facts and CallFact.NAMED not in access.facts:
                 call.allowed = SANDBOX
         if not allowed and not call.by_user:
+            if isinstance(proposal, Work) and proposal.find_facts is not None:
+                facts = {**proposal.facts, **await proposal.find_facts()}
+                proposal = replace(proposal, facts=facts)
             question = GateQuestion(call, shown, operation.effect, places, proposal, verdict)
             if together is None or len(changes) != 1 or call.edited is not None:
                 answer = await self._keeper.ask(question)

@@ -327,9 +327,17 @@ class Shell:
         seen: list[Touched] = []
         covers = self._copies.limit > 0
         run = partial(self._run, args, place, context, seconds, started, seen)
-        return Work(
-            run, facts, lambda: _add_touched(_describe_end(started, "stopped"), seen), seen, covers
-        )
+        so_far = partial(_describe_stop, started, seen)
+        more = partial(self._find_uncovered, args) if covers else None
+        return Work(run, facts, so_far, seen, covers, more)
+
+    async def _find_uncovered(self, args: Run) -> dict[str, str]:
+        """What undo does not cover of this command, as a fact of its gate."""
+        held = self._store.state.session.sandbox in HOLDS and not args.outside
+        left = await self._copies.list_uncovered(held=held)
+        more = [f"+{len(left) - _NAMED:,}"] if len(left) > _NAMED else []
+        named = [one_line(path, 60) for path in left[:_NAMED]]
+        return {"uncovered": ", ".join([*named, *more])} if left else {}
 
     def _gate_facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)
@@ -573,6 +581,10 @@ def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = 
     output = started[0].make_output()
     first = f"{stopped} after {started[0].duration_s:.1f}s" if stopped else output.summary
     return replace(output, text=f"{head}{first}\n{output.text}", summary=first)
+
+
+def _describe_stop(started: list[RunningCommand], seen: list[Touched]) -> Output:
+    return _add_touched(_describe_end(started, "stopped"), seen)
 
 
 def _is_hurried() -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.git_places import is_repository, list_git_files
-from duckflow_tui.safety.names import obeyed_kind
+from duckflow_tui.safety.names import is_secret, obeyed_kind
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import hash_data
@@ -73,6 +73,8 @@ class _Stamp(NamedTuple):
 
 #: Of a file that only matters by being there.
 _THERE: Final = _Stamp(0, 0, 0, 0, 0, 0)
+#: No path: under it stands when a look began that did not come to all files.
+_CUT: Final = ""
 
 
 class _Copy(NamedTuple):
@@ -168,15 +170,19 @@ class FileCopies:
         except (OSError, WorkspaceError):
             return None
 
-    async def list_uncovered(self) -> tuple[str, ...]:
-        """Files, and ignored folders with a slash, that undo could not bring back if a command
-        destroyed them now; ``…`` where there is more than is looked at. The largest come last.
+    async def list_uncovered(self, *, held: bool) -> tuple[str, ...]:
+        """Files, and folders with a slash, that undo could not bring back if a command destroyed
+        them now; ``…`` where there is more than is looked at. Repositories and secret files count
+        unless a sandbox keeps the command from them, by which it is ``held``.
         """
         try:
             look = await asyncio.to_thread(self._look_at_files)
         except (OSError, WorkspaceError):
             return ("…",)
-        return self._choose_files(look)[1]
+        others = look.stamps.keys() - look.readable
+        secret = sorted(path for path in others if is_secret(path.split("/")))
+        closed = [f"{path}/" for path in sorted(look.closed)]
+        return (*([] if held else [*closed, *secret]), *self._choose_files(look)[1])
 
     async def find_touched(self, before: Before) -> Touched:
         """The changes since; the bytes before it are kept. Raises nothing: what could not be kept
@@ -227,8 +233,9 @@ class FileCopies:
             look = await asyncio.to_thread(self._look_at_files)
         except (OSError, WorkspaceError):
             return {}
-        now, ignored = look.obeyed, look.ignored
-        return {p: ignored.get(p, "") for p in now if [*before.get(p, ())] != [*now[p]]}
+        stamps = {path: _Stamp(*stamp) for path, stamp in before.items()}
+        written = (p for p in look.obeyed if _is_written(p, look.obeyed[p], stamps))
+        return {path: look.ignored.get(path, "") for path in written}
 
     def close(self) -> None:
         """Let go of the copies."""
@@ -245,6 +252,7 @@ class FileCopies:
         for those of folders that it did not know.
         """
         look = _Look(rules={} if earlier is None else dict(earlier.rules))
+        began = time.time_ns()
         rules = IgnoreRules(lambda path: self._read_rules(path, look.rules))
         ignored: dict[str, DirectoryEntry] = {}  # the topmost
         until = time.monotonic() + MAX_SECONDS
@@ -269,6 +277,8 @@ class FileCopies:
         for top, entry in ignored.items():
             self._look_at_ignored(look, top, entry, until)
         self._look_at_git(look)
+        if look.cut:
+            look.obeyed[_CUT] = _THERE._replace(ctime=began)
         return look
 
     def _look_at_ignored(self, look: _Look, top: str, first: DirectoryEntry, until: float) -> None:
@@ -340,7 +350,8 @@ class FileCopies:
             groups.setdefault(look.ignored.get(path, path), []).append(path)
         sizes = {top: sum(look.stamps[p].size for p in paths) for top, paths in groups.items()}
         chosen, left, room = list[str](), list[str](), self.limit
-        for top in sorted(groups, key=lambda top: (top in look.ignored.values(), sizes[top], top)):
+        ignored = {*look.ignored.values()}
+        for top in sorted(groups, key=lambda top: (top in ignored, sizes[top], top)):
             paths = [path for path in groups[top] if path in look.readable]
             fits = sizes[top] <= room and len(groups[top]) <= MOST and top not in look.cut
             if fits and all(look.stamps[path].size <= MAX_READ for path in paths):
@@ -477,10 +488,10 @@ class FileCopies:
         was, found = before.look.obeyed, dict[str, str]()
         for path, stamp in after.obeyed.items():
             old, copy = was.get(path), before.copies.get(path)
-            same = stamp == old
-            if old is not None and copy is not None and old.mode == stamp.mode and not same:
-                same = self._read_file(path, stamp.size) == self._read_copy(copy)
-            if not same:
+            written = _is_written(path, stamp, was)
+            if written and old is not None and copy is not None and old.mode == stamp.mode:
+                written = self._read_file(path, stamp.size) != self._read_copy(copy)
+            if written:
                 found[path] = after.ignored.get(path, "")
         return found
 
@@ -528,6 +539,16 @@ class FileCopies:
     def _gone_folders(self, path: str) -> tuple[str, ...]:
         """The folders of a file that went with it, the outermost first."""
         return tuple(f for f in _parent_paths(path) if self._workspace.stat_path(f) is None)
+
+
+def _is_written(path: str, stamp: _Stamp, before: Mapping[str, _Stamp]) -> bool:
+    """Whether a file is new or another one than ``before``; one that an earlier look may not have
+    come to, by the time of its last change.
+    """
+    old, cut = before.get(path), before.get(_CUT)
+    if path == _CUT or stamp == old:
+        return False
+    return old is not None or cut is None or stamp.ctime >= cut.ctime
 
 
 def _make_change(

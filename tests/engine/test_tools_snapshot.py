@@ -121,6 +121,36 @@ async def test_the_gate_says_of_a_command_whether_undo_can_take_it_back(
     assert said == [True, False, False]
 
 
+async def test_what_undo_would_not_cover_is_said_in_the_gate(root: Path) -> None:
+    """Each for its own reason: larger than is read, too many in an ignored folder, beyond the limit
+    of all copies; and what no copy is made of.
+    """
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, copies=1_000_000)
+    (root / ".gitignore").write_text("many/\nsmall/\n*.db\n")
+    for folder, count in (("many", 501), ("small", 20)):
+        (root / folder).mkdir()
+        for number in range(count):
+            (root / folder / str(number)).touch()
+    (root / "large.bin").touch()
+    os.truncate(root / "large.bin", MAX_READ + 1)
+    (root / "x.db").write_bytes(bytes(900_000))
+    (root / "y.db").write_bytes(bytes(999_999))
+    (root / ".git").mkdir()
+    (root / ".env").write_text("KEY=1\n")
+    task = bench.begin("shell.run", command="rm -rf *")
+    gate = await bench.gate()
+    assert gate.facts["uncovered"] == ".git/, .env, large.bin, many/, y.db"
+    assert gate.impact.reversible
+    await bench.answer(gate, GateChoice.ONCE)
+    message = await done(task)
+    assert "[undo does not cover what this changed: large.bin, y.db, many/]" in message.result.text
+    assert (await bench.router.undoing.undo_last()).key.startswith("operations.undo.done")
+    assert len(os.listdir(root / "small")) == 20
+    assert (root / "x.db").stat().st_size == 900_000
+    assert not (root / "y.db").exists()
+    await bench.end_commands()
+
+
 async def test_commands_and_edits_go_back_in_their_order(bench: ShellBench, root: Path) -> None:
     before = tree(root)
     await bench.call("file_ops.write_file", path="a.txt", content="edited\n")

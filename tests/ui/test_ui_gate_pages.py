@@ -330,7 +330,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     assert {row.tone for row in rows} == {"text", "quiet"}
     said = rows[-1].text
     assert said.startswith("In the sandbox: it writes in this folder only, no network · ")
-    assert said.endswith("/undo covers files here, but not ignored ones")
+    assert said.endswith("/undo covers all files here")
     for risk, shown in ((Risk.MEDIUM, False), (Risk.HIGH, True)):
         risky = held.replace(impact=Impact(zone=Zone.NOWHERE, risk=risk))
         rows = sentence_rows(risky, words, DiffDocument([]), with_path=False)

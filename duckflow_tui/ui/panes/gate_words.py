@@ -143,6 +143,8 @@ def _undo_words(gate: Gate, words: Catalogue) -> str:
     """The reach of undo; of a command only its changes of files here."""
     if not gate.impact.reversible:
         return words("gate.irreversible")
+    if "uncovered" in gate.facts:
+        return words("gate.files_uncovered", paths=visible_line(gate.facts["uncovered"]))
     runs = gate.effect is Effect.EXECUTE
     return words("gate.files_reversible" if runs else "gate.reversible")
 
@@ -208,7 +210,7 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
 
 
 #: Facts of which nobody needs to know before the details are asked for.
-_DETAILS: Final = frozenset({"sandbox", "rule", "timeout", "hosts", "hosts_open"})
+_DETAILS: Final = frozenset({"sandbox", "rule", "timeout", "hosts", "hosts_open", "uncovered"})
 
 #: Values of the fact ``sandbox`` where nothing holds a command.
 BARE: Final = frozenset({"none", "outside"})
