@@ -106,3 +106,22 @@ async def test_a_damaged_record_of_an_earlier_session_tells_nothing(
         (folder / f"{name}{number}").write_text(text)
     await bench.shell.obeyed.tell_left()
     assert (notices(bench), pending(root)) == ([], [name])
+
+
+async def test_what_a_look_did_not_come_to_is_told_by_its_time(
+    bench: ShellBench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is told that was there before, as in a folder of packages that is too large."""
+    (root / ".gitignore").write_text("many/\n")
+    (root / "many").mkdir()
+    for number in range(50):
+        (root / "many" / f".{number:03}").touch()
+    monkeypatch.setattr("duckflow_tui.tools.snapshot.MAX_FILES", 0)
+    monkeypatch.setattr("duckflow_tui.tools.snapshot.MAX_IGNORED", 10)
+    before = await bench.copies.take_snapshot(copy=False)
+    assert before is not None
+    monkeypatch.setattr("duckflow_tui.tools.snapshot.MAX_IGNORED", 1_000)
+    monkeypatch.setattr("duckflow_tui.tools.snapshot.MAX_FILES", 1_000)
+    (root / "many" / ".049").write_text("evil")
+    found = await bench.copies.find_obeyed(before.look.obeyed)
+    assert found == {"many/.049": "many"}

@@ -273,6 +273,37 @@ def test_a_repository_below_the_root_stays_as_it_is_with_the_places_it_leads_to(
     assert done.returncode == 0, done.stderr
 
 
+def test_where_the_settings_of_repositories_lead_stays_as_it_is(made: Made) -> None:
+    """Hooks, attributes and included settings of one below the root, and of a folder that only has
+    the shape of one; so do the settings of a root in that shape.
+    """
+    led = "[core]\nhooksPath = ../{0}-hooks\nattributesFile = ../{0}-attributes\n"
+    repository(made.root / "sub/.git")
+    repository(made.root / "lib")
+    (made.root / "sub/.git/config").write_text(led.format("sub") + "[include]\npath = ../more\n")
+    (made.root / "sub/more").write_text("[include]\npath = ../last\n")
+    (made.root / "last").write_text("")
+    (made.root / "lib/config").write_text(led.format("lib"))
+    (made.root / "HEAD").write_text("ref: refs/heads/main\n")
+    (made.root / "config").write_text("[core]\n")
+    for name in ("objects", "refs"):
+        (made.root / name).mkdir()
+    for name in ("sub", "lib"):
+        (made.root / f"{name}-hooks").mkdir()
+        (made.root / f"{name}-hooks/pre-commit").write_text("as it was")
+        (made.root / f"{name}-attributes").write_text("as it was")
+    if made.who == "nobody":
+        open_for(made.root)
+    before = contents(made.root)
+    done = made.run(
+        "for f in {sub,lib}-hooks/{pre-commit,new} {sub,lib}-attributes sub/more last config HEAD; "
+        "do echo evil >>$f; rm -f $f; done; mv sub-hooks old; mv lib-hooks old; mv config old"
+    )
+    assert contents(made.root) == before, done.stderr
+    done = made.run("echo ours >src && mkdir -p hooks && echo ours >sub/new")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_link_that_stands_for_a_repository_stays_with_what_it_leads_to(made: Made) -> None:
     """The root's own and one below it, also one that leads nowhere."""
     if made.rung != "namespaces":

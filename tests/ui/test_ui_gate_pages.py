@@ -319,7 +319,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
         with_path=False,
     )
     said = " ".join(row.text for row in rows if row.tone == "warning")
-    assert "undo covers files here" in said
+    assert "undo covers all files here" in said
     assert "cannot be undone" not in said
     held = command(
         facts={"runs": "ls", "sandbox": "full"},
