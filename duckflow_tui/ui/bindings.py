@@ -204,7 +204,6 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("models", ("enter",), "Enter", "take", "keys.models_take"),
     Key("models", ("tab",), "Tab", "next_role", "keys.models_role"),
     Key("models", ("ctrl+l",), "Ctrl+L", "favour", "keys.models_favour"),
-    Key("models", ("ctrl+t",), "Ctrl+T", "attempt", "keys.models_try"),
     Key("models", ("escape",), "Esc", "leave", "keys.close"),
     Key("manual", ("left", "right"), "← →", "turn", "keys.manual_turn"),
     Key("manual", ("slash",), "/", "open_filter", "keys.list_filter"),

@@ -119,7 +119,7 @@ def burst(app: App[Any], *keys: str) -> None:
             app.post_message(events.Key(name, character))
 
 
-_NAMED: Final = ("enter", "down", "up", "escape", "backspace", "tab", "ctrl+u", "ctrl+t", "ctrl+l")
+_NAMED: Final = ("enter", "down", "up", "escape", "backspace", "tab", "ctrl+u", "ctrl+l")
 
 
 @asynccontextmanager

@@ -11,14 +11,10 @@ import pytest
 from support.app_states import settled
 from support.lists import is_listing, open_list, take_twice
 from support.model_servers import KEY, ModelSeat, at_models, shelf
-from support.session import done
 from textual.widgets import Input, OptionList
 
-from duckflow_tui.llm.connections import ModelLine
-from duckflow_tui.llm.endpoints import ModelRef, Target
-from duckflow_tui.scripted.replies import Fault, Reply
+from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.ui.layout import chat_width
-from duckflow_tui.ui.screens.model_list import ModelList
 from duckflow_tui.ui.screens.settings import SettingSource
 
 
@@ -237,29 +233,6 @@ async def test_tab_chooses_for_other_work_and_leaves_the_main_model(tmp_path: Pa
         await settled(seat.pilot, lambda: "creative" in seat.connections.roles, "the choice")
         assert seat.connections.roles["creative"] == ModelRef("pond", "large")
         assert now(seat) == "pond/small"
-
-
-async def test_what_came_of_a_probe_stays_until_something_else_is_done(tmp_path: Path) -> None:
-    """Also when a server lists its models late; the session minds what was learned by it."""
-    refusal = Reply(
-        fault=Fault(status=400, body='{"error": {"message": "this model does not support tools"}}')
-    )
-    hello = done("Hello.").model_copy(update={"repeat": True})
-    async with at_models(tmp_path, refusal, hello) as seat:
-        await at_list(seat, "large")
-        seat.burst("down", "ctrl+t")
-        await seat.sees("large: answers", "calls no functions")
-        page = seat.app.screen
-        assert isinstance(page, ModelList)
-        page.offer_lines({"pond/late": ModelLine(id="late")})
-        page.all_listed()
-        await seat.sees("late", "large: answers", "calls no functions")
-        engine = seat.app.session.engine
-        assert engine is not None
-        endpoint = engine.models.endpoints["pond"]
-        assert "no_tools" in engine.learned.quirks_of(Target(endpoint, "large")).flags
-        await seat.pilot.press("down")
-        await settled(seat.pilot, lambda: "calls no functions" not in seat.screen, "the end of it")
 
 
 async def test_probe_says_in_the_chat_what_the_model_can_do(tmp_path: Path) -> None:

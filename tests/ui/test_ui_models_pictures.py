@@ -15,9 +15,7 @@ from duckflow_tui.llm.connections import Connections, ModelConnection, ModelLine
 from duckflow_tui.llm.discovery import FoundServer, KnownKey
 from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse, Roles
 from duckflow_tui.llm.known_models import KnownModels
-from duckflow_tui.llm.probe import ProbeReport
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.connecting import report_words
 from duckflow_tui.ui.screens.connect import ConnectSource
 from duckflow_tui.ui.screens.connect_form import ConnectForm
 from duckflow_tui.ui.screens.list_page import ListPage
@@ -38,7 +36,7 @@ LINES: Final = (
 )
 
 
-def models(app: DuckflowApp, kept: Connections, *, tried: bool) -> Screen[Any]:
+def models(app: DuckflowApp, kept: Connections) -> Screen[Any]:
     endpoints = {one.name: one.endpoint for one in CONNECTED}
     in_use = ModelsInUse(endpoints, Roles(main="ollama/gpt-oss:20b"), {}, KnownModels())
     page = ModelList(app.words, app.words("models.title"), "", app.connecting, in_use)
@@ -46,11 +44,6 @@ def models(app: DuckflowApp, kept: Connections, *, tried: bool) -> Screen[Any]:
         endpoint = "openrouter" if "/" in line.id else "ollama"
         page.offer_lines({f"{endpoint}/{line.id}": line})
     page.all_listed()
-    if tried:
-        report = ProbeReport(
-            "127.0.0.1:11434", "gpt-oss:20b", True, True, False, 131_072, 41.6, 0.4
-        )
-        page.attempted = f"gpt-oss:20b: {report_words(report, app.words)}"
     return page
 
 
@@ -71,8 +64,7 @@ def form(app: DuckflowApp, kept: Connections) -> Screen[Any]:
 
 
 PAGES: Final[Mapping[str, Callable[[DuckflowApp, Connections], Screen[Any]]]] = {
-    "models": lambda app, kept: models(app, kept, tried=False),
-    "models-tried": lambda app, kept: models(app, kept, tried=True),
+    "models": models,
     "connect": connect,
     "connect-form": form,
 }

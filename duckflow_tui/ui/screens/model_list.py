@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
-from textual.worker import Worker
 
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse
@@ -22,8 +21,10 @@ from duckflow_tui.state.base import half_width
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.strips import fit
+from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.panes.strips import fit, row_text
 from duckflow_tui.ui.screens.dialog import Prose
+from duckflow_tui.ui.screens.list_page import render_keys
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import short_count
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.connecting import Connecting
 
 BURST_S: Final = 1.0  # seconds that the field has for what was typed into it
+_ALWAYS: Final = ("take", "leave")  # also where no model is connected yet
 ROLES: Final[tuple[Role, ...]] = ("main", "creative", "fast", "evaluator")
 
 
@@ -44,7 +46,6 @@ class ModelList(PickList):
         Binding("escape,ctrl+c", "leave", show=False, priority=True),
         Binding("tab", "next_role", show=False),
         Binding("ctrl+l", "favour", show=False),
-        Binding("ctrl+t", "attempt", show=False),
     ]
 
     def __init__(
@@ -68,8 +69,6 @@ class ModelList(PickList):
         self._favourites: list[str] = []
         self._query = ""
         self._stands = False
-        self._attempting: Worker[None] | None = None
-        self.attempted = ""  # what a model was seen to do; shown until something else is done
         self._listing = True
         self._faults: list[str] = []
         self.role: Role = "main"
@@ -85,19 +84,11 @@ class ModelList(PickList):
         self.call_after_refresh(self._refresh_list)  # which needs the width
 
     def _show_keys(self) -> None:
-        """As many on a line as it holds whole."""
-        line = self.query_one(".model-keys", Static)
-        rows = [""]
-        for key in keys_of("models"):
-            if self._at_hand is None and key.action not in ("take", "leave"):
-                continue
-            hint = f"{key.label} {self._words(key.text)}"
-            longer = f"{rows[-1]}   {hint}" if rows[-1] else hint
-            if cell_len(longer) <= line.content_size.width:
-                rows[-1] = longer
-            else:
-                rows.append(hint)
-        line.update("\n".join(filter(None, rows)))
+        line, words = self.query_one(".model-keys", Static), self._words
+        shown = (key for key in keys_of("models") if self._at_hand or key.action in _ALWAYS)
+        keys = [(key.label, words(key.text)) for key in shown]
+        rows = render_keys(keys, line.content_size.width, palette_of(self))
+        line.update("\n".join(map(row_text, rows)))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._refresh_list)
@@ -179,12 +170,11 @@ class ModelList(PickList):
     def _show_status(self) -> None:
         if not self._stands:
             return
-        words, tried = self._words, self.attempted
-        told = [tried] if tried else list(self._faults)
-        if not tried and self._listing:
-            told.append(words("models.listing"))
-        elif not tried and not self.lines:
-            told.append(words("models.write_name"))
+        told = list(self._faults)
+        if self._listing:
+            told.append(self._words("models.listing"))
+        elif not self.lines:
+            told.append(self._words("models.write_name"))
         line = self.query_one("#models-said", Prose)
         line.update("\n".join(told))
         line.display = bool(told)
@@ -209,19 +199,9 @@ class ModelList(PickList):
         if query != self._query:
             self._query = query
             self._fill(query)
-            self._turn_away()
-
-    def _turn_away(self) -> None:
-        """Something else is done than to read what a model was seen to do."""
-        if self.attempted:
-            self.attempted = ""
-            if self._attempting is not None:
-                self._attempting.cancel()
-            self._show_status()
 
     def action_move(self, step: int) -> None:
         self._narrow_list()  # the field may hold more than it has said
-        self._turn_away()
         super().action_move(step)
 
     async def action_take(self) -> None:
@@ -237,7 +217,6 @@ class ModelList(PickList):
     def action_next_role(self) -> None:
         if self._at_hand is None:
             return
-        self._turn_away()
         self.role = ROLES[(ROLES.index(self.role) + 1) % len(ROLES)]
         title = self._heading if self.role == "main" else self._words(f"models.role.{self.role}")
         self.query_one(".card-title", Static).update(title)
@@ -255,27 +234,3 @@ class ModelList(PickList):
             self._favourites.remove(value)
         self._owner.set_favourite(value, favourite)
         self._refresh_list()
-
-    def action_attempt(self) -> None:
-        self._narrow_list()
-        if self._chosen and self._at_hand is not None:
-            attempt = self._try_model(self._chosen)
-            self._attempting = self.run_worker(attempt, exclusive=True, exit_on_error=False)
-
-    async def _try_model(self, value: str) -> None:
-        from duckflow_tui.llm.probe import probe_model
-        from duckflow_tui.ui.connecting import report_words
-
-        assert self._at_hand is not None
-        ref = ModelRef.parse(value)
-        self.attempted = self._words("models.trying", model=ref.model)
-        self._show_status()
-        endpoint = self._at_hand.endpoints[ref.endpoint]
-        engine = host_of(self).session.get_writable_engine()
-        learned = engine.learned if engine is not None else None
-        line = self.lines.get(value)
-        report = await asyncio.shield(
-            probe_model(endpoint, ref.model, self._at_hand.environ, learned, line)
-        )
-        self.attempted = f"{ref.model}: {report_words(report, self._words)}"
-        self._show_status()
