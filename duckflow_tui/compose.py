@@ -221,7 +221,9 @@ def build_engine(
     shell = Shell(runner, background, named, random_id, store, copies, obeyed)
     registry.add(*shell.make_operations())
     desk = (
-        UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
+        UnattendedDesk(store, random_id, told, choice.mode)
+        if choice.headless
+        else Desk(store, random_id, told)
     )
 
     async def facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:

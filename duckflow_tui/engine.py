@@ -112,7 +112,7 @@ class Engine:
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._chosen: ModelsInUse | None = None  # for when the turn ends
         parts.store.subscribe(self._on_record)
-        note_changes(parts.store)
+        note_changes(parts.store, parts.notices.words)
         task_loop = TaskLoop(spawn)
         desk = PlanDesk(parts, task_loop, self._current_control, lambda: self._inbox.take_plan_up())
         router.registry.add(*plan_operations(desk), *memory_operations(memory))

@@ -148,7 +148,9 @@ def is_told(path: Path, call: ast.Call) -> bool:
 
 
 def is_sentence(value: ast.expr | None) -> bool:
-    """Whether an expression is a literal text of several words."""
+    """Whether an expression is, or may come to, a literal text of several words."""
+    if isinstance(value, ast.IfExp):
+        return is_sentence(value.body) or is_sentence(value.orelse)
     if isinstance(value, ast.JoinedStr):
         parts = [str(part.value) for part in value.values if isinstance(part, ast.Constant)]
         return any(" " in part.strip() for part in parts)

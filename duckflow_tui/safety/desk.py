@@ -5,6 +5,7 @@ else.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from duckflow_tui.safety.policy import grant_for
@@ -15,6 +16,7 @@ from duckflow_tui.state.gates import (
     EDIT_PLAN,
     GO_ON,
     LOOK,
+    REJECT,
     RUN_ALL,
     STOP,
     WIDENS,
@@ -59,9 +61,11 @@ class Desk:
     one who asked once the event is applied; what the asker commits next is on disk after it.
     """
 
-    def __init__(self, store: Store, ids: IdSource) -> None:
+    def __init__(self, store: Store, ids: IdSource, words: Callable[..., str]) -> None:
+        """``words`` renders texts for the model."""
         self._store = store
         self._ids = ids
+        self._words = words
         self._waiting: dict[str, asyncio.Future[Any]] = {}  # by the id of the gate or card
         store.subscribe(self._resolve_answer)
 
@@ -98,6 +102,19 @@ class Desk:
         finally:
             del self._waiting[key]
 
+    def _describe_answer(self, answer: CardAnswer) -> str:
+        """The answer to a question as the model is told it; empty for other cards."""
+        cards = (card for card in self._store.state.cards if card.card_id == answer.card_id)
+        card = next(cards, None)
+        if card is None or card.kind is not CardKind.QUESTION:
+            return ""
+        option = next((o for o in card.options if o.action == answer.action), None)
+        chosen = option.label if option is not None else ""
+        if answer.action in (ACCEPT.action, REJECT.action):
+            chosen = self._words("answer.yes" if answer.action == ACCEPT.action else "answer.no")
+        parts = (chosen, answer.text.strip())
+        return self._words("answer.given", answer=": ".join(part for part in parts if part))
+
     async def record_answer(self, answer: GateAnswer | CardAnswer) -> None:
         """Record the user's key. Raises StateError when it does not fit what was shown."""
         now = self._store.clock.now()
@@ -105,7 +122,12 @@ class Desk:
             if answer.action in (EDIT_PLAN.action, LOOK.action):
                 raise StateError("a plan is edited in its pane, files are shown in the card")
             await self._store.commit(
-                CardAnswered(answer=answer, message_id=self._ids("msg"), at=now)
+                CardAnswered(
+                    answer=answer,
+                    message_id=self._ids("msg"),
+                    at=now,
+                    for_model=self._describe_answer(answer),
+                )
             )
             return
         gates = self._store.state.gates
@@ -155,8 +177,10 @@ class UnattendedDesk(Desk):
     plans and their changes (R19). What did not work is never gone past.
     """
 
-    def __init__(self, store: Store, ids: IdSource, mode: ApprovalMode) -> None:
-        super().__init__(store, ids)
+    def __init__(
+        self, store: Store, ids: IdSource, words: Callable[..., str], mode: ApprovalMode
+    ) -> None:
+        super().__init__(store, ids, words)
         self._mode = mode
 
     @overload

@@ -353,12 +353,6 @@ def make_question_options(labels: Iterable[str], *, approval: bool) -> tuple[Car
     return (*((ACCEPT, REJECT) if approval else ()), *offered, TELL)
 
 
-def describe_answer(option: CardOption, answer: CardAnswer) -> str:
-    """The question's option and the user's answer as one text."""
-    chosen = {ACCEPT.action: "yes", REJECT.action: "no"}.get(option.action, option.label)
-    return ": ".join(part for part in (chosen, answer.text.strip()) if part)
-
-
 #: What the user may answer to a consultation; each has another effect (S0-39…42).
 CONSULTATION_OPTIONS: Final[dict[Pattern, tuple[CardOption, ...]]] = {
     Pattern.STAGNATION: _number_options(
@@ -532,13 +526,13 @@ class CardAnswered(Event, kind="card_answered"):
     answer: CardAnswer
     message_id: str
     at: float
+    for_model: str = ""  # of the answer to a question: what the model is told
 
     def apply(self, state: AgentState) -> None:
         card = _get_card(state, self.answer.card_id)
         if card.subject != self.answer.subject:
             raise StateError("the answer is for something other than what the card shows")
-        option = next((o for o in card.options if o.action == self.answer.action), None)
-        if option is None:
+        if self.answer.action not in [option.action for option in card.options]:
             raise StateError(f"the card has no answer {self.answer.action!r}")
         plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
         if state.remarks.about == card.subject:
@@ -551,9 +545,7 @@ class CardAnswered(Event, kind="card_answered"):
                 card=card,
                 plan=plan,
                 answer=self.answer,
-                for_model=f"The user's answer: {describe_answer(option, self.answer)}"
-                if asked
-                else "",
+                for_model=self.for_model,
                 step_id=card.step_id if asked else "",
                 at=self.at,
             )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.state.base import clip_value, one_line
+from duckflow_tui.state.base import ModelText, clip_value, one_line
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import (
@@ -53,8 +53,8 @@ _NOT_NOTED: Final = frozenset(
 )
 
 
-def note_changes(store: Store) -> Unsubscribe:
-    """Note what changes and what is decided, from now on."""
+def note_changes(store: Store, words: Callable[..., str]) -> Unsubscribe:
+    """Note changes and decisions from now on; ``words`` renders texts for the model."""
 
     def on_event(state: AgentState, record: Record) -> None:
         decided = False
@@ -63,12 +63,13 @@ def note_changes(store: Store) -> Unsubscribe:
                 change = f"{_list_files(m.result.changes)} ({m.operation})"
             case StepChanged() as event:
                 name = next((s.name for p in state.plans if (s := p.get_step(event.step_id))), "")
-                by = " by the user's word" if event.taken else ""
-                change = f"step {name!r} is {event.status.value}{by}"
+                text = "log.step_taken" if event.taken else "log.step"
+                change = words(text, step=name, status=event.status.value)
             case PlanProposed(plan=plan):
-                change = f"the plan {plan.name!r} was made"
+                change = words("log.plan_made", plan=plan.name)
             case event:
-                change, decided = _describe_decision(state, event), True
+                decision, decided = _describe_decision(state, event), True
+                change = words(decision) if decision is not None else ""
         if change:
             store.dispatch(ChangeNoted(change=change, decided=decided))
 
@@ -109,75 +110,82 @@ def guess_items(state: AgentState) -> dict[OwnField, tuple[str, ...]]:
     }
 
 
-def _describe_decision(state: AgentState, event: Event) -> str:
-    """The decision that an event records, on one line; empty for none."""
+def _describe_decision(state: AgentState, event: Event) -> ModelText | None:
+    """The decision that an event records, on one line; None for no decision."""
     match event:
         case GateAnswered(answer=answer):
             calls = (c for c in state.running if c.call_id == answer.call_id)
             gate = next((call.gate for call in calls if call.gate is not None), None)
-            return _gate_answer(gate, answer) if gate is not None else ""
+            return _describe_gate_answer(gate, answer) if gate is not None else None
         case CardAnswered():
-            card = next(m.card for m in reversed(state.messages) if isinstance(m, CardMessage))
-            option = next(o for o in card.options if o.action == event.answer.action)
-            about = f"about the {card.kind.value}"
-            if card.kind is CardKind.QUESTION:
-                about = repr(clip_value(card.question))
-            chose = f"asked {about}, the user chose {clip_value(option.label) or option.action}"
-            # What was said to a step is for its own conversation.
-            words = "" if card.step_id else event.answer.full_text
-            return "" if card.kind in _NOT_NOTED else chose + _format_reason(words)
+            return _describe_card_answer(state, event)
         case PlanAnswered():
             # Without a screen nobody was asked: the approval mode had decided.
-            who = "the approval mode" if state.session.headless else "the user"
-            did = "approved" if event.run is not None else "refused"
-            return (
-                f"{who} {did} the plan {_get_plan_name(state.plans, event.plan_id)!r}"
-                + _format_reason(event.reason)
-            )
+            way = "approved" if event.run is not None else "refused"
+            name = f"plan_{way}_by_mode" if state.session.headless else f"plan_{way}"
+            plan = _get_plan_name(state.plans, event.plan_id)
+            return _make_text(name, plan=plan, reason=event.reason)
         case PlanRevised(plan=plan):
-            taken = ", accepted by the user" if event.accepted else f", by the {event.by}"
-            return f"the plan {plan.name!r} was changed to version {plan.version}{taken}"
+            way = "accepted" if event.accepted else f"by_{event.by}"
+            return _make_text(f"plan_changed_{way}", plan=plan.name, version=str(plan.version))
         case PlanClosed(plan_id=plan_id, deleted=deleted):
-            return f"the user {'deleted' if deleted else 'closed'} the plan " + repr(
-                _get_plan_name(state.plans, plan_id)
-            )
+            name = "plan_deleted" if deleted else "plan_closed"
+            return _make_text(name, plan=_get_plan_name(state.plans, plan_id))
         case PlanActivated(plan_id=plan_id):
-            return f"the user took the plan {_get_plan_name(state.plans, plan_id)!r} in hand"
+            return _make_text("plan_activated", plan=_get_plan_name(state.plans, plan_id))
         case RequirementWaived():
-            did = "dropped" if event.waived else "took back"
-            return f"the user {did} {event.requirement_id}" + _format_reason(event.because)
+            name = "requirement_dropped" if event.waived else "requirement_restored"
+            return _make_text(name, id=event.requirement_id, reason=event.because)
         case RequirementEdited(item=item):
-            return f"the user wrote {item.requirement_id}: {item.requirement}"
+            return _make_text("requirement_written", id=item.requirement_id, text=item.requirement)
         case MemoryEdited(name=name, items=items):
-            said = "; ".join(items) or "nothing"
-            return f"the user wrote {name.replace('_', ' ')} by hand: {said}"
+            return _make_text("memory_written", item=name.replace("_", " "), text="; ".join(items))
         case ChangesUndone():
-            return f"the user took back: {_list_files(event.changes)}"
+            return _make_text("changes_undone", files=_list_files(event.changes))
         case ChangesRedone():
-            return f"the user had made again: {_list_files(event.changes)}"
+            return _make_text("changes_redone", files=_list_files(event.changes))
         case ModeChanged():
-            return f"the user set the approval mode to {event.mode.value}"
+            return _make_text("mode", mode=event.mode.value)
         case _:
-            return ""
+            return None
 
 
-def _gate_answer(gate: Gate, answer: GateAnswer) -> str:
-    what = f"{gate.operation} {describe_target(gate.args)}".rstrip()
+def _describe_card_answer(state: AgentState, event: CardAnswered) -> ModelText | None:
+    card = next(m.card for m in reversed(state.messages) if isinstance(m, CardMessage))
+    if card.kind in _NOT_NOTED:
+        return None
+    option = next(o for o in card.options if o.action == event.answer.action)
+    chosen = clip_value(option.label) or option.action
+    # What was said to a step is for its own conversation.
+    reason = "" if card.step_id else event.answer.full_text
+    if card.kind is CardKind.QUESTION:
+        question = clip_value(card.question)
+        return _make_text("answered", question=question, chosen=chosen, reason=reason)
+    return _make_text("chose", card=card.kind.value, chosen=chosen, reason=reason)
+
+
+def _describe_gate_answer(gate: Gate, answer: GateAnswer) -> ModelText | None:
+    call: str | ModelText = f"{gate.operation} {describe_target(gate.args)}".rstrip()
     if gate.also:
-        what = f"{len(gate.previews)} changes of files at once"
+        call = ModelText("log.changes_at_once", {"count": str(len(gate.previews))})
     match answer.choice:
         case GateChoice.ALTERNATIVE:
-            return f"the user took {gate.alternatives[(answer.alternative or 1) - 1]!r} over {what}"
+            label = gate.alternatives[(answer.alternative or 1) - 1]
+            return _make_text("took_alternative", label=label, call=call)
         case GateChoice.EDIT:
-            return f"the user wrote their own version of {what}"
+            return _make_text("wrote_own", call=call)
         case _ if answer.is_approval:
-            return f"the user allowed {what}, but for a part" if answer.left_out else ""
+            return _make_text("allowed_a_part", call=call) if answer.left_out else None
         case _:
-            return f"the user refused {what}" + _format_reason(answer.full_text)
+            return _make_text("refused", call=call, reason=answer.full_text)
 
 
-def _format_reason(words: str) -> str:
-    return f": {words.strip()}" if words.strip() else ""
+def _make_text(name: str, *, reason: str = "", **values: str | ModelText) -> ModelText:
+    """The text of that name; ``reason`` goes behind it where there is one."""
+    text = ModelText(f"log.{name}", values)
+    if not reason.strip():
+        return text
+    return ModelText("log.with_reason", {"text": text, "reason": reason.strip()})
 
 
 def _list_files(changes: Iterable[FileChange]) -> str:

@@ -30,6 +30,7 @@ from duckflow_tui.state.usage import BudgetRaised
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.budget import BudgetEnd, BudgetLimits, CallBudget
+from tests.support import model_words
 
 CALLS = "DUCKFLOW_EXECUTION__MAX_MODEL_CALLS"
 TOKENS = "DUCKFLOW_LIMITS__MAX_TOKENS"
@@ -273,7 +274,7 @@ class Two:
     def __init__(self) -> None:
         ids = CountingIds()
         self.store = Store(AgentState(), ManualClock(), MemoryRecorder())
-        self.desk = Desk(self.store, ids)
+        self.desk = Desk(self.store, ids, model_words.WORDS)
         self.opened: list[Card] = []
         self._open = asyncio.Event()
         self.store.subscribe(lambda _, record: self._see(record.event))

@@ -89,7 +89,7 @@ def store(recorder: MemoryRecorder) -> Store:
 
 @pytest.fixture
 def desk(store: Store) -> Desk:
-    return Desk(store, CountingIds())
+    return Desk(store, CountingIds(), WORDS)
 
 
 async def opened(store: Store, *gate_ids: str) -> None:
@@ -239,7 +239,7 @@ async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
             await asyncio.Event().wait()
 
     store = Store(AgentState(), ManualClock(), SlowRecorder())
-    desk = Desk(store, CountingIds())
+    desk = Desk(store, CountingIds(), WORDS)
     asking = asyncio.create_task(desk.ask(make_gate()))
     await opened(store, "gate_1")
     unheard: list[str] = []
@@ -326,7 +326,7 @@ async def test_a_gate_of_an_earlier_run_is_pending_and_grants(
     """safety.md, faults: after kill -9 a gate comes back pending, and its answer counts."""
     gate = make_gate()
     store.dispatch(GateOpened(gate=gate))
-    desk = Desk(store, CountingIds())
+    desk = Desk(store, CountingIds(), WORDS)
     assert store.state.gates == (gate,)
     await desk.record_answer(answer_to(gate, GateChoice.SESSION))
     assert [g.path for g in store.state.grants] == ["a.py"]
@@ -384,7 +384,7 @@ async def test_the_grant_is_recorded_before_the_asker_goes_on(store: Store, desk
 @pytest.mark.parametrize("mode", [ApprovalMode.STANDARD, ApprovalMode.TRUSTED])
 async def test_what_is_answered_where_nobody_is(store: Store, mode: ApprovalMode) -> None:
     """R19: ``--mode trusted`` alone approves a plan; what only a user can say nothing says."""
-    desk = UnattendedDesk(store, CountingIds(), mode)
+    desk = UnattendedDesk(store, CountingIds(), WORDS, mode)
 
     async def action(card: Card) -> str:
         try:
@@ -409,7 +409,7 @@ async def test_what_is_answered_where_nobody_is(store: Store, mode: ApprovalMode
 
 async def test_nobody_to_ask(store: Store, recorder: MemoryRecorder) -> None:
     """R19: headless, a gate is denied at once and said; none is left open."""
-    desk = UnattendedDesk(store, CountingIds(), ApprovalMode.TRUSTED)
+    desk = UnattendedDesk(store, CountingIds(), WORDS, ApprovalMode.TRUSTED)
     with pytest.raises(Unanswered, match="edit_file") as denied:
         await asyncio.wait_for(desk.ask(make_gate()), 1)
     assert denied.value.reason == "nobody"

@@ -84,7 +84,9 @@ class Bench:
         self.ids = CountingIds()
         self.workspace = Workspace(root, disk=disk)
         self.desk = (
-            UnattendedDesk(self.store, self.ids, mode) if headless else Desk(self.store, self.ids)
+            UnattendedDesk(self.store, self.ids, WORDS, mode)
+            if headless
+            else Desk(self.store, self.ids, WORDS)
         )
         self.blobs = blobs or MemoryBlobs()
         self.router = ToolRouter(

@@ -18,6 +18,19 @@ from duckflow_tui.tools.operation import ToolFault
 
 #: What takes a name of a text as its first argument, and which of its keywords are no values.
 _NAMING = {"ToolFault": {"outcome", "summary", "transient", "output"}, "ModelText": set[str]()}
+#: What puts a prefix before the name that it is given first.
+_PREFIXES = {
+    "EditRefused": "edit.",
+    "FileFailed": "path.cannot_",
+    "NotStrict": "json.",
+    "PathRefused": "path.",
+    "PlanProblem": "plan.problem.",
+    "_add_problem": "reply.",
+    "_make_fault": "plan.",
+    "_make_text": "log.",
+    "_translate_os_errors": "path.cannot_",
+    "translate_os_error": "path.cannot_",
+}
 TEXTS = load_notices(find_assets("prompts"), "en")
 
 
@@ -25,10 +38,14 @@ def iter_named() -> Iterator[tuple[str, str, set[str] | None]]:
     """Where a text is named, its name, and its values; None where they are made elsewhere."""
     for path in sorted(Path(duckflow_tui.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+            if not (isinstance(node, ast.Call) and node.args):
                 continue
             name = node.args[0]
-            if node.func.id not in _NAMING or not isinstance(name, ast.Constant):
+            if not isinstance(name, ast.Constant):
+                continue
+            if prefix := _PREFIXES.get(ast.unparse(node.func).rpartition(".")[2]):
+                yield f"{path.name}:{node.lineno}", f"{prefix}{name.value}", None
+            if not isinstance(node.func, ast.Name) or node.func.id not in _NAMING:
                 continue
             values: set[str] | None = {
                 word.arg for word in node.keywords if word.arg is not None

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from support.prompt_states import OPERATIONS, busy_state, compiler
 
-import duckflow_tui
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.layers import LongMemory, main_values, session_values
 from duckflow_tui.prompting.templates import PromptTexts, Template, TemplateError, load_notices
 from duckflow_tui.state.decision import PromptPattern
+from tests.figures import list_model_texts
 
 
 def render(text: str, **values: str) -> str:
@@ -137,20 +137,12 @@ def test_no_operation_is_named_outside_the_registry(language: str) -> None:
 
 
 def test_words_for_the_model_in_a_conversation_stand_in_the_prompts_of_both_languages() -> None:
-    """Each says whose words it is, both languages say it with the same values, and no code writes
-    one; what an event itself records of an answer is no notice.
-    """
+    """Both languages say each with the same values, and no code writes one."""
     english, japanese = (load_notices(find_assets("prompts"), name) for name in LANGUAGES)
     assert {name: text.fields for name, text in english.items()} == {
         name: text.fields for name, text in japanese.items()
     }
-    code = Path(duckflow_tui.__file__).parent
-    written = [
-        path.relative_to(code).as_posix()
-        for path in sorted(code.rglob("*.py"))
-        if re.search(r"for_model=\(?\s*f?\"\w", path.read_text(encoding="utf-8"))
-    ]
-    assert written == ["state/gates.py"]
+    assert list_model_texts() == []
 
 
 def test_japanese_prompts_use_the_words_of_the_screen() -> None:

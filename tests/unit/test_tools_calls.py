@@ -136,7 +136,7 @@ class Watched(Desk):
     """Counts what it is asked to withdraw."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store, lambda kind: f"{kind}_1")
+        super().__init__(store, lambda kind: f"{kind}_1", WORDS)
         self.withdrawn: list[str] = []
 
     def withdraw_question(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
