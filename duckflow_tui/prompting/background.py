@@ -18,7 +18,7 @@ from duckflow_tui.prompting.lines import (
     frame_text,
     short_line,
 )
-from duckflow_tui.prompting.templates import PromptTexts
+from duckflow_tui.prompting.templates import Template
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
@@ -69,7 +69,7 @@ class Background:
     files: Sequence[FileRead] = ()
 
     def make_fields(
-        self, texts: PromptTexts, window: int, count: Callable[[str], int]
+        self, texts: Mapping[str, Template], window: int, count: Callable[[str], int]
     ) -> Mapping[str, str]:
         """The fields ``asked`` and ``files`` of a template, for a model that holds ``window``
         tokens. Only a request that takes more than a quarter of it is cut, and says so.
@@ -83,7 +83,7 @@ class Background:
             "requirements": self.requirements,
         }
         files = frame_data("files", format_files(self.files, most, count))
-        return {"asked": texts.asked.render(words), "files": files}
+        return {"asked": texts["asked"].render(words), "files": files}
 
 
 def make_background(
@@ -110,7 +110,9 @@ def make_background(
     )
 
 
-def _cut_to_tokens(text: str, tokens: int, texts: PromptTexts, count: Callable[[str], int]) -> str:
+def _cut_to_tokens(
+    text: str, tokens: int, texts: Mapping[str, Template], count: Callable[[str], int]
+) -> str:
     size = count(text)
     if size <= tokens:
         return text
@@ -118,7 +120,7 @@ def _cut_to_tokens(text: str, tokens: int, texts: PromptTexts, count: Callable[[
     return cut_middle(
         text,
         tokens / size,
-        lambda cut: texts.left_out.render({**note, "characters": str(cut)}),
+        lambda cut: texts["left_out"].render({**note, "characters": str(cut)}),
     )[0]
 
 

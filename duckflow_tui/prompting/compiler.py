@@ -46,7 +46,7 @@ from duckflow_tui.prompting.lines import (
     operation_names,
     schema_text,
 )
-from duckflow_tui.prompting.templates import PromptTexts
+from duckflow_tui.prompting.templates import load_texts
 from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
 from duckflow_tui.prompting.window import KEPT, Overflow, View, measure_parts, message_tokens
 from duckflow_tui.state.agent import AgentState
@@ -139,13 +139,13 @@ class PromptCompiler:
         self._mode: ModeChoice = mode
         self._memory = memory
         self.permissions = Permissions()  # as the policy judged last
-        self.texts = PromptTexts.load(folder, language)
+        self.texts = load_texts(folder, language)
         self.budgets = budgets
         self._short = budgets.model_copy(
             update={name: min(getattr(budgets, name), most) for name, most in _SMALL.items()}
         )
         self._counter = counter
-        self._base = self.texts.base.render()
+        self._base = self.texts["base"].render()
         self._threads = Threads(
             counter,
             self._left_out,
@@ -314,13 +314,13 @@ class PromptCompiler:
             operations = tuple(spec for spec in operations if spec.name in _FEW)
         texts, count, instructions = self.texts, self._counter.count, self.instructions
         workspace = one_line(state.session.workspace, LINE)
-        working = texts.operations.render({"workspace": workspace})
+        working = texts["operations"].render({"workspace": workspace})
         project, cut = self._cut_instructions(instructions, budgets.project)
         listed = operation_lines(operations, arguments=not small)
         rare = [spec for spec in operations if spec.listed]
         formats = {
-            "json": texts.format_json.render({**limits, "operations": listed}),
-            "tools": texts.format_tools.render({**limits, "operations": operation_lines(rare)}),
+            "json": texts["format_json"].render({**limits, "operations": listed}),
+            "tools": texts["format_tools"].render({**limits, "operations": operation_lines(rare)}),
         }
         largest = max(
             count(formats["json"]), count(formats["tools"]) + count(schema_text(operations))
@@ -357,14 +357,14 @@ class PromptCompiler:
         """The project's own instructions, cut at the end to their budget, never the factor's."""
         text = instructions.strip()
         if not text:
-            return self.texts.no_project.render(), False
+            return self.texts["no_project"].render(), False
         text = escape_frame(text, "project_instructions")
         size = self._counter.count(text)
         if size <= most:
-            return self.texts.project.render({"instructions": text}), False
+            return self.texts["project"].render({"instructions": text}), False
         keep = int(len(text) * most / size)
         note = self._left_out(len(text) - keep, "")
-        return self.texts.project.render({"instructions": f"{text[:keep]}\n{note}"}), True
+        return self.texts["project"].render({"instructions": f"{text[:keep]}\n{note}"}), True
 
     def _measure_room(
         self,
@@ -394,7 +394,7 @@ class PromptCompiler:
     def _left_out(self, characters: int, call_id: str) -> str:
         """The words for a cut in the result of a call, which can be read on."""
         known = any(o.name == READ_FILE for s in self._stable.values() for o in s.operations)
-        return self.texts.left_out.render(
+        return self.texts["left_out"].render(
             {
                 "characters": str(characters),
                 "handle": f"{HANDLE}{call_id}" if known and call_id else "",
@@ -404,7 +404,7 @@ class PromptCompiler:
 
     def _left_line(self, about: str) -> str:
         """The line in place of a result that was left out to save room."""
-        return self.texts.left_line.render({"about": about})
+        return self.texts["left_line"].render({"about": about})
 
     def _make_digest_message(self, compaction: Compaction) -> NoticeMessage:
         """The digest as the first message of what travels."""
@@ -412,7 +412,7 @@ class PromptCompiler:
         return NoticeMessage(
             message_id=compaction.compaction_id,
             key="context.digest",
-            for_model=self.texts.compacted.render({"digest": digest}),
+            for_model=self.texts["compacted"].render({"digest": digest}),
             at=compaction.at,
         )
 
@@ -422,7 +422,7 @@ class PromptCompiler:
         return NoticeMessage(
             message_id="code",
             key="context.code",
-            for_model=self.texts.in_hand.render({"files": frame_data("files", text)}),
+            for_model=self.texts["in_hand"].render({"files": frame_data("files", text)}),
             at=0.0,
         )
 
@@ -452,12 +452,12 @@ class PromptCompiler:
             (*stable.operations, *hand),
             stable.budgets,
         )
-        layers = [Layer("base", budgets.base, self.texts.session, values, cut, fixed)]
+        layers = [Layer("base", budgets.base, self.texts["session"], values, cut, fixed)]
         both = budgets.main + budgets.specialized
         recovery = ""  # how to go on after an operation failed
         if state.status is Status.ERROR:
             error = {"error": one_line(state.status_detail, LINE)}
-            recovery = self.texts.recovery.render(error)
+            recovery = self.texts["recovery"].render(error)
         approval = self._describe_approval(state)
         whole = view.tight or state.compaction is not None
         if thread:
@@ -465,19 +465,19 @@ class PromptCompiler:
             values, cut = step_values(state, *step, known, view.digests, whole=whole)
             rules, lessons = execution_values(state)
             rules |= {"plan": "", "step": "", "learned": "\n".join(lessons["learned"].items)}
-            values |= {"execution": self.texts.execution.render(rules)}
+            values |= {"execution": self.texts["execution"].render(rules)}
             values |= {"recovery": recovery, "mode": approval}
-            layers.append(Layer("main", both, self.texts.step, values, cut))
+            layers.append(Layer("main", both, self.texts["step"], values, cut))
         elif aside:
             values, cut = aside_values(state, operations, view.digests, answers)
             values |= {"mode": approval}
-            layers.append(Layer("main", both, self.texts.aside, values, cut))
+            layers.append(Layer("main", both, self.texts["aside"], values, cut))
         else:
             values, cut = main_values(state, view.digests, self._mode, whole=whole)
             values |= {"recovery": recovery, "mode": approval}
             first = state.last_turn is None and (state.turn is None or state.turn.loop <= 1)
             cut["overview"] = Cuttable(Trim.EVIDENCE, self.overview if first else ())
-            layers.append(Layer("main", budgets.main, self.texts.main, values, cut))
+            layers.append(Layer("main", budgets.main, self.texts["main"], values, cut))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED and budgets.specialized:
                 layers.extend(self._make_specialized_layers(state, operations))
         return layers
@@ -490,7 +490,7 @@ class PromptCompiler:
             for names in (now.asks, now.runs, now.refused)
         )
         held = RUN in (*now.runs, *now.asks) and session.sandbox in HOLDS
-        return self.texts.approval.render({
+        return self.texts["approval"].render({
             "mode": state.mode.value,
             "runs": runs,
             "asks": "" if session.headless else asks,
@@ -505,12 +505,12 @@ class PromptCompiler:
     ) -> list[Layer]:
         match state.phase:
             case Phase.PLANNING:
-                template = self.texts.planning
+                template = self.texts["planning"]
                 values, cut = planning_values(state, operation_names(operations)["op_propose"])
             case Phase.EXECUTION:
-                template, (values, cut) = self.texts.execution, execution_values(state)
+                template, (values, cut) = self.texts["execution"], execution_values(state)
             case Phase.REVIEW:
-                template, (values, cut) = self.texts.review, review_values(state)
+                template, (values, cut) = self.texts["review"], review_values(state)
             case _:
                 return []
         return [Layer("specialized", self.budgets.specialized, template, values, cut)]

@@ -42,7 +42,7 @@ from duckflow_tui.prompting.replies import (
     SatisfactionReply,
     TasksReply,
 )
-from duckflow_tui.prompting.templates import PromptTexts, Template, notice_words
+from duckflow_tui.prompting.templates import load_texts, notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.calls import OperationMessage
@@ -108,10 +108,10 @@ class ModelQuestion(Generic[ReplyT]):
 class QuestionPrompts:
     def __init__(self, folder: Path, language: str) -> None:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
-        self._texts = PromptTexts.load(folder, language)
-        self._base = ChatMessage("system", self._texts.base.render())
-        self._judge = ChatMessage("system", self._texts.judge.render())
-        self._nothing = self._texts.nothing.render()
+        self._texts = load_texts(folder, language)
+        self._base = ChatMessage("system", self._texts["base"].render())
+        self._judge = ChatMessage("system", self._texts["judge"].render())
+        self._nothing = self._texts["nothing"].render()
         self._counter = ScriptCounter()
         self.words = notice_words(folder, language)
 
@@ -134,7 +134,7 @@ class QuestionPrompts:
         neither by them.
         """
         kind = question.kind
-        template: Template = getattr(self._texts, f"ask_{kind.purpose}")
+        template = self._texts[f"ask_{kind.purpose}"]
         said = _format_list([short_line(problem, 2 * LINE) for problem in problems])
         told = question.background.make_fields(
             self._texts, window or ASSUMED_CONTEXT, self._counter.count
@@ -148,7 +148,7 @@ class QuestionPrompts:
         asked = (system, ChatMessage("user", template.render(values)))
         if not said or "problems" in template.fields:
             return asked
-        again = ChatMessage("user", self._texts.ask_again.render({"problems": said}))
+        again = ChatMessage("user", self._texts["ask_again"].render({"problems": said}))
         if not refused.strip():
             return (*asked, again)
         return (*asked, ChatMessage("assistant", _cut_middle(refused, _REFUSED)), again)

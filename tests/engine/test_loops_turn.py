@@ -192,8 +192,8 @@ async def test_remarks_on_lines_reach_the_model_as_one_list(
             "   The user's remark: this stays",
             f'2. shop.py, line 2 of the new version: "{comes}"',
             '   The user\'s remark: say "discount"',
-            "Nothing was executed. Do not ask for the same again; take the user's remarks, every "
-            "one of them, into account, or ask what they want instead.",
+            "Nothing was executed. Do not ask for the same again; take every remark of the user "
+            "into account, or ask what they want instead.",
         ]
         assert told in s.server.of("main")[1].new_text
         said = 'shop.py:−2: this stays; shop.py:2: say "discount"'

@@ -11,7 +11,7 @@ import pytest
 import duckflow_tui
 from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.lines import SPOKEN
-from duckflow_tui.prompting.templates import load_notices, notice_words
+from duckflow_tui.prompting.templates import load_texts, notice_words
 from duckflow_tui.state.base import ModelText
 from duckflow_tui.tools.memory import FaultCode
 from duckflow_tui.tools.operation import ToolFault
@@ -31,7 +31,7 @@ _PREFIXES = {
     "_translate_os_errors": "path.cannot_",
     "translate_os_error": "path.cannot_",
 }
-TEXTS = load_notices(find_assets("prompts"), "en")
+TEXTS = load_texts(find_assets("prompts"), "en")
 
 
 def iter_named() -> Iterator[tuple[str, str, set[str] | None]]:

@@ -21,7 +21,7 @@ def layer(budget: int, name: str = "main", kept: str = "goal gates") -> Layer:
     return Layer(
         name,
         budget,
-        Template("t.md", TEXT, FIELDS),
+        Template("t.md", TEXT),
         {"kept": kept},
         {
             "plan": Cuttable(Trim.PLAN_BRIEF, ("p1", "p2", "p3")),
@@ -72,11 +72,11 @@ def test_what_may_not_be_cut_is_sent_over_budget_and_shows_it() -> None:
 
 def test_a_layer_borrows_what_another_leaves_before_anything_is_cut() -> None:
     """Covers S4-80: the sum of the budgets is what holds."""
-    roomy = Layer("specialized", 9, Template("t.md", "one two", []), {})
+    roomy = Layer("specialized", 9, Template("t.md", "one two"), {})
     fitted = fit_layers([layer(10), roomy], words)
     assert [f.use.budget for f in fitted] == [16, 9]
     assert fitted[0].use.trimmed == ()
-    tight = Layer("specialized", 4, Template("t.md", "one two", []), {})
+    tight = Layer("specialized", 4, Template("t.md", "one two"), {})
     fitted = fit_layers([layer(10), tight], words)
     assert fitted[0].use.budget == 12
     assert fitted[0].use.tokens <= 12
@@ -85,7 +85,7 @@ def test_a_layer_borrows_what_another_leaves_before_anything_is_cut() -> None:
 
 def test_what_was_borrowed_is_not_lent_again() -> None:
     """Covers S4-80."""
-    roomy = Layer("base", 5, Template("t.md", "one two", []), {})
+    roomy = Layer("base", 5, Template("t.md", "one two"), {})
     fitted = fit_layers([roomy, layer(14), layer(14, "specialized")], words)
     assert [f.use.budget for f in fitted] == [5, 16, 15]
     assert fitted[2].use.trimmed == ("evidence",)

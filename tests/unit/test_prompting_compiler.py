@@ -68,7 +68,7 @@ def test_tail_of_a_first_message(language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_base_is_short_and_the_same_in_every_request(language: str) -> None:
     """Covers S4-12."""
-    base = compiler(language).texts.base.render()
+    base = compiler(language).texts["base"].render()
     assert len(base) <= 1000
     assert ScriptCounter().count(base) <= 500
     talk = Talk()

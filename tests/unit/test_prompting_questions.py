@@ -21,7 +21,7 @@ from duckflow_tui.prompting.questions import (
     tasks_question,
 )
 from duckflow_tui.prompting.replies import JsonReply, PlanReply, ReportReply, TasksReply
-from duckflow_tui.prompting.templates import PromptTexts, Template
+from duckflow_tui.prompting.templates import load_texts
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.plan import SOFT_STEPS, Plan, PlanStatus, Step
@@ -181,10 +181,9 @@ def test_every_question_of_the_table_has_its_words() -> None:
     purposes = [kind.purpose for kind in KINDS]
     assert len(set(purposes)) == len(purposes) == 9
     for language in LANGUAGES:
-        texts = PromptTexts.load(find_assets("prompts"), language)
+        texts = load_texts(find_assets("prompts"), language)
         for kind in KINDS:
-            template: Template = getattr(texts, f"ask_{kind.purpose}")
-            assert template.fields >= set(kind.frames)
+            assert texts[f"ask_{kind.purpose}"].fields >= set(kind.frames)
 
 
 def test_tasks_are_told_of_arguments_needs_and_results_but_of_no_other_step() -> None:

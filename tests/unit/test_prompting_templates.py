@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,13 @@ from support.prompt_states import OPERATIONS, busy_state, compiler
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.layers import LongMemory, main_values, session_values
-from duckflow_tui.prompting.templates import PromptTexts, Template, TemplateError, load_notices
+from duckflow_tui.prompting.templates import Template, TemplateError, load_texts
 from duckflow_tui.state.decision import PromptPattern
 from tests.figures import list_model_texts
 
 
 def render(text: str, **values: str) -> str:
-    return Template("t.md", text, values).render(values)
+    return Template("t.md", text).render(values)
 
 
 def test_values_with_braces_stay_as_they_are() -> None:
@@ -31,10 +30,9 @@ def test_json_in_a_template_needs_no_escapes() -> None:
 
 
 @pytest.mark.parametrize("mark", ["{nope}", "{name.upper}", "{name[0]}", "{name!r}", "{Name}"])
-def test_unknown_field_is_named_with_file_and_line(mark: str) -> None:
-    text = f"<!-- a\ncomment -->\nfirst\n{mark} second"
-    with pytest.raises(TemplateError, match=re.escape("t.md:4: there is no field " + mark)):
-        Template("t.md", text, ["name"])
+def test_an_unknown_field_is_an_error(mark: str) -> None:
+    with pytest.raises(TemplateError, match=re.escape(f"t.md: no value for {mark}")):
+        render(f"first\n{mark} second", name="x")
 
 
 def test_comment_at_the_top_is_not_sent() -> None:
@@ -52,30 +50,16 @@ def test_a_value_that_looks_like_a_heading_is_kept() -> None:
 
 def test_a_value_that_is_not_given_is_an_error() -> None:
     with pytest.raises(TemplateError, match=r"t\.md: no value for \{b\}"):
-        Template("t.md", "{a}{b}", ["a", "b"]).render({"a": "1"})
+        render("{a}{b}", a="1")
 
 
-def copied(tmp_path: Path) -> Path:
-    shutil.copytree(find_assets("prompts") / "en", tmp_path / "en")
-    return tmp_path
-
-
-def test_a_file_may_not_lose_what_must_never_be_cut(tmp_path: Path) -> None:
-    main = copied(tmp_path) / "en" / "main.md"
-    main.write_text(main.read_text("utf-8").replace("\n{requirements}", ""), "utf-8")
-    with pytest.raises(TemplateError, match=r"en/main\.md: the field \{requirements\}"):
-        PromptTexts.load(tmp_path, "en")
-
-
-def test_a_missing_and_a_surplus_file_are_named(tmp_path: Path) -> None:
-    folder = copied(tmp_path) / "en"
-    (folder / "reveiw.md").write_text("x", "utf-8")
-    with pytest.raises(TemplateError, match=r"en/reveiw\.md"):
-        PromptTexts.load(tmp_path, "en")
-    (folder / "reveiw.md").unlink()
-    (folder / "review.md").unlink()
-    with pytest.raises(TemplateError, match=r"en/review\.md: cannot be read"):
-        PromptTexts.load(tmp_path, "en")
+def test_a_folder_without_texts_and_a_file_that_is_none_are_named(tmp_path: Path) -> None:
+    with pytest.raises(TemplateError, match="there are no prompt files"):
+        load_texts(tmp_path, "en")
+    (tmp_path / "ja").mkdir()
+    (tmp_path / "ja" / "review.md").write_bytes(b"\xff")
+    with pytest.raises(TemplateError, match=r"ja/review\.md: cannot be read"):
+        load_texts(tmp_path, "ja")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -91,22 +75,21 @@ def test_every_file_begins_with_a_comment_that_names_its_headings(language: str)
 
 
 def test_both_languages_tell_the_model_the_same_facts() -> None:
-    folder = find_assets("prompts")
-    english, japanese = PromptTexts.load(folder, "en"), PromptTexts.load(folder, "ja")
-    for name in PromptTexts.__slots__:
-        en: Template = getattr(english, name)
-        ja: Template = getattr(japanese, name)
-        assert en.fields == ja.fields, name
+    """They have the same texts, with the same values."""
+    english, japanese = (load_texts(find_assets("prompts"), name) for name in LANGUAGES)
+    assert {name: text.fields for name, text in english.items()} == {
+        name: text.fields for name, text in japanese.items()
+    }
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_base_and_main_files_use_every_field_that_the_state_fills(language: str) -> None:
     """Covers S4-79: a value that no file shows would be lost without a word."""
-    texts = PromptTexts.load(find_assets("prompts"), language)
+    texts = load_texts(find_assets("prompts"), language)
     values, lists = main_values(busy_state(), ())
-    assert texts.main.fields == values.keys() | lists.keys() | {"recovery", "overview", "mode"}
+    assert texts["main"].fields == values.keys() | lists.keys() | {"recovery", "overview", "mode"}
     values, lists = session_values(busy_state(), LongMemory(), ())
-    assert texts.session.fields == values.keys() | lists.keys() | {"at_hand", "project"}
+    assert texts["session"].fields == values.keys() | lists.keys() | {"at_hand", "project"}
 
 
 WIRE_WORDS = re.compile(r"\b(?:[a-z]+_[a-z_]+|[A-Z]{4,}(?:_[A-Z]+)*)\b")
@@ -136,12 +119,7 @@ def test_no_operation_is_named_outside_the_registry(language: str) -> None:
     assert calls == {spec.name for spec in OPERATIONS}
 
 
-def test_words_for_the_model_in_a_conversation_stand_in_the_prompts_of_both_languages() -> None:
-    """Both languages say each with the same values, and no code writes one."""
-    english, japanese = (load_notices(find_assets("prompts"), name) for name in LANGUAGES)
-    assert {name: text.fields for name, text in english.items()} == {
-        name: text.fields for name, text in japanese.items()
-    }
+def test_no_code_writes_what_a_model_reads() -> None:
     assert list_model_texts() == []
 
 
