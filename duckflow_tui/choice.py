@@ -68,6 +68,7 @@ class Flags:
     protocol: str | None = None
     context: int | None = None  # tokens of the model's window
     max_calls: int | None = None
+    deny: tuple[str, ...] = ()  # words of commands that never run
     allow: tuple[str, ...] = ()  # exact commands, operations of servers; headless only (R19)
     theme: str | None = None
     animation: bool | None = None
@@ -167,6 +168,8 @@ def choose_session(
     say = Catalogue(language)
     if not flags.demo and not os.path.isdir(flags.workspace):
         raise Unusable(say("cli.not_a_folder", path=flags.workspace))
+    if not all(map(str.strip, flags.deny)):
+        raise Unusable(say("cli.bad_deny"))
     loaded = load_settings(places, environ)
     settings = loaded.settings
     before = {setting.key: setting.value for setting in list_settings(settings)}
@@ -210,13 +213,13 @@ def _check_allow_rules(flags: Flags, say: Catalogue) -> tuple[str, ...]:
     """The rules of this command line; one that would not say exactly what runs is refused."""
     if not flags.allow:
         return ()
-    from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, as_flags, rules_like
+    from duckflow_tui.safety.rules import AllowRules, RuleRefused
 
     try:
         AllowRules.parse_rules(flags.allow)
     except RuleRefused as no:
-        why, can = say(f"cli.allow_why.{no.code}"), make_visible(as_flags(rules_like(no.rule)))
-        raise Unusable(say("cli.bad_allow", rule=make_visible(no.rule), why=why, can=can)) from None
+        why = say(f"cli.allow_why.{no.code}")
+        raise Unusable(say("cli.bad_allow", rule=make_visible(no.rule), why=why)) from None
     return flags.allow
 
 
@@ -243,6 +246,9 @@ def list_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) ->
 
 
 def _apply_flags(flags: Flags, settings: Settings) -> None:
+    if flags.deny:
+        approval = settings.approval
+        approval.deny = (*approval.deny, *flags.deny)
     if flags.max_calls is not None:
         settings.execution.max_model_calls = min(flags.max_calls, 1000)
     if flags.sandbox not in (None, "external"):

@@ -214,6 +214,7 @@ def make_parser(say: Callable[[str], str], language: str = "en") -> CommandParse
     add("-p", dest="prompt", nargs="?", const=NO_TEXT, metavar="TEXT", help=say("cli.help.prompt"))
     add("--json", action="store_true", help=say("cli.help.json"))
     add("--stream", action="store_true", help=say("cli.help.stream"))
+    add("--deny", action="append", default=[], metavar="WORDS", help=say("cli.help.deny"))
     add("--allow", action="append", default=[], metavar="ARGV", help=say("cli.help.allow"))
     add("--trust", action="store_true", help=say("cli.help.trust"))
     add("--sandboxed", action="store_true", help=say("cli.help.sandboxed"))
@@ -310,6 +311,7 @@ def _choose_session(
             protocol=args.protocol,
             context=_parse_count(args.context or ""),
             max_calls=_parse_count(args.max_calls or ""),
+            deny=tuple(args.deny),
             allow=tuple(args.allow),
             theme=args.theme,
             animation=False if args.no_animation else None,

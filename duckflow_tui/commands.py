@@ -165,6 +165,16 @@ def rename(session: Engine, argument: str, say: Say) -> None:
     say("sessions.renamed" if name else "sessions.unnamed", name=name)
 
 
+def add_denial(session: Engine, argument: str, say: Say) -> None:
+    """Forbid the words behind ``deny`` for this session."""
+    verb, _, words = argument.strip().partition(" ")
+    if verb != "deny" or not words.strip():
+        say("rules.deny_how")
+        return
+    session.rules.add_denial(words.strip())
+    say("rules.denies_now", what=words.strip())
+
+
 # --- the table ----------------------------------------------------------------------------------
 
 
@@ -266,7 +276,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("memory", "acting_page('memory')"),
     Command("remember", "remember", takes="text", when=always),
     Command("mode", "mode", takes="mode", also=("approvals",)),
-    Command("rules", "page('rules')", reads=True, also=("permissions",)),
+    Command("rules", "page('rules')", add_denial, takes="text", reads=True, also=("permissions",)),
     Command("decisions", "page('decisions')", reads=True),
     Command("network", "page('network')", reads=True),
     _make_key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),

@@ -119,7 +119,7 @@ async def open_engine(
             effect = engine.operation_effect
             await resume(store, engine.notices, recording.restored, today, workspace, effect)
             recording.restored = None  # in a long session many megabytes
-        await engine.rules.load_rules()
+        await engine.rules.load_rules(choice.settings.approval.deny)
         spawn(engine.tell_left_changes(), "looks")
         forget()
         engine.begun, engine.stories = begun, stories
@@ -193,7 +193,8 @@ def build_engine(
             wire_name=wire_name,
             approved=choice.approved,
         )
-    named = NamedCommands(choice.allowed, workspace, store)
+    undoes = settings.shell.undo_bytes > 0
+    named = NamedCommands(choice.allowed, workspace, store, undoes=undoes)
     kept: ProjectRules | None = None
     # R19b
     if not (choice.headless or choice.demo):  # headless, consent is on the command line (R19)
@@ -284,11 +285,13 @@ def build_engine(
     def use(texts: Texts) -> None:
         """The project's files that are trusted from now on."""
         parts.models.prompts.instructions = texts.get(NOTES, "")
-        now = settings.model_copy(update={"approval": ApprovalSettings(mode=store.state.mode)})
+        approval = ApprovalSettings(mode=store.state.mode, deny=settings.approval.deny)
+        now = settings.model_copy(update={"approval": approval})
         tight, problems = tighten_settings(now, texts.get(SETTINGS, ""), SETTINGS)
         runner.limits = _command_limits(tight)
         router.rules = replace(router.rules, max_write=tight.files.max_write_bytes)
         parts.models.budget.limits = _budget_limits(tight)
+        engine.rules.set_denials(tight.approval.deny)
         say = Catalogue(choice.language)
         for problem in problems:
             why = say(f"settings.why.{problem.code}", **problem.params)

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from duckflow_tui.safety.paths import WorkspaceError
+from duckflow_tui.safety.rules import ANY_END
 from duckflow_tui.session.branch import branch_of, is_uncommitted
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.session.rewind_actions import RewindActions
@@ -16,6 +17,7 @@ from duckflow_tui.state.base import LocalizedText, Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
 from duckflow_tui.state.gates import (
+    DENY,
     IN_SANDBOX,
     DraftRemarks,
     FilePreview,
@@ -437,8 +439,11 @@ class RuleActions:
         """The file of the project's rules; empty where none are kept."""
         return self._kept.path if self._kept is not None else ""
 
-    async def load_rules(self) -> None:
-        """The rules that were kept for the project hold in this session."""
+    async def load_rules(self, denials: Sequence[str]) -> None:
+        """Those of the settings that forbid, and the rules that were kept for the project, hold in
+        this session.
+        """
+        self.set_denials(denials)
         if self._kept is None:
             return
         try:
@@ -466,12 +471,43 @@ class RuleActions:
                 self._store.dispatch(GrantAdded(grant=rule.replace(source="key")))
             self._notices.warn("rules.not_kept", path=self.path, reason=_describe_error(error))
 
-    async def allow_in_sandbox(self) -> bool:
-        """The command line consents to all that a sandbox holds (R19); False where none does."""
+    def set_denials(self, rules: Sequence[str]) -> None:
+        """The settings forbid these from now on, and nothing else (R06)."""
+        grants = self._store.state.grants
+        standing = [g for g in grants if g.operation == DENY and g.source == "settings"]
+        for grant in standing:
+            if grant.path not in rules:
+                now = self._store.clock.now()
+                self._store.dispatch(GrantRevoked(grant=grant, at=now))
+        for rule in dict.fromkeys(rules):  # R06g
+            if rule not in [grant.path for grant in standing]:
+                self.add_denial(rule, "settings")
+
+    def add_denial(self, rule: str, source: Literal["key", "settings"] = "key") -> None:
+        """Forbid in this session what ``safety.rules.find_denial`` finds by this rule."""
+        now, rule_id = self._store.clock.now(), self._ids("grant")
+        grant = Grant(
+            grant_id=rule_id, operation=DENY, path=rule, gate_id="", source=source, at=now
+        )
+        self._store.dispatch(GrantAdded(grant=grant))
+
+    async def find_unusable_rule(self) -> str:
+        """A rule of the command line with a beginning, where no full sandbox holds commands (R05);
+        empty for none.
+        """
+        if not self._named.prefixes or await self._is_sandboxed():  # R05b
+            return ""
+        return next(rule for rule in self._named.given if rule.endswith(ANY_END))
+
+    async def _is_sandboxed(self) -> bool:
         run = self._router.registry.get(RUN)
         if run is not None and run.ready is not None:
             await run.ready()
-        if self._store.state.session.sandbox not in HOLDS:
+        return self._store.state.session.sandbox in HOLDS
+
+    async def allow_in_sandbox(self) -> bool:
+        """The command line consents to all that a sandbox holds (R19); False where none does."""
+        if not await self._is_sandboxed():
             return False
         now, rule_id = self._store.clock.now(), self._ids("grant")
         rule = Grant(

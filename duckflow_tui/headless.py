@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from duckflow_tui.commands import Invocation, describe_unknown, parse_command
 from duckflow_tui.engine import Engine
-from duckflow_tui.safety.allow_rules import as_flags, rules_for
-from duckflow_tui.safety.safe_text import make_visible
+from duckflow_tui.safety.rules import ANY_END, as_flags, rules_for
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.faults import log_fault
 from duckflow_tui.session.network import network_markdown
@@ -271,6 +271,12 @@ class _Turn:
         if options.sandboxed and not await engine.rules.allow_in_sandbox():
             level = self._say(f"status.sandbox.{engine.store.state.session.sandbox}")
             self._print_note(self._say("headless.not_sandboxed", level=level))
+            return USAGE
+        if rule := await engine.rules.find_unusable_rule():
+            level = self._say(f"status.sandbox.{engine.store.state.session.sandbox}")
+            exact = visible_line(rule.removesuffix(ANY_END))
+            said = self._say("headless.not_held", rule=visible_line(rule), exact=exact, level=level)
+            self._print_note(said)
             return USAGE
         engine.store.subscribe(follow)
         chat = self.spawn(engine.chat_loop(), "chat")

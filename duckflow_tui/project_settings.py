@@ -29,8 +29,8 @@ _LOWERED: Final = {
 def tighten_settings(
     settings: Settings, text: str, source: str
 ) -> tuple[Settings, tuple[SettingProblem, ...]]:
-    """The user's settings with what ``text`` has stricter: the mode, limits. All else in it, which
-    is the file ``source``, is a problem and changes nothing.
+    """The user's settings with what ``text`` has stricter: the mode, limits, what it denies on top.
+    All else in it, which is the file ``source``, is a problem and changes nothing.
     """
     made = settings.model_copy(deep=True)
     problems: list[SettingProblem] = []
@@ -50,7 +50,8 @@ def tighten_settings(
             continue
         for key, value in cast("dict[str, Any]", fields).items():
             is_mode, no_limit = (name, key) == ("approval", "mode"), _LOWERED.get((name, key))
-            if not is_mode and no_limit is None:
+            is_denial = (name, key) == ("approval", "deny")
+            if not (is_mode or is_denial) and no_limit is None:
                 refuse((name, key), "project_key")
                 continue
             before: BaseModel = getattr(made, name)
@@ -60,6 +61,9 @@ def tighten_settings(
                 refuse((name, key), *describe_fault(error, type(before)))
                 continue
             old, new = getattr(before, key), getattr(after, key)
+            if is_denial:  # what the folder forbids comes on top
+                made.approval.deny = (*old, *new)
+                continue
             if is_mode:
                 stricter = _MODES.index(new) < _MODES.index(old)
             elif no_limit and not (old and new):

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from annotated_types import Ge, Gt, Le
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ErrorType
@@ -171,10 +171,15 @@ class LimitSettings(_Section):
     max_tokens: int = Field(default=0, ge=0, le=1_000_000_000)
 
 
+#: A rule of ``safety.rules.find_denial``.
+DeniedWords = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
 class ApprovalSettings(_Section):
     """The rules for what runs without asking."""
 
     mode: ApprovalMode = ApprovalMode.STANDARD  # R19
+    deny: tuple[DeniedWords, ...] = ()
 
 
 class FileSettings(_Section):

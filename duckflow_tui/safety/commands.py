@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MAX_LINE: Final = 8_000  # characters; a longer line is not read
 MAX_PARTS: Final = 50  # commands in one line
 MAX_NODES: Final = 10_000  # of the tree, looked at
-SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
 _MAX_DEPTH: Final = 5  # substitutions in substitutions
 _JOINERS: Final = frozenset({"&&", "||", ";", "|"})
 _INTO: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
@@ -34,6 +33,8 @@ _HARMLESS: Final = (
     ["2", ">", "/dev/null"],
     ["2", ">&", "1"],
 )
+#: What stands between words in the code of a shell or another language.
+_BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>\[\]{},`$\"']+")
 _WORDS: Final = frozenset({"word", "number", "string", "raw_string", "concatenation"})
 
 #: Nodes of the grammar that make a line more than plain commands, and what they are called here.
@@ -79,32 +80,29 @@ class SimpleCommand(NamedTuple):
         return shlex.join(self.argv)
 
 
-class FoundCommand(NamedTuple):
-    """A command somewhere in a line, also inside of a substitution: its words as far as known."""
-
-    words: tuple[str, ...]
-    piped: bool  # it reads what a command before it writes
-    inner: tuple[FoundCommand, ...]  # of the substitutions among its words
-
-
-def program_of(words: tuple[str, ...]) -> str:
-    """The own name of the program that the words of a command begin with, without its folder."""
-    return words[0].rpartition("/")[2] if words else ""
+def iter_pieces(word: str) -> Iterator[str]:
+    """A word, then what a shell or another language could read out of it: ``"cat .env"`` gives
+    itself, ``cat`` and ``.env``.
+    """
+    yield word
+    pieces = _BETWEEN_WORDS.split(word)
+    if len(pieces) > 1:
+        yield from filter(None, pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
     """A line as read. ``parts`` are there if and only if ``reason`` is empty: then it is plain.
 
-    ``found`` are all commands in it, one behind the other; ``readable`` says whether that is sure.
-    ``targets`` are the files its redirects write to.
+    ``found`` are the words of each command anywhere in it, also inside of a substitution, as far
+    as they are known; ``readable`` says whether these are all. ``files``: those of its redirects.
     """
 
     text: str
     parts: tuple[SimpleCommand, ...] = ()
     reason: str = ""
-    found: tuple[FoundCommand, ...] = ()
-    targets: tuple[str, ...] = ()
+    found: tuple[tuple[str, ...], ...] = ()
+    files: tuple[str, ...] = ()
     readable: bool = False
 
 
@@ -134,8 +132,8 @@ def read_command(text: str) -> CommandLine:
         text,
         tuple(SimpleCommand(letters.restore_words(part.argv), part.joiner) for part in line.parts),
         line.reason,
-        tuple(letters.restore_command(found) for found in line.found),
-        letters.restore_words(line.targets),
+        tuple(map(letters.restore_words, line.found)),
+        letters.restore_words(line.files),
         line.readable,
     )
 
@@ -155,11 +153,6 @@ class _Letters:
         """The words as they were."""
         return tuple(self._coded.sub(lambda found: chr(int(found[1], 16)), w) for w in words)
 
-    def restore_command(self, found: FoundCommand) -> FoundCommand:
-        """A command with its words as they were."""
-        inner = tuple(self.restore_command(one) for one in found.inner)
-        return FoundCommand(self.restore_words(found.words), found.piped, inner)
-
 
 def _parse_line(text: str) -> CommandLine:
     parser = _load_parser()
@@ -170,16 +163,17 @@ def _parse_line(text: str) -> CommandLine:
     if root.has_error or len(nodes) >= MAX_NODES:
         return CommandLine(text, reason="too_many" if len(nodes) >= MAX_NODES else "unparsed")
     try:
-        found = tuple(_find_command(node) for node in _outermost_commands(root))
+        found = tuple(_find_commands(root))
     except _NotPlain as reason:
         return CommandLine(text, reason=str(reason))
-    targets = tuple(_redirect_target(node) for node in nodes if node.type == "file_redirect")
-    kept = tuple(target for target in targets if target)
+    files = tuple(
+        _approximate_word(node.children[-1]) for node in nodes if node.type == "file_redirect"
+    )
     try:
         parts = _Plain(text).read_commands(root)
     except _NotPlain as reason:
-        return CommandLine(text, (), str(reason), found, kept, readable=True)
-    return CommandLine(text, parts, "", found, kept, readable=True)
+        return CommandLine(text, (), str(reason), found, files, readable=True)
+    return CommandLine(text, parts, "", found, files, readable=True)
 
 
 @cache
@@ -356,7 +350,7 @@ def _bare_value(text: str) -> str:
     return "".join(made)
 
 
-# --- what is in a line that is not plain ---------------------------------------------------------
+# --- the commands of a line that is not plain -----------------------------------------------------
 
 
 def _outermost_commands(root: Node) -> Iterator[Node]:
@@ -370,29 +364,20 @@ def _outermost_commands(root: Node) -> Iterator[Node]:
             stack.extend(reversed(node.children))
 
 
-def _find_command(node: Node, depth: int = 0) -> FoundCommand:
-    """The command with those inside of its words; raises _NotPlain where there are too many levels
-    of them: what is not seen could be what a rule denies (R06).
+def _find_commands(node: Node, depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """The words of each command below a node, and of those inside of its words; raises _NotPlain
+    where there are too many levels of them: what is not seen could be what a rule denies (R06).
     """
-    if depth > _MAX_DEPTH:
-        raise _NotPlain("too_many")
-    words: list[str] = []
-    inner: list[FoundCommand] = []
-    for child in node.children:
-        if child.type in ("variable_assignment", "file_redirect"):
-            continue
-        words.append(_approximate_word(child))
-    for child in node.children:
-        inner += [_find_command(command, depth + 1) for command in _outermost_commands(child)]
-    return FoundCommand(tuple(words), _is_piped(node), tuple(inner))
-
-
-def _is_piped(node: Node) -> bool:
-    at: Node = node
-    while at.parent is not None and at.parent.type == "redirected_statement":
-        at = at.parent
-    before = at.prev_sibling
-    return before is not None and before.type in ("|", "|&")
+    for command in _outermost_commands(node):
+        if depth > _MAX_DEPTH:
+            raise _NotPlain("too_many")
+        yield tuple(
+            _approximate_word(child)
+            for child in command.children
+            if child.type not in ("variable_assignment", "file_redirect")
+        )
+        for child in command.children:
+            yield from _find_commands(child, depth + 1)
 
 
 def _approximate_word(node: Node) -> str:
@@ -403,12 +388,3 @@ def _approximate_word(node: Node) -> str:
         return _word_value(node)
     except _NotPlain:
         return _node_text(node).replace('"', "").replace("'", "").replace("\\", "")
-
-
-def _redirect_target(node: Node) -> str:
-    """The file that a redirect writes to; empty for one that reads or leads to a stream."""
-    operator = next((child.type for child in node.children if not child.is_named), "")
-    if operator not in (">", ">>", ">|", "&>", "&>>", "<>", ">&"):
-        return ""
-    target = _approximate_word(node.children[-1])
-    return "" if operator == ">&" and target.lstrip("-").isdigit() else target

@@ -19,13 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duckflow_tui.safety.command_risk import (
-    known_use,
-    looked_through,
-    shows_files,
-    shows_tracked,
-)
-from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.git_places import (
     REPOSITORY_NAMES,
     find_git_places,
@@ -36,12 +29,9 @@ from duckflow_tui.safety.names import (
     holds_secrets,
     is_protected,
     is_secret_name,
-    lies_in_secrets,
 )
-from duckflow_tui.safety.paths import Identity, Place, WorkspaceError
-from duckflow_tui.safety.risk import tree_below
+from duckflow_tui.safety.paths import Identity
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.operations import Zone
 
 MAX_NAMES: Final = 500_000  # that are looked at; 50,000 take 0.05 s
 MAX_SECONDS: Final = 10.0
@@ -346,55 +336,6 @@ def _is_in(index: bytes, root: Path, path: str) -> bool:
     return blob.digest() + struct.pack(">H", len(name)) + name + b"\0" in index
 
 
-def _tracks_secrets(root: Path) -> bool:
-    """Whether the repository that a folder belongs to tracks a file with the name of a secret, by
-    its index; so it counts where that cannot be read. One that was deleted is still in a diff.
-    """
-    top = next((path for path in (root, *root.parents) if next(git_dirs(path), None)), None)
-    index = str(next(git_dirs(top)) / "index") if top else ""
-    if not (top and os.path.lexists(index)):
-        return False
-    try:
-        names = _parse_git_index(_read_small_file(index, _MAX_INDEX) or b"")
-    except (struct.error, ValueError, IndexError):
-        return True
-    for name in names:
-        *above, file = os.fsdecode(name).split("/")
-        path = f"{top}/{os.fsdecode(name)}"
-        gone = not os.path.lexists(path)
-        if lies_in_secrets(above) or (
-            _is_secret_name(file, above[-1] if above else "") and (gone or _is_secret(path))
-        ):
-            return True
-    return False
-
-
-def _parse_git_index(index: bytes) -> list[bytes]:
-    """The names in an index of git in the format of versions 2 to 4. Raises struct.error,
-    ValueError and IndexError for any other.
-    """
-    magic, version, count = struct.unpack_from(">4sII", index)
-    if magic != b"DIRC" or version not in (2, 3, 4):
-        raise ValueError
-    names, at, name = list[bytes](), 12, b""
-    for _ in range(count):
-        (flags,) = struct.unpack_from(">H", index, at + 60)
-        start = at + (64 if flags & 0x4000 else 62)
-        if version == 4:  # so many bytes of the name before it are not in this one
-            cut, byte, start = index[start] & 0x7F, index[start], start + 1
-            while byte & 0x80:
-                byte, start = index[start], start + 1
-                cut = ((cut + 1) << 7) | (byte & 0x7F)
-            name = name[: len(name) - cut]
-        else:
-            name = b""
-        end = index.index(b"\0", start)
-        name += index[start:end]
-        names.append(name)
-        at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
-    return names
-
-
 def _is_protected_name(name: str) -> bool:
     return (name[0] in ".gG" or not name.isascii()) and is_protected(name)
 
@@ -402,62 +343,3 @@ def _is_protected_name(name: str) -> bool:
 @lru_cache(maxsize=65_536)  # most names come again with the next command
 def _is_secret_name(name: str, parent: str) -> bool:
     return is_secret_name(name, parent) and not name.lower().endswith(_SHARED)
-
-
-_STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
-
-
-def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[str]:
-    """Facts about what the reading programs of a line, whatever their options, show beyond the
-    plain files of the folder: ``secret``, ``outside``, ``protected``. Each word that leads anywhere
-    from ``cwd``, or from the root, is judged with all its links (R02), and so are the folders that
-    are looked through. A command of git shows what is tracked, wherever it lies. Blocking; raises
-    nothing.
-    """
-    found = set[str]()
-    if any(shows_tracked(part.argv) for part in line.parts) and _tracks_secrets(workspace.root):
-        found.add("secret")
-    for words in filter(None, (shows_files(part.argv) for part in line.parts)):  # R05d
-        folders = looked_through(words)
-        for word in (*words[1:], *folders):
-            # An option may have its value behind it, and others before it: ``-hf.env``.
-            behind = (
-                [word[at:] for at in range(2, min(len(word), 8))] if word.startswith("-") else []
-            )
-            for value in filter(None, (word, word.partition("=")[2], *behind)):
-                try:
-                    bases = (workspace.root, workspace.locate_path(cwd).real)
-                    paths = {os.path.join(base, value) for base in bases} - _STREAMS
-                    places = [
-                        workspace.locate_path(path) for path in paths if os.path.lexists(path)
-                    ]
-                except WorkspaceError:
-                    found.add("outside")
-                    continue
-                for place in places:
-                    said = {"secret": place.secret, "protected": place.zone is Zone.PROTECTED}
-                    said["outside"] = place.zone is Zone.OUTSIDE or place.leads_out
-                    if place.is_dir and value in folders:
-                        said["secret"] |= _holds_secrets(workspace, place, words)
-                        said["outside"] |= _leads_on(place, words)
-                    found |= {code for code, holds in said.items() if holds}
-    return frozenset(found)
-
-
-def _holds_secrets(workspace: Workspace, folder: Place, words: tuple[str, ...]) -> bool:
-    """Whether there are secret files in a folder that is looked through; rg leaves out names with a
-    dot before them until it is told otherwise, as by an option that is not known.
-    """
-    found = find_guarded_places(workspace)
-    told = any(re.match("-[^-]*g|--(hid|glob)", word) for word in words)
-    hidden = words[0] != "rg" or told or not known_use(words)
-    below = (os.path.relpath(path, folder.real) for path in found.secret)
-    seen = [path for path in below if path != ".." and not path.startswith("../")]
-    return not found.whole or any(hidden or not re.search(r"(^|/)\.", path) for path in seen)
-
-
-def _leads_on(folder: Place, words: tuple[str, ...]) -> bool:
-    """Whether links below the folder are followed, wherever they lead."""
-    if words[0] != "diff" and not any(re.match("-[^-]*R|--de", word) for word in words):
-        return False
-    return any(entry.is_symlink() for entry in islice(tree_below(str(folder.real)), MAX_NAMES))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.allow_rules import granted_as
-from duckflow_tui.safety.commands import FoundCommand, program_of, read_command
+from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.hosts import ON_NETWORK, is_covered
-from duckflow_tui.safety.names import fold_name
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_zone
+from duckflow_tui.safety.rules import find_denial, leaves_unsure
 from duckflow_tui.state.base import ModelText, clip_value
-from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
+from duckflow_tui.state.gates import DENY, IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
@@ -29,12 +28,10 @@ ALWAYS_ASK: Final = frozenset(
     | {"hidden_characters", "lookalike_letters", "hard_link"}
 )
 
-#: What a sandbox does not keep from harm, since the workspace is there to be written and what is
-#: printed goes to the model: such a command asks each time anew. So does one that cannot be read,
-#: which may be any of it (R06).
-_NOT_HELD: Final = frozenset(
-    {"deletes", "deletes_widely", "overwrites", "secret", "outside", "protected"}
-    | {"hidden_characters", "not_readable"}  # R06a
+#: For these a command asks each time anew, also in a sandbox: a secret file that a line names can
+#: be read by it, and what cannot be read may name one (R06).
+_ASKS_EACH_TIME: Final = frozenset(
+    {"secret", "hidden_characters", "not_readable", "deny_unsure"}  # R06a
 )
 
 #: How the paths of grants begin that are not kept for later sessions.
@@ -66,62 +63,9 @@ class Access:
 
 
 @dataclass(frozen=True)
-class DenyRule:
-    """A rule that always denies: globs over the operation, over the path and over a command, in
-    any case.
-
-    A path glob fits the path as shown, what a link leads to, each directory above it, and each
-    name by itself, so that ``*.lock`` and ``vendor`` mean what they say. A command glob fits the
-    words of each command anywhere in a line, joined by single spaces; a line that cannot be read
-    fits every one (R06).
-    """
-
-    operation: str = "*"
-    path: str = "*"
-    command: str = "*"
-
-    def matches_access(self, access: Access) -> bool:
-        """Whether the rule speaks about this call; one of its places is enough (R06)."""
-        if not fnmatchcase(access.operation, self.operation):
-            return False
-        if self.command != "*" and not self._matches_command(access.command):
-            return False
-        if self.path == "*":
-            return True
-        return any(
-            self._matches_path(path)
-            for place in access.places
-            for path in (place.shown, place.resolved)
-        )
-
-    def _matches_command(self, command: str | None) -> bool:
-        if command is None:
-            return False
-        line = read_command(command)
-        # R06b
-        is_readable = line.readable
-        # R06c
-        found_lines = line.found
-        return not is_readable or any(self._matches_words(found) for found in found_lines)
-
-    def _matches_words(self, found: FoundCommand) -> bool:
-        spoken = " ".join((program_of(found.words), *found.words[1:]))
-        wanted = self.command.lower()
-        fits = any(fnmatchcase(text.lower(), wanted) for text in (spoken, " ".join(found.words)))
-        return fits or any(self._matches_words(inner) for inner in found.inner)
-
-    def _matches_path(self, path: str) -> bool:
-        names = [fold_name(name) for name in path.split("/")]
-        wanted = "/".join(fold_name(name) for name in self.path.rstrip("/").split("/"))
-        above = accumulate(names, "{}/{}".format)
-        return any(fnmatchcase(part, wanted) for part in (*above, *names))
-
-
-@dataclass(frozen=True)
 class PolicyRules:
     """The user's settings that apply to every call."""
 
-    deny: tuple[DenyRule, ...] = ()
     max_write: int = MAX_WRITE  # bytes
     keeps: bool = False  # whether rules can be kept for the project
 
@@ -164,7 +108,6 @@ def judge_access(
     mode: ApprovalMode,
     grants: Iterable[Grant] = (),
     *,
-    deny: Iterable[DenyRule] = (),
     max_write: int = MAX_WRITE,
     step_id: str = "",
     keeps: bool = False,
@@ -172,10 +115,11 @@ def judge_access(
     """Allow, ask or refuse. Pure; the same for every tool, mode and front end.
 
     A grant turns a question into permission, never a refusal; one that was given for a step
-    counts for the calls of that step, ``step_id``, alone. ``max_write`` is in bytes; ``keeps``
-    says whether rules can be kept for the project.
+    counts for the calls of that step, ``step_id``, alone. One of ``DENY`` refuses. ``max_write`` is
+    in bytes; ``keeps`` says whether rules can be kept for the project.
     """
     grants = tuple(grants)
+    denials = {grant.path: grant.grant_id for grant in grants if grant.operation == DENY}
     rules = _for_hosts(access, grants, step_id) if access.hosts else ()
     if rules is None:
         access = replace(access, facts=access.facts | {CallFact.REACHES})
@@ -186,6 +130,7 @@ def judge_access(
     content = access.content
     if content is not None and len(content) > max_write:
         content = None  # refused below; not worth being searched
+    line = None if access.command is None else read_command(access.command)
     found = assess_call(
         access.effect,
         zone,
@@ -194,25 +139,31 @@ def judge_access(
         access.before,
         access.removed_lines,
         wide=CallFact.WIDE in access.facts,
-        line=None if access.command is None else read_command(access.command),
-        root=access.root,
+        line=line,
     )
     row = _find_row(access.operation, access.effect, zone, access.facts)
     if row is None:
         return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
     ruling = Ruling(said="deny", mode=mode, row=row.name)
-    denial = _find_denial(access, access.effect, zone, deny, max_write)
+    rule = find_denial(denials, access.operation, access.command)
+    if rule:
+        ruling = ruling.replace(rules=(denials[rule],))
+    denial = _find_denial(access, access.effect, zone, max_write, rule)
     if denial:
-        return _deny_access(zone, found.risk, denial, access, ruling, found.reasons, max_write)
+        reasons = found.reasons
+        return _deny_access(zone, found.risk, denial, access, ruling, reasons, max_write, rule)
     kind = row.decisions[_MODES.index(mode)]
     if kind is Decision.DENY:
         return _deny_access(zone, found.risk, f"{mode}_mode", access, ruling, found.reasons)
     always = ALWAYS_ASK.intersection(found.reasons) if access.effect in FILE_CHANGES else ()
-    if access.command is not None:
-        for fact, risk in _RISKS.items():
-            if fact in access.facts:
-                found.add_reason(fact.value, risk)
-        always = () if CallFact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
+    if line is not None:
+        if access.facts >= _HARMLESS and not found.reasons:
+            found.risk = Risk.LOW
+        for fact in _RISKS & access.facts:
+            found.add_reason(fact.value, Risk.MEDIUM)
+        if leaves_unsure(denials, line):
+            found.add_reason("deny_unsure", Risk.MEDIUM)  # R06f
+        always = () if CallFact.NAMED in access.facts else _ASKS_EACH_TIME & {*found.reasons}
     must_ask = bool(always)
     if CallFact.FOR_USER in access.facts and access.effect is not Effect.STATE:
         must_ask = True
@@ -276,9 +227,8 @@ def _apply_grants(
     """The question, or its answer where a grant gives one before."""
     if mode not in row.grantable:
         return verdict
-    subjects, only = _grant_subjects(access, verdict.risk), tuple[str, ...]()
-    if subjects == (IN_SANDBOX,):
-        only = tuple(f"{IN_SANDBOX} {text}" for text in _grantable_commands(access))
+    subject = _grant_subject(access)
+    only = _programs_in_sandbox(access) if subject == IN_SANDBOX else ()
     trusted = row.decisions[_MODES.index(ApprovalMode.TRUSTED)] is Decision.ALLOW
     routine = (ROUTINE,) if trusted and mode is ApprovalMode.STANDARD else ()
     given = {
@@ -288,16 +238,15 @@ def _apply_grants(
         and grant.step_id in ("", step_id)
         and (grant.source != "project" or (row.in_step and not grant.path.startswith(_NEVER_KEPT)))
     }  # whatever a file of rules may say
-    for wanted in filter(None, (subjects, only, routine)):
-        if given.keys() >= set(wanted):
+    for wanted in ((subject,) if subject else (), only, routine):
+        if wanted and given.keys() >= set(wanted):
             rules = tuple(dict.fromkeys(given[subject] for subject in wanted))
             ruling = Ruling(said="allow", mode=mode, row=row.name, code="granted", rules=rules)
             reasons = (*verdict.reasons, "granted")
             return replace(verdict, kind=Decision.ALLOW, reasons=reasons, ruling=ruling)
     verdict = replace(verdict, can_grant_routine=bool(routine))
-    if len(subjects) != 1:
+    if not subject:
         return verdict
-    subject = subjects[0]
     return replace(
         verdict,
         can_grant_session=True,
@@ -307,37 +256,45 @@ def _apply_grants(
     )
 
 
-def _grant_subjects(access: Access, risk: Risk) -> tuple[str, ...]:
-    """The subjects of grants: one file, a tool of a server, each command of a line, or all
+def _grant_subject(access: Access) -> str:
+    """The subject of a grant: a file, a tool of a server, hosts, this very command line, or all
     that the sandbox holds; empty where nothing can be granted for longer than once.
     """
     if access.command is not None:
         if CallFact.REACHES in access.facts:
             hosts = ON_NETWORK + " ".join(sorted(access.hosts))
-            return (hosts,) if CallFact.HELD in access.facts else ()
-        if CallFact.HELD in access.facts:
-            return (IN_SANDBOX,)
-        if risk.rank >= Risk.HIGH.rank or CallFact.AI_WROTE in access.facts:
-            return ()
-        return _grantable_commands(access)
+            return hosts if CallFact.HELD in access.facts else ""
+        return IN_SANDBOX if CallFact.HELD in access.facts else _exact_line(access)  # R05c
     if len(access.places) == 1:
-        return (access.places[0].resolved,)
+        return access.places[0].resolved
     if access.places or not access.operation.startswith("mcp."):
-        return ()
-    return (any_call(access.version),)
+        return ""
+    return any_call(access.version)
 
 
-def _grantable_commands(access: Access) -> tuple[str, ...]:
-    """Each command of a line as a grant names it: with ``&`` where it runs in the background, and
-    with its folder where that is another one.
+def _programs_in_sandbox(access: Access) -> tuple[str, ...]:
+    """The subjects of grants for a program with whatever words follow, one for each command of a
+    line that the sandbox holds; none where the line is more than plain commands (R05).
     """
-    found = granted_as(read_command(access.command or ""), access.root)
+    parts = read_command(access.command or "").parts
+    programs = (f"{IN_SANDBOX} {shlex.join(part.argv[:1])} …" for part in parts)
+    return tuple(dict.fromkeys(programs))
+
+
+def _exact_line(access: Access) -> str:
+    """The line as a grant names it, where it is no more than plain commands (R04): with ``&`` where
+    it runs in the background, and with its folder where that is another one.
+    """
+    parts = read_command(access.command or "").parts
+    if not parts:
+        return ""
+    text = " ".join(filter(None, (word for part in parts for word in (part.joiner, part.text))))
     if CallFact.BACKGROUND in access.facts:
-        found = tuple(f"{text} &" for text in found)
+        text += " &"
     folder = access.places[0] if access.places else None
     if folder is None or folder.real == access.root:
-        return found
-    return tuple(f"{text} (in {folder.resolved})" for text in found)
+        return text
+    return f"{text} (in {folder.resolved})"
 
 
 def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[str, ...] | None:
@@ -364,15 +321,14 @@ def any_call(version: str) -> str:
     return f"*#{version}"
 
 
-def _find_denial(
-    access: Access, effect: Effect, zone: Zone, deny: Iterable[DenyRule], max_write: int
-) -> str:
-    """The code of what is refused whatever the mode, empty for nothing."""
+def _find_denial(access: Access, effect: Effect, zone: Zone, max_write: int, rule: str) -> str:
+    """The code of what is refused whatever the mode, empty for nothing; ``rule`` is the user's that
+    forbids it, if any.
+    """
     if zone is Zone.PROTECTED:
         return "protected"
-    for rule in deny:
-        if rule.matches_access(access):
-            return "denied_by_rule"
+    if rule:
+        return "denied_by_rule"
     if effect in FILE_CHANGES and True in map(_LEADS_OUT, access.places):
         return "link_out"
     if effect not in _WRITES:
@@ -392,6 +348,7 @@ def _deny_access(
     ruling: Ruling,
     reasons: Iterable[str] = (),
     max_write: int = MAX_WRITE,
+    rule: str = "",
 ) -> Verdict:
     told = ModelText(
         f"policy.{code}",
@@ -400,6 +357,7 @@ def _deny_access(
             "paths": ", ".join(place.label for place in access.places) or "-",
             "size": str(len(access.content or b"")),
             "limit": str(max_write),
+            "rule": rule or "-",
         },
     )
     rest = tuple(reason for reason in reasons if reason != code)
@@ -428,21 +386,14 @@ class CallFact(StrEnum):
     UNHELD = "outside_sandbox"  # the command would run outside the sandbox that there is
     REACHES = "reaches"  # hosts that no rule of the user names
     BACKGROUND = "background"  # the command goes on when its call has ended
-    AI_WROTE = "ai_wrote"  # nothing holds the command, and the AI wrote some of what it runs
-    SHOWS_SECRET = "secret"  # nothing holds the command, and a file that it reads is secret
-    SHOWS_OUTSIDE = "outside"  # or leads out
-    SHOWS_PROTECTED = "protected"
+    UNDOABLE = "undoable"  # undo covers the files that the command changes
 
 
-#: What is told of a command, with the risk it has then.
-_RISKS: Final = {
-    CallFact.UNHELD: Risk.MEDIUM,
-    CallFact.AI_WROTE: Risk.MEDIUM,
-    CallFact.REACHES: Risk.MEDIUM,
-    CallFact.SHOWS_SECRET: Risk.HIGH,
-    CallFact.SHOWS_OUTSIDE: Risk.MEDIUM,
-    CallFact.SHOWS_PROTECTED: Risk.HIGH,
-}
+#: What is told of a command.
+_RISKS: Final = frozenset({CallFact.UNHELD, CallFact.REACHES})
+
+#: A command of which both are true, and that can be read, is of low risk.
+_HARMLESS: Final = frozenset({CallFact.HELD, CallFact.UNDOABLE})
 
 
 #: What a consent or the sandbox makes of a call: it goes when that does.

@@ -71,16 +71,14 @@ def assess_call(
     *,
     wide: bool = False,
     line: CommandLine | None = None,
-    root: Path | None = None,
 ) -> Assessment:
     """Risk and reasons of a call; ``places`` of a move are source, then target, of a command
     ``line`` the folder it runs in. ``content`` is what a file would hold, ``before`` what it holds.
-    ``root`` is the workspace. ``wide``: the whole decision changes many files (S4-110).
+    ``wide``: the whole decision changes many files (S4-110).
     """
     found = Assessment(Risk.MEDIUM if effect in _RISKY else Risk.LOW)
-    if line is not None and root is not None:
-        cwd = places[0].real if places else root
-        found = assess_command(line, cwd, root)
+    if line is not None:
+        found = assess_command(line, places[0].real)
     marks = frozenset[str]().union(*map(_place_marks, places))
     changes = effect in FILE_CHANGES
     if zone is Zone.OUTSIDE:

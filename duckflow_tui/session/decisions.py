@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.hosts import ON_NETWORK
-from duckflow_tui.safety.safe_text import make_visible, visible_line
+from duckflow_tui.safety.rules import AllowRules
+from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line
 from duckflow_tui.session.records import Redact
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.audit import (
@@ -24,7 +24,7 @@ from duckflow_tui.state.audit import (
 )
 from duckflow_tui.state.base import one_line, to_datetime
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Grant
+from duckflow_tui.state.gates import DENY, IN_SANDBOX, ROUTINE, Grant
 from duckflow_tui.state.plan import Step
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -105,7 +105,9 @@ def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
     what = words(row) if words.has(row) else operation_words(entry.what, words)
     if ruling.said == "deny":
         key = f"rules.why.deny.{ruling.code}"
-        return words(key if words.has(key) else "rules.why.deny.other", mode=ruling.mode)
+        rules = ", ".join(pattern_of(state, rule, words) for rule in ruling.rules)
+        key = key if words.has(key) else "rules.why.deny.other"
+        return words(key, mode=ruling.mode, rule=SafeText(rules))
     if ruling.said == "allow":
         if ruling.rules:
             patterns = ", ".join(pattern_of(state, rule, words) for rule in ruling.rules)
@@ -142,6 +144,8 @@ def rule_words(rule: Grant, words: Catalogue) -> str:
     """The scope of a rule in words."""
     if said := granted_words(rule.path, words):
         return said
+    if rule.operation == DENY:
+        return words("rules.denies", what=visible_line(rule.path))
     if rule.source == "command_line":
         return visible_line(rule.path)
     operation, space, what = rule.pattern.partition(" ")

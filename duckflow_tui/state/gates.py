@@ -219,18 +219,21 @@ IN_SANDBOX: Final = "*sandbox"
 #: holds; no operation and no path is written like this.
 ROUTINE: Final = "//routine"
 
+#: The operation of a rule that forbids; no operation has this name.
+DENY: Final = "deny"
+
 
 class Grant(Frozen):
-    """Consent to an operation on one thing: a rule of this session, the step it was given in, the
-    project or the command line.
+    """A rule: consent to an operation on one thing, or with ``DENY`` the words of what may not run.
+    It is of this session, the step it was given in, the project, the settings or the command line.
     """
 
     grant_id: str
-    operation: str  # of one of the command line: "--allow"
+    operation: str  # of one of the command line: "--allow"; or ``DENY``
     path: str  # of a file; of another operation: what its grant is about
     gate_id: str  # the gate whose answer gave it, of a project's in this session or before
     step_id: str = ""
-    source: Literal["key", "project", "command_line"] = "key"
+    source: Literal["key", "project", "settings", "command_line"] = "key"
     at: float = 0.0  # when it was given, seconds since the epoch; 0 of the command line
 
     @property

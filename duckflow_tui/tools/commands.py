@@ -26,9 +26,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
-from duckflow_tui.safety.allow_rules import only_shows
 from duckflow_tui.safety.changing import remove_tree, wait_until_done
-from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.commands import SimpleCommand, read_command
 from duckflow_tui.safety.paths import Place, lies_inside
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import Workspace
@@ -46,6 +45,10 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.sandbox import Sandbox
 
 _WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
+
+#: Programs that read all that is written to them, and the words with which they read nothing else.
+_READS_TO_THE_END: Final = frozenset(["tail", "wc", "cat"])
+_READS_NO_FILE: Final = re.compile(r"-[A-Za-z0-9]+|--(?:lines|bytes)=\d+|\d+")
 
 
 class CommandLimits(NamedTuple):
@@ -370,7 +373,7 @@ class CommandRunner:
         where there is no bash, OSError and WorkspaceError where it cannot be started.
         """
         # What is only shown in part still ends as the command that wrote it did.
-        shown = any(map(only_shows, read_command(command).parts))
+        shown = any(map(_only_shows, read_command(command).parts))
         ends = ("-o", "pipefail") if shown else ()
         argv, keepers = self._find_bash(command, *ends), 0
         unread: tuple[str, ...] = ()
@@ -444,6 +447,13 @@ class CommandRunner:
     async def find_level(self) -> SandboxLevel:
         """The level of the sandbox of the model's commands, found by a test."""
         return "none" if self._choice.level == "none" else await self.sandbox.find_level()
+
+
+def _only_shows(part: SimpleCommand) -> bool:
+    """Whether a command only shows the end or the size of what the one before it writes."""
+    program, *rest = part.argv
+    reads_on = part.joiner == "|" and program in _READS_TO_THE_END
+    return reads_on and all(map(_READS_NO_FILE.fullmatch, rest))
 
 
 #: Seconds for a command that drew on a screen to end by itself: a file with escapes was printed.

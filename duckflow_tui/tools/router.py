@@ -12,7 +12,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.safety.allow_rules import ANY_END
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, PathRefused, Place, WorkspaceError
 from duckflow_tui.safety.policy import (
@@ -25,6 +24,7 @@ from duckflow_tui.safety.policy import (
     judge_access,
 )
 from duckflow_tui.safety.risk import BULK_LINES, WIDE_FILES
+from duckflow_tui.safety.rules import ANY_END
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, JsonObject, ModelText, StateError, canonical_json
 from duckflow_tui.state.calls import (
@@ -354,7 +354,8 @@ class ToolRouter:
             operation.effect,
             places,
             facts=await self.facts(operation, args) | known_facts,
-            command=None if operation.command is None else operation.command(args),
+            # The user's own line is theirs: no rule speaks about it.
+            command=None if operation.command is None or call.by_user else operation.command(args),
             root=self.workspace.root,
             version=operation.version,
             hosts=() if operation.hosts is None else operation.hosts(args),
@@ -535,7 +536,6 @@ class ToolRouter:
             access,
             state.mode,
             state.grants,
-            deny=self.rules.deny,
             max_write=self.rules.max_write,
             step_id=step_id,
             keeps=self.rules.keeps,

@@ -14,26 +14,17 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
-from duckflow_tui.safety.allow_rules import AllowRules, names_file, only_shows
-from duckflow_tui.safety.command_risk import (
-    RUNS_TESTS,
-    assess_command,
-    known_use,
-    only_reads,
-    program_inside,
-    shows_files,
-    shows_tracked,
-)
-from duckflow_tui.safety.commands import program_of, read_command
+from duckflow_tui.safety.command_risk import assess_command
+from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.hosts import MOST, read_host
-from duckflow_tui.safety.names import obeyed_kind
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import CallFact
+from duckflow_tui.safety.rules import AllowRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
+from duckflow_tui.state.operations import Effect, Need, Outcome
 from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
@@ -107,13 +98,20 @@ class NamedCommands:
     ``--allow`` or by the demo's own rule, and whether a sandbox holds it.
     """
 
-    def __init__(self, rules: Iterable[str], workspace: Workspace, store: Store) -> None:
-        """Raises RuleRefused."""
+    def __init__(
+        self, rules: Iterable[str], workspace: Workspace, store: Store, *, undoes: bool = True
+    ) -> None:
+        """``undoes``: whether undo covers the files that commands change. Raises RuleRefused."""
         self.given = tuple(dict.fromkeys(rules))
         self._rules = AllowRules.parse_rules(self.given)
         self._workspace = workspace
         self._store = store
-        self._shows = set[str]()  # commands whose rule does not count, for what they would show
+        self._undoes = undoes
+
+    @property
+    def prefixes(self) -> tuple[tuple[str, ...], ...]:
+        """The beginnings among the rules, which hold only inside a full sandbox (R05)."""
+        return self._rules.prefixes
 
     def revoke_rule(self, rule: str) -> None:
         """Revoke a rule."""
@@ -122,51 +120,35 @@ class NamedCommands:
 
     async def call_facts(self, operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
         """``CallFact.NAMED`` where every part of a command, or the operation, was named; of a
-        command also what holds it. A rule counts for a command that would show what is secret or
-        outside only where it names that word for word, and no link leads there.
+        command also what holds it, and whether undo covers it.
         """
-        self._shows.discard(str(getattr(args, "command", "")))
         if not isinstance(args, Run):
             named = bool(self._rules.operations) and self._rules.names_operation(operation.name)
             return frozenset({CallFact.NAMED}) if named else frozenset()
-        held = self._is_held(args)
-        wrote = not held and bool(self.written_by_ai(args))
         unheld = args.outside and self._store.state.session.sandbox != "none"
-        named = not (unheld or self.why_not(args))
         said = {
-            CallFact.HELD: held,
-            CallFact.AI_WROTE: wrote,
+            CallFact.HELD: self._is_held(args),
             CallFact.UNHELD: unheld,
-            CallFact.NAMED: named,
+            CallFact.NAMED: not (unheld or self.why_not(args)),
+            CallFact.BACKGROUND: args.background,
+            CallFact.UNDOABLE: self._undoes and not args.background,
         }
-        said[CallFact.BACKGROUND] = args.background
-        facts = frozenset(fact for fact, holds in said.items() if holds)
-        line = read_command(args.command)
-        argvs = [part.argv for part in line.parts]
-        if held or not any(shows_files(argv) or shows_tracked(argv) for argv in argvs):
-            return facts
-        from duckflow_tui.safety.guarded import exposed_by
-
-        shown = await asyncio.to_thread(exposed_by, line, self._workspace, args.cwd)
-        root = self._workspace.root
-        exact = all(part.argv in self._rules.argvs for part in line.parts)
-        plain = assess_command(line, root, root).reasons if exact else ()
-        if shown.difference(plain):
-            facts -= {CallFact.NAMED}
-            self._shows.add(args.command)
-        return facts.union(map(CallFact, shown))
+        return frozenset(fact for fact, holds in said.items() if holds)
 
     def why_not(self, args: Run) -> str:
         """Empty for a command that was named; else the code of the reason. A rule holds in the
-        folder it was given for, which is the workspace, and where nothing holds the command until
-        the AI writes what it runs.
+        folder it was given for, which is the workspace, and names a secret file only word for word.
         """
-        line = read_command(args.command)
-        code = self._rules.why_not(line, lambda target: self._is_root(args.cwd, target))
-        if not code and not self._is_root(args.cwd, "."):
+        line, root = read_command(args.command), self._workspace.root
+        code = self._rules.why_not(
+            line, lambda target: self._is_root(args.cwd, target), held=self._is_held(args)
+        )
+        if code:
+            return code
+        if not self._is_root(args.cwd, "."):
             return "cd"
-        wrote = not code and not self._is_held(args) and self.written_by_ai(args)
-        return "ai_wrote" if wrote else code or ("shows" if args.command in self._shows else "")
+        shows = not self._rules.names_exactly(line) and assess_command(line, root).secrets  # R05d
+        return "shows" if shows else ""
 
     def wanted_hosts(self, args: Run) -> tuple[str, ...]:
         """The hosts that it wants to reach and that need consent: where nothing keeps commands from
@@ -177,37 +159,9 @@ class NamedCommands:
 
     def _is_held(self, args: Run) -> bool:
         level = self._store.state.session.sandbox
-        only_hosts = level == "full" or not self.wanted_hosts(
-            args
-        )  # else every host could be reached
+        # Elsewhere every host could be reached.
+        only_hosts = level == "full" or not self.wanted_hosts(args)
         return level in HOLDS and not args.outside and only_hosts
-
-    def written_by_ai(self, args: Run) -> str:
-        """A file that the AI wrote in this session and that the line runs: a build's, or one that
-        its words name; empty for none. Of what its commands changed only a program counts that is
-        named by its path: other words are often what a command makes anew with each run. Tests and
-        what they test do not count: a rule for them is given so that they can be changed and run.
-        """
-        state = self._store.state
-        done = (m for m in (*state.messages, *state.left_behind) if isinstance(m, OperationMessage))
-        standing = [m.result for m in done if m.call_id not in state.undone_calls]
-        written = {p for r in standing for c in r.changes for p in (c.path, c.target) if p}
-        touched = {c.path for r in standing for c in r.touched}
-        for part in read_command(args.command).parts if written or touched else ():
-            argv = part.argv
-            if only_shows(part) or only_reads(argv):
-                argv = (program_inside(argv, self._workspace.root),)
-                if not argv[0]:
-                    continue
-            if known_use((program_of(argv), *argv[1:])) in RUNS_TESTS:
-                argv = argv[:1]
-            for path in sorted(written | touched):
-                names = path.split("/")
-                words = argv if path in written else argv[:1]
-                builds = path in written and obeyed_kind(names) == "build_file"
-                if builds or names_file(words, names, self._workspace.root, args.cwd):
-                    return path
-        return ""
 
     def _is_root(self, cwd: str, target: str) -> bool:
         path = target if target.startswith("/") else f"{cwd.rstrip('/') or '/'}/{target}"
@@ -370,11 +324,9 @@ class Shell:
         seen: list[Touched],
     ) -> Output:
         """Run it; what it changed of files is known at its end, whatever that is."""
-        line = read_command(args.command)
         root = context.workspace.root
-        assessed = assess_command(line, place.real, root)
-        reads = assessed.risk is Risk.LOW
-        before = None if reads else await self._copies.take_snapshot()
+        assessed = assess_command(read_command(args.command), place.real)
+        before = await self._copies.take_snapshot()
         look = before and await self.obeyed.begin(args.command, before)
         level = self._store.state.session.sandbox
         try:
@@ -389,9 +341,7 @@ class Shell:
             started.append(running)
             in_time = await running.wait_until_done(seconds)
         finally:
-            if reads:
-                seen.append(Touched(whole=True))
-            elif before is not None and started:
+            if before is not None and started:
                 looking = asyncio.create_task(self._look_after(before, look, seen))
                 self._looking.add(looking)
                 looking.add_done_callback(self._looking.discard)
@@ -504,9 +454,8 @@ class Shell:
 
     async def _begin_background(self, args: Run, place: Place, context: ToolContext) -> Output:
         process_id, workspace = self._ids("proc"), context.workspace
-        assessed = assess_command(read_command(args.command), place.real, workspace.root)
-        reads = assessed.risk is Risk.LOW
-        before = None if reads else await self._copies.take_snapshot(copy=False)
+        assessed = assess_command(read_command(args.command), place.real)
+        before = await self._copies.take_snapshot(copy=False)
         look = before and await self.obeyed.begin(args.command, before)
 
         async def ended() -> None:

@@ -53,6 +53,8 @@ async def headless(
     context: int | None = None,
     sandboxed: bool = False,
     external: bool = False,
+    deny: tuple[str, ...] = (),
+    trust: bool = False,
 ) -> tuple[int, list[dict[str, Any]]]:
     """The exit status and the records of a run."""
     work = tmp_path / "work"
@@ -69,6 +71,8 @@ async def headless(
             mode=mode,
             headless=True,
             allow=allow,
+            deny=deny,
+            trust=trust,
             resume=resume,
             context=context,
             sandbox="external" if external else None,
@@ -140,7 +144,7 @@ async def test_a_command_that_was_named_runs(tmp_path: Path) -> None:
 async def test_the_model_is_told_what_runs_and_that_nobody_answers(
     tmp_path: Path, mode: str
 ) -> None:
-    rules, told = ("true:*", "make test"), "further words): true:*, make test\nNobody is there"
+    rules, told = ("true", "make test"), "further words): true, make test\nNobody is there"
     runs = {"trusted": "write_file, edit_file, move_file"}.get(mode, "")
     asks = {
         "standard": "write_file, edit_file, move_file, delete_file, shell.run",
@@ -175,7 +179,7 @@ async def test_a_stated_check_that_cannot_run_is_told_with_the_next_request(tmp_
     ]
     reads = action("file_ops.list_dir")
     first = decision("I look.", reads, task_profile="DEBUGGING", requirements=wanted)
-    async with session(tmp_path, script(first, done()), headless=True, allow=("true:*",)) as s:
+    async with session(tmp_path, script(first, done()), headless=True, allow=("true -x",)) as s:
         await s.turn("Mend it.")
         second = s.server.of("main")[1].text
     assert "The check of r1 cannot run, as nobody is there to allow it: make test." in second
@@ -183,29 +187,55 @@ async def test_a_stated_check_that_cannot_run_is_told_with_the_next_request(tmp_
 
 
 async def test_what_goes_around_a_rule_is_denied_and_what_is_harmless_runs(tmp_path: Path) -> None:
-    """R04, R05: each of these would make ``x``, were it run."""
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "t.sh").write_text("#!/bin/sh\ntouch x\n")
-    (work / "t.sh").chmod(0o755)
-    (work / "Makefile").write_text("all:\n\t@true\n")
-    (work / "evil.mk").write_text("all:\n\ttouch x\n")
+    """R04: each of these would make ``x``, were it run."""
     around = (
         *("echo a; touch x", "echo $(touch x)", "echo a > x", "echo a\ntouch x", "touch() { x; }"),
-        *("find . -exec touch x ';'", "find . -name t.sh -fprint x", "sort -o x t.sh"),
-        *("sort -uo x t.sh", "sort --outp x t.sh", "make -f evil.mk", "make -fevil.mk"),
-        *("make SHELL=./t.sh", "test -v 'a[$(touch x)]'", "printf -v 'a[$(touch x)]' b"),
+        *("echo a && touch x", "echo a | xargs touch x", "test -v 'a[$(touch x)]'", "touch x &"),
     )
-    harmless = ("echo a", "find . -name t.sh", "sort -u t.sh", "make all", "test -f t.sh", "true")
+    harmless = ("echo a", "echo a && true; test a", "echo a 2>&1 | true")
     first = decision("", *(action("shell.run", command=line) for line in around))
     second = decision("", *(action("shell.run", command=line) for line in harmless))
-    rules = ("echo:*", "find:*", "sort:*", "make:*", "test:*", "printf:*", "true:*")
+    rules = ("echo a", "test a", "true")
     kept: dict[str, Any] = {"headless": True, "mode": "trusted", "allow": rules}
     async with session(tmp_path, script(first, second, done()), **kept) as s:
         await s.turn("run them")
         outcomes = [m.result.outcome for m in s.results()]
         assert outcomes == [Outcome.DENIED] * len(around) + [Outcome.OK] * len(harmless)
-    assert not (work / "x").exists()
+    assert not (tmp_path / "work/x").exists()
+
+
+async def test_a_rule_with_a_beginning_begins_nothing_where_no_sandbox_holds_a_command(
+    tmp_path: Path,
+) -> None:
+    """R05."""
+    said = io.StringIO()
+    status, _ = await headless(tmp_path, asks_for("touch made"), "touch made", "ls:*", err=said)
+    assert (status, (tmp_path / "work/made").exists()) == (2, False)
+    assert "--allow ls:* holds only where a full sandbox holds the commands" in said.getvalue()
+    assert '--allow "ls" names one command' in said.getvalue()
+    status, _ = await headless(tmp_path, asks_for("touch made"), "touch:*", external=True)
+    assert (status, (tmp_path / "work/made").exists()) == (0, True)
+
+
+@pytest.mark.parametrize("mode", ["standard", "trusted"])
+async def test_what_the_user_denies_runs_by_no_consent(tmp_path: Path, mode: str) -> None:
+    """R06: of the command line, the settings and the folder, in a sandbox and by a rule."""
+    (tmp_path / "work/.duckflow").mkdir(parents=True)
+    (tmp_path / "work/.duckflow/settings.toml").write_text('[approval]\ndeny = ["mkdir -p"]\n')
+    (tmp_path / "home/config").mkdir(parents=True)
+    (tmp_path / "home/config/settings.toml").write_text('[approval]\ndeny = ["rm"]\n')
+    denied = ("touch one", "echo 1 && /bin/rm x", "sh -c 'mkdir -p a'", "echo 'open")
+    calls = (action("shell.run", command=line) for line in (*denied, "t=1; $t", "echo 2"))
+    kept: dict[str, Any] = {"mode": mode, "sandboxed": True, "external": True, "trust": True}
+    status, records = await headless(
+        tmp_path, (decision("I run.", *calls), done()), "echo 2", deny=("touch",), **kept
+    )
+    found = [r["message"]["ruling"] for r in records if r["kind"] == "operation_finished"]
+    assert [r["code"] for r in found[:4]] == ["denied_by_rule"] * 4
+    assert (found[4]["said"], found[4]["code"]) == ("gate", "deny_unsure")
+    assert found[5]["said"] == "allow"
+    assert status == 3
+    assert "The user's rule “touch” forbids this" in results(records)[0]["text"]
 
 
 @pytest.mark.parametrize("ends", [0, 3])
@@ -217,7 +247,7 @@ async def test_a_command_of_which_only_the_end_is_shown_still_ends_as_it_does(
     work.mkdir()
     (work / "t.sh").write_text(f"seq 30; exit {ends}\n")
     replies = asks_for(f"cd {work} && sh t.sh 2>&1 | tail -n 2")
-    _, records = await headless(tmp_path, replies, "sh t.sh", mode="trusted")
+    _, records = await headless(tmp_path, replies, "sh t.sh", "tail -n 2", mode="trusted")
     (result,) = results(records)
     assert (result["outcome"], result["exit_code"]) == ("ok", ends)
     assert result["text"].endswith("\n29\n30")
@@ -234,14 +264,14 @@ async def test_the_command_line_can_consent_to_all_that_a_sandbox_holds(
     work.mkdir()
     (work / "kept").touch()
     runs = mode in (None, "trusted")
-    given = asks_for("for n in 1 2; do echo $n > made; done")
+    given = asks_for("for n in 1 2; do echo $n > made; done; rm kept; touch kept")
     status, records = await headless(tmp_path, given, mode=mode, sandboxed=True, external=True)
     assert status == (0 if runs else 3)
     assert (work / "made").exists() is runs
     assert [r["message"]["allowed"] for r in records if r["kind"] == "operation_finished"] == [
         "sandbox" if runs else ""
     ]
-    for line, args in (("rm kept", {}), ("true", {"outside": True})):
+    for line, args in (("rm kept; cat .env", {}), ("rm kept", {"outside": True})):
         status, _ = await headless(
             tmp_path, asks_for(line, **args), mode=mode, sandboxed=True, external=True
         )

@@ -7,8 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -65,7 +63,7 @@ async def asked(
     return gate, await done(task)
 
 
-async def test_a_key_allows_only_this_command_as_long_as_the_sandbox_holds_it(root: Path) -> None:
+async def test_a_key_allows_only_this_program_as_long_as_the_sandbox_holds_it(root: Path) -> None:
     """Narrower than all that the sandbox holds, and no consent to a run without it."""
     (root / "sub").mkdir()
     async with opened(root, "full") as bench:
@@ -73,17 +71,14 @@ async def test_a_key_allows_only_this_command_as_long_as_the_sandbox_holds_it(ro
         assert gate.grant_only == "shell.run *sandbox pwd …"
         again = await bench.call(RUN, command="pwd")
         assert (again.gate, again.allowed) == (None, "sandbox")
-        for command, cwd in (("echo two", "."), ("pwd", "sub")):
-            gate, _ = await asked(bench, GateChoice.ONCE, command, cwd=cwd)
-            assert gate.grant_pattern == "shell.run *sandbox"
-        # In the background it has no end and no undo: that is another thing to agree to.
-        gate, _ = await asked(bench, GateChoice.REJECT, "pwd", background=True)
-        assert gate.grant_only == "shell.run *sandbox pwd … &"
+        assert (await bench.call(RUN, command="pwd -P", cwd="sub")).allowed == "sandbox"
+        gate, _ = await asked(bench, GateChoice.ONCE, "echo two")
+        assert gate.grant_pattern == "shell.run *sandbox"
         gate, _ = await asked(bench, GateChoice.ONCE, "echo one > a.txt")
         assert gate.grant_only == ""  # a line that no rule can name
         bench.store.state.session = bench.store.state.session.replace(sandbox="none")
         gate, _ = await asked(bench, GateChoice.ONCE, "pwd")
-        assert (gate.grant_pattern, gate.grant_only) == ("shell.run pwd …", "")
+        assert (gate.grant_pattern, gate.grant_only) == ("shell.run pwd", "")
         bench.store.state.session = bench.store.state.session.replace(sandbox="full")
         (rule,) = bench.store.state.grants
         assert rule_words(rule, Catalogue("en")) == "only pwd …, in the sandbox"
@@ -110,7 +105,7 @@ async def test_one_key_at_an_edit_allows_edits_and_commands_in_the_sandbox(root:
         assert rule_words(rule, Catalogue("en")).startswith("every edit inside the folder")
         for operation, args in (
             ("file_ops.delete_file", {"path": "c.txt"}),
-            (RUN, {"command": "rm c.txt"}),
+            (RUN, {"command": "cat .env"}),
             ("file_ops.write_file", {"path": "conftest.py", "content": "x = 1\n"}),
         ):
             task = bench.begin(operation, **args)
@@ -165,8 +160,10 @@ async def test_in_trusted_mode_nothing_is_asked_that_the_sandbox_holds(
     async with opened(root, level, ApprovalMode.TRUSTED) as bench:
         ran = await bench.call(RUN, command="sh -c 'echo $((6 * 7))'")
         assert (ran.result.text.split("\n")[-1], ran.allowed) == ("42", "sandbox")
-        gate, _ = await asked(bench, GateChoice.REJECT, "rm a.txt")
-        assert "deletes" in gate.impact.reasons
+        ran = await bench.call(RUN, command="rm a.txt")  # undo has it
+        assert (ran.allowed, [c.path for c in ran.result.touched]) == ("sandbox", ["a.txt"])
+        gate, _ = await asked(bench, GateChoice.REJECT, "cat .env")
+        assert "secret" in gate.impact.reasons
         assert not gate.can_grant_session
 
 
@@ -188,13 +185,17 @@ async def test_what_nothing_holds_asks_and_a_key_allows_that_command_alone(
         await asked(bench, GateChoice.REJECT, "sh -c 'echo two'")
 
 
-async def test_read_only_commands_are_of_low_risk(root: Path) -> None:
-    async with opened(root, "none") as bench:
-        gate, _ = await asked(bench, GateChoice.SESSION, "git status --short")
-        assert (gate.impact.risk, gate.grant_pattern) == (Risk.LOW, "shell.run git status …")
-        await bench.call(RUN, command="git --no-pager status -b")
-        gate, _ = await asked(bench, GateChoice.REJECT, "git commit -m x")
-        assert gate.impact.risk is Risk.MEDIUM
+async def test_the_gate_says_how_risky_a_command_is_by_what_holds_it(root: Path) -> None:
+    risks: dict[SandboxLevel, Risk] = {"none": Risk.MEDIUM, "full": Risk.LOW}
+    for level, risk in risks.items():
+        async with opened(root, level) as bench:
+            for line in ("git status", "rm -rf /", "curl x | sh"):
+                gate, _ = await asked(bench, GateChoice.REJECT, line)
+                assert (gate.impact.risk, gate.impact.reasons) == (risk, ()), line
+            gate, _ = await asked(bench, GateChoice.REJECT, "ls", background=True)
+            assert gate.impact.risk is Risk.MEDIUM
+            gate, _ = await asked(bench, GateChoice.REJECT, "echo 'open")
+            assert (gate.impact.risk, gate.impact.reasons) == (Risk.HIGH, ("not_readable",))
 
 
 @pytest.mark.parametrize("mode", [ApprovalMode.STRICT, ApprovalMode.STANDARD, ApprovalMode.TRUSTED])
@@ -254,7 +255,7 @@ async def test_a_rule_for_hosts_lets_commands_reach_those_alone_and_says_nothing
         for host in ("pypi.org:8080", "files.example.org", "evil.pypi.org", "example.org"):
             gate, _ = await asked(bench, GateChoice.REJECT, "echo 4", hosts=[host, "pypi.org"])
             assert "reaches" in gate.impact.reasons
-        gate, _ = await asked(bench, GateChoice.REJECT, "rm a", hosts=["example.org"])
+        gate, _ = await asked(bench, GateChoice.REJECT, "cat .env", hosts=["example.org"])
         assert not gate.can_grant_session
         await bench.store.commit(GrantRevoked(grant=network, at=0.0))
         await asked(bench, GateChoice.REJECT, "echo 3", hosts=["pypi.org"])
@@ -296,7 +297,7 @@ async def test_where_every_command_has_the_network_hosts_are_no_question_of_thei
 ) -> None:
     async with opened(root, level, ApprovalMode.TRUSTED, allowed=("echo 1",)) as bench:
         await bench.call(RUN, command="echo 1", hosts=["pypi.org"])
-        gate, _ = await asked(bench, GateChoice.REJECT, "rm -r b", hosts=["pypi.org"])
+        gate, _ = await asked(bench, GateChoice.REJECT, "cat .env", hosts=["pypi.org"])
         assert gate.facts["hosts_open"] == "pypi.org"
 
 
@@ -395,223 +396,31 @@ async def test_with_nobody_there_it_is_said_and_nothing_is_asked(root: Path) -> 
         assert denied.result.outcome is Outcome.DENIED
 
 
-# --- rules, and what the AI wrote --------------------------------------------------------------
+# --- rules -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rule", "line", "path"),
-    [
-        ("sh t.sh", "sh t.sh", "t.sh"),
-        ("sh t.sh", "sh t.sh 2>&1 | tail -3", "t.sh"),
-        ("./t.sh", "./t.sh", "t.sh"),
-        ("python3 -m tool", "python3 -m tool", "tool.py"),
-        ("python3 -m tool", "python3 -m tool", "tool/__main__.py"),
-        ("make test", "make test", "Makefile"),
-        ("make -f other test", "make -f other test", "other"),
-        ("pytest:*", "pytest -q", "conftest.py"),
-        ("pytest -p tool", "pytest -p tool", "tool.py"),
-        ("./python3 -m unittest", "./python3 -m unittest", "python3"),
-        ("./test", "./test", "test"),
-        ("bin/ls src", "bin/ls src", "bin/ls"),
-        ("./ls t.py", "./ls t.py", "t.py"),
-        ("npm test", "npm test", "sub/package.json"),
-        ("python3 -m tool.run", "python3 -m tool.run", "tool/__init__.py"),
-        ("python3 ./tool", "python3 ./tool", "tool/__main__.py"),
-        ("node tool", "node tool", "tool/index.js"),
-        ("sh led.sh", "sh led.sh", "t.sh"),
-        ("sh t.sh", "sh t.sh", "led.sh"),
-    ],
-)
-async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
-    root: Path, rule: str, line: str, path: str
+@pytest.mark.parametrize("level", [*HELD, *OPEN])
+async def test_a_rule_with_a_beginning_holds_where_a_sandbox_holds_the_command(
+    root: Path, level: SandboxLevel
 ) -> None:
-    """Where no sandbox holds it; what it wrote is the user's again once it was undone."""
-    (root / "t.sh").write_text("echo 1\n")
-    (root / "led.sh").symlink_to("t.sh")
-    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=(rule, "true")) as bench:
-        assert await bench.router.runs_unasked(line)
-        task = bench.begin("file_ops.write_file", path=path, content="echo written\n")
-        await bench.until(lambda state: bool(state.gates or state.messages))
-        if bench.store.state.gates:
-            await bench.answer(await bench.gate(), GateChoice.ONCE)
-        assert (await done(task)).result.outcome is Outcome.OK
-        assert not await bench.router.runs_unasked(line)
-        gate, _ = await asked(bench, GateChoice.REJECT, line)
-        assert "ai_wrote" in gate.impact.reasons
-        assert gate.facts["rule"] == "ai_wrote"
-        assert not gate.can_grant_session
-        bench.store.state.session = bench.store.state.session.replace(sandbox="full")
-        assert await bench.router.runs_unasked(line)
-        gate, _ = await asked(bench, GateChoice.REJECT, line, outside=True)
-        assert "ai_wrote" in gate.impact.reasons
-        bench.store.state.session = bench.store.state.session.replace(sandbox="none")
-        await bench.router.undoing.undo_last()
-        assert await bench.router.runs_unasked(line)
-
-
-async def test_a_rule_is_void_once_a_command_of_the_ai_wrote_what_it_runs(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=("./check", "ls")) as bench:
-        assert await bench.router.runs_unasked("./check")
-        _, message = await asked(bench, GateChoice.ONCE, "echo 'echo 1' > check")
-        assert [change.path for change in message.result.touched] == ["check"]
-        gate, _ = await asked(bench, GateChoice.REJECT, "./check")
-        assert gate.facts["rule"] == "ai_wrote"
-        assert await bench.router.runs_unasked("ls")
-        monkeypatch.setenv("PATH", f"{root}:{os.environ['PATH']}")  # as by a venv
-        await asked(bench, GateChoice.ONCE, "echo 'echo 1' > ls; chmod +x ls")
-        gate, _ = await asked(bench, GateChoice.REJECT, "ls")
-        assert gate.facts["rule"] == "ai_wrote"
-        (root / "wc").write_text("")  # the folder brought it along: nobody knows what it does
-        (root / "wc").chmod(0o755)
-        gate, _ = await asked(bench, GateChoice.REJECT, "wc -l check")
-        assert gate.grant_pattern == f"{RUN} wc -l check"
-
-
-async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: Path) -> None:
-    """That is what a rule for tests is given for."""
-    rules = ("pytest:*", "make test", "git status", "/bin/python3 -m unittest tests.test_a")
-    rules += ("mypy src",)
-    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
-        for path in ("src/a.py", "src/__init__.py", "tests/test_a.py", "README.md"):
-            await bench.call("file_ops.write_file", path=path, content="x = 1\n")
-        for line in ("pytest -q tests/test_a.py", *rules[1:]):
-            assert await bench.router.runs_unasked(line), line
-
-
-async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_question(
-    root: Path,
-) -> None:
-    """As the same files ask of a file operation; a link counts with what it leads to. A rule of the
-    project allows no more than a key.
-    """
-    for folder in ("src", "app", "linked", "hidden"):
-        (root / folder).mkdir()
-        (root / folder / "a.py").write_text("x = 1\n")
-    (root / "a.py").write_text("x = 1\n")
-    (root.parent / "key").write_text("outside\n")
-    for path in (".env", "app/deploy.key", "hidden/.env"):
-        (root / path).write_text("DB=1\n")
-    for path, leads in {"notes": "../key", "conf": ".env", "linked/up": ".."}.items():
-        (root / path).symlink_to(leads)
-    readers = ("cat a.py", "grep x a.py", "head a.py", "rg x src", "diff a.py src/a.py")
-    async with opened(root, "none") as bench:
-        for line in readers:
-            choice = GateChoice.ONCE if line.startswith(("cat", "rg")) else GateChoice.SESSION
-            gate, _ = await asked(bench, choice, line)
-            assert gate.can_grant_session, line
-            if choice is GateChoice.ONCE:
-                path = gate.grant_pattern.removeprefix(f"{RUN} ")
-                rule = Grant(grant_id=line, operation=RUN, path=path, gate_id="", source="project")
-                bench.store.dispatch(GrantAdded(grant=rule))
-        for line, reason in {
-            **dict.fromkeys(("cat notes", "cat ./notes", "head -2 -- notes"), "outside"),
-            **dict.fromkeys(
-                ("cat src/../conf", "grep -fconf a.py", "grep --file=conf x"), "secret"
-            ),
-            **dict.fromkeys(("grep -r x .", "grep -r x", "grep -drecurse x app"), "secret"),
-            **dict.fromkeys(("grep -rnA 3 src", "grep --regexp x -r src"), "secret"),
-            **dict.fromkeys(("rg x", "rg --hidden x hidden", "rg -g .env x hidden"), "secret"),
-            **dict.fromkeys(("grep -R x linked", "diff linked src"), "outside"),
-        }.items():
-            assert not await bench.router.runs_unasked(line), line
-            gate, _ = await asked(bench, GateChoice.REJECT, line)
-            assert (gate.can_grant_session, reason in gate.impact.reasons) == (False, True), line
-        for line in (
-            *readers,
-            *("cat src/a.py", "grep -rn DB src a.py", "grep -R DB src", "grep --recursive x src"),
-            *("grep -r x linked", "rg -n DB src", "rg DB hidden", "diff -u a.py linked/a.py"),
-            *("grep DB a.py /dev/null", "grep DB .", "rg -nC 2 DB src linked"),
-        ):
-            assert await bench.router.runs_unasked(line), line
-        (root / ".env").unlink()
-        (root / "app/deploy.key").unlink()
-        answered: list[bool] = []
-        asyncio.get_running_loop().call_soon(answered.append, True)
-        assert await bench.router.runs_unasked("rg x")
-        assert answered, "the loop stood still while the folder was looked through"
-
-
-async def test_a_rule_for_what_reads_leaves_them_to_a_question_too_unless_it_names_them(
-    root: Path,
-) -> None:
-    """A rule with ``:*``, and one whose word is a link to somewhere else."""
-    (root / "src").mkdir()
-    for path in ("a.py", "src/a.py", ".env", "src/.env", "../key"):
-        (root / path).write_text("x = 1\n")
-    for path, leads in {"notes": "../key", "conf": ".env"}.items():
-        (root / path).symlink_to(leads)
-    rules = ("cat:*", "grep:*", "head .env", "head conf", "tail -n 1 ../key", "env tail conf")
-    rules += ("rg:*", "diff:*", "sort:*", "git diff:*", "git grep:*", "/bin/cat:*", "base64:*")
-    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
-        for line, reason in {
-            **dict.fromkeys(("cat notes", "cat a.py && cat ../key", "grep x ../key"), "outside"),
-            **dict.fromkeys(("cat .env", "cat conf", "head conf", "grep -r x src"), "secret"),
-            # Also where an option is not known.
-            **dict.fromkeys(("rg -uu x", "rg --no-ignore x .env", "sort --stable .env"), "secret"),
-            **dict.fromkeys(("diff --side-by-side .env a.py", "grep -hf.env a.py"), "secret"),
-            **dict.fromkeys(("git diff --no-index .env a.py", "git grep --no-index x"), "secret"),
-            **dict.fromkeys(("git grep --untracked x src", "git diff --no-ind src a"), "secret"),
-            **dict.fromkeys(("/bin/cat .env", "env tail conf", "base64 -w0 .env"), "secret"),
-            "git diff --no-index ../key /dev/null": "outside",
-        }.items():
-            assert not await bench.router.runs_unasked(line), line
-            gate, _ = await asked(bench, GateChoice.REJECT, line)
-            assert reason in gate.impact.reasons, line
-            assert gate.facts["rule"] == "shows", line
-        for line in (
-            *("cat a.py", "grep -n x src/a.py", "head .env", "tail -n 1 ../key", "/bin/cat a.py"),
-            *("rg --no-ignore x a.py", "sort --stable a.py", "git diff --no-index a.py src/a.py"),
-        ):
-            assert await bench.router.runs_unasked(line), line
-        (root / "src/.env").unlink()
-        assert await bench.router.runs_unasked("grep -r x src")
-
-
-@pytest.mark.parametrize("version", [2, 4])
-async def test_a_grant_for_git_leaves_tracked_secrets_to_a_question(
-    root: Path, version: int
-) -> None:
-    """It shows what became of them without their names; of a folder in a repository also what lies
-    beside it. Any file that git does not track counts for nothing.
-    """
-
-    def git(*args: str) -> None:
-        given = ("-c", "user.name=a", "-c", "user.email=a@b", "-C", str(root.parent))
-        subprocess.run(["git", *given, *args], check=True, capture_output=True)
-
-    names = ("a/x.py", "a/xy.py", "b/x.py", ".env", "b/ca.pem")
-    for name in names:
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text("x\n" * 9)
-    shutil.rmtree(root / ".git", ignore_errors=True)
-    git("init", "-q")
-    git("update-index", "--force-write-index", "--index-version", str(version))
-    git("add", "-f", *(f"{root.name}/{name}" for name in names if name != ".env"))
-    quiet = ("git diff --stat", "git status -s", "git log --oneline -n 2", "git show -s HEAD")
-    shows = ("git diff", "git diff --stat -p", "git log -p", "git show HEAD", "git status -vs")
-    shows += ("git grep x", "git stash show -p", "git --no-pager diff --cached")
-    rules = ("git diff:*", "git status:*", "git log:*", "git show:*", "git grep:*")
-    rules += ("git stash:*", "git --no-pager diff --cached")
-    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
-        for line in (*quiet, *shows):
-            assert await bench.router.runs_unasked(line), line
-        for secret in (f"{root.name}/.env", "z.key", "b/.aws/x"):
-            (root.parent / secret).parent.mkdir(parents=True, exist_ok=True)
-            (root.parent / secret).write_text("KEY=1\n")
-            git("add", "-f", secret)
-            for line in quiet:
-                assert await bench.router.runs_unasked(line), line
-            for line in shows if secret.endswith(".env") else shows[:1]:
-                assert not await bench.router.runs_unasked(line), (secret, line)
-            (root.parent / secret).unlink()
-            assert not await bench.router.runs_unasked("git diff"), secret  # it was deleted
-            git("rm", "-q", "--cached", secret)
-        assert await bench.router.runs_unasked("git diff")
-        (root.parent / ".git/index").write_bytes(b"DIRC" + bytes(8) + b"of another version")
-        gate, _ = await asked(bench, GateChoice.REJECT, "git diff")
-        assert ("secret" in gate.impact.reasons, gate.facts["rule"]) == (True, "shows")
+    """R05: whatever the words behind it do. A secret file must be named word for word."""
+    for path in ("a.txt", ".env"):
+        (root / path).write_text("x\n")
+    rules = ("echo:*", "find:*", "cat:*", "head .env", "echo 1")
+    lines = ("echo 2", "find . -name a.txt -exec echo x ';'", "cat a.txt | cat")
+    async with opened(root, level, allowed=rules) as bench:
+        assert await bench.router.runs_unasked("echo 1")
+        for line in lines:
+            if level in HELD:
+                assert (await bench.call(RUN, command=line)).result.exit_code == 0
+                gate, _ = await asked(bench, GateChoice.REJECT, line, outside=True)
+                assert gate.facts["rule"] == "not_held"
+            else:
+                gate, _ = await asked(bench, GateChoice.REJECT, line)
+                assert gate.facts["rule"] == "not_held"
+        assert await bench.router.runs_unasked("head .env")
+        gate, _ = await asked(bench, GateChoice.REJECT, "cat .env")
+        assert gate.facts["rule"] == ("shows" if level in HELD else "not_held")
 
 
 async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> None:

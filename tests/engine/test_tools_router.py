@@ -10,7 +10,6 @@ import pytest
 from support.bench import DEADLINE, Bench, SlowDisk, done, reply
 
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.policy import DenyRule
 from duckflow_tui.state.base import StateError, hash_data
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import Action
@@ -184,11 +183,6 @@ async def test_a_file_larger_than_the_limit_is_denied(root: Path) -> None:
     grown = await bench.call(EDIT, path="b", edits=[{"old": "x" * 1_000, "new": "y" * 1_001}])
     assert grown.result.outcome is Outcome.DENIED
     assert not (root / "c").exists()
-
-
-async def test_the_users_rules_are_heard(root: Path) -> None:
-    bench = Bench(root, mode=ApprovalMode.TRUSTED, deny=(DenyRule(path="*.lock"),))
-    assert (await bench.call(WRITE, path="x.lock", content="")).result.outcome is Outcome.DENIED
 
 
 async def test_without_a_screen_a_gate_is_a_denial(root: Path) -> None:

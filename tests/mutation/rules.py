@@ -84,28 +84,29 @@ SWITCHES: Final = (
     ),
     Switch("the grammar alone is believed", {"R04f": "if False:"}, (_LINES,)),
     Switch("a command goes to another folder", {"R04g": "if False:"}, (_LINES,)),
-    Switch("any program is named by its beginning", {"R05a": "elif False:"}, (_LINES,)),
     Switch(
-        "a beginning covers options that write or execute",
-        {"R05b": "form[: len(p)] == p"},
-        ("unit/test_safety_bypass.py",),
+        "a beginning names a command that nothing holds",
+        {"R05a": "return any(argv[: len(p)] == p for p in self.prefixes)"},
+        (_LINES, "unit/test_safety_bypass.py"),
     ),
     Switch(
-        "a key allows options for longer that nobody knows",
-        {"R05c": "elif (needs := bool(_takes_next_word(word, options))) is None:"},
-        ("unit/test_safety_bypass.py",),
+        "a beginning is no mistake where nothing holds a command",
+        {"R05b": "if True:"},
+        ("engine/test_headless_commands.py",),
     ),
     Switch(
-        "a rule for what reads counts for secret files too",
-        {"R05d": "for words in filter(None, ()):"},
-        (
-            "engine/test_sandbox_consent.py"
-            "::test_a_rule_for_what_reads_leaves_them_to_a_question_too_unless_it_names_them",
-        ),
+        "a key allows a beginning where nothing holds a command",
+        {"R05c": "return IN_SANDBOX"},
+        (_POLICY,),
+    ),
+    Switch(
+        "a beginning counts for secret files too",
+        {"R05d": 'shows = ""'},
+        ("engine/test_sandbox_consent.py",),
     ),
     Switch(
         "a line that cannot be read runs in the sandbox",
-        {"R06a": '| {"hidden_characters"}'},
+        {"R06a": '{"secret", "hidden_characters", "deny_unsure"}'},
         (_POLICY,),
     ),
     Switch(
@@ -115,8 +116,18 @@ SWITCHES: Final = (
     ),
     Switch(
         "a rule that forbids sees the first command alone",
-        {"R06c": "found_lines = line.found[:1]"},
+        {"R06c": "commands = line.found[:1]"},
         (_LINES,),
+    ),
+    Switch(
+        "a rule that forbids lets run what may be forbidden",
+        {"R06f": "pass"},
+        (_LINES,),
+    ),
+    Switch(
+        "what the settings forbid is not heard",
+        {"R06g": "for rule in ():"},
+        ("engine/test_headless_commands.py",),
     ),
     Switch("what is longer than a limit is read", {"R06d": "if False:"}, (_LINES,)),
     Switch("more commands than a limit are read", {"R06e": "if False:"}, (_LINES,)),

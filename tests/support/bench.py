@@ -14,7 +14,7 @@ from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
-from duckflow_tui.safety.policy import DenyRule, PolicyRules
+from duckflow_tui.safety.policy import PolicyRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.agent import AgentState
@@ -74,7 +74,6 @@ class Bench:
         blobs: Blobs | None = None,
         disk: Disk | None = None,
         recorder: MemoryRecorder | None = None,
-        deny: tuple[DenyRule, ...] = (),
         max_write_bytes: int = 1_000_000,
     ) -> None:
         self.root = root
@@ -97,7 +96,7 @@ class Bench:
             self.blobs,
             self.ids,
             WORDS,
-            PolicyRules(deny, max_write_bytes),
+            PolicyRules(max_write_bytes),
         )
         self.store.dispatch(ModeChanged(mode=mode, at=0.0))
 

@@ -10,6 +10,7 @@ import pytest
 from duckflow_tui.commands import (
     CHOICES,
     COMMANDS,
+    add_denial,
     parse_command,
     rename,
     starting_with,
@@ -119,6 +120,8 @@ class Session:
             compact_by_hand=self._wait("compact"), undo_compaction=self._wait("undo")
         )
         self.title = SimpleNamespace(rename_session=str.strip)
+        self.denied: list[str] = []
+        self.rules = SimpleNamespace(add_denial=self.denied.append)
         self.pause, self.stop = self._call("pause"), self._call("stop")
         self.retry, self.undo = self._wait("retry"), self._wait("undo")
         self.redo = self._wait("redo")
@@ -243,6 +246,21 @@ def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
     session = Session()
     rename(session.engine, given, session.say)
     assert session.said == [(f"sessions.{key}", {"name": given.strip()})]
+
+
+@pytest.mark.parametrize(
+    ("given", "denied", "key"),
+    [
+        ("deny git push", ["git push"], "denies_now"),
+        ("deny  ", [], "deny_how"),
+        ("git push", [], "deny_how"),
+    ],
+)
+def test_words_are_denied_or_it_is_said_how(given: str, denied: list[str], key: str) -> None:
+    session = Session()
+    add_denial(session.engine, given, session.say)
+    assert session.denied == denied
+    assert [said for said, _ in session.said] == [f"rules.{key}"]
 
 
 # --- keys ----------------------------------------------------------------------------------------

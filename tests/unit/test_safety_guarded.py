@@ -12,10 +12,8 @@ import pytest
 from support.bench import descriptors
 
 from duckflow_tui.safety import guarded as module
-from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.guarded import (
     KnownSecrets,
-    exposed_by,
     find_guarded_places,
     linked_elsewhere,
     secrets_near,
@@ -190,71 +188,6 @@ def test_files_that_are_written_under_another_name_elsewhere_are_counted(tmp_pat
     (root / "out").symlink_to(beside)
     workspace = Workspace(root)
     assert linked_elsewhere(workspace) == 2
-
-
-@pytest.mark.parametrize("version", [2, 3, 4])
-def test_a_command_of_git_shows_what_is_tracked_however_its_index_is_written(
-    tmp_path: Path, version: int
-) -> None:
-    """R06: an index that cannot be read counts as one that names a secret."""
-
-    def git(*args: str) -> None:
-        subprocess.run(["git", "-C", str(tmp_path), *args], check=True, capture_output=True)
-
-    def shown(line: str) -> frozenset[str]:
-        return exposed_by(read_command(line), Workspace(tmp_path), ".")
-
-    git("init", "-q")
-    assert shown("git diff") == frozenset()  # there is no index yet
-    long = "d" * 200
-    (tmp_path / f"c{long}").mkdir()
-    for name in (*("x" * size for size in range(1, 9)), f"c{long}/{long}", f"c{long}/{long}1"):
-        (tmp_path / name).touch()
-    git("add", ".")
-    if version == 3:
-        (tmp_path / "y").touch()
-        git("add", "-N", "y")  # which has more to say of it
-    if version == 4:
-        git("update-index", "--index-version", "4")
-    assert (tmp_path / ".git/index").read_bytes()[4:8] == bytes([0, 0, 0, version])
-    assert shown("git diff") == frozenset()
-    (tmp_path / "z.env").write_text("KEY=1")
-    git("add", "-f", "z.env")
-    assert shown("git diff") == {"secret"}
-    assert shown("git status") == shown("cat x") == frozenset()
-    (tmp_path / ".git/index").write_bytes(b"DIRC\0\0\0\5")
-    assert shown("git diff") == {"secret"}
-
-
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        ("cat a.py", ""),
-        ("cat .env", "secret"),
-        ("grep -f.env a.py", "secret"),
-        ("grep -hf.env a.py", "secret"),
-        ("sort --files0-from=.env", "secret"),
-        ("cat loop", "outside"),
-        ("cat /etc/hosts a.py", "outside"),
-        ("cat .git/config", "protected"),
-        ("cat /dev/null", ""),
-        ("grep KEY a.py", ""),
-        ("grep -r KEY .", "secret"),
-        ("grep -r KEY sub", ""),
-        ("rg KEY", ""),
-        ("rg --hidden KEY", "secret"),
-        ("echo .env", "secret"),
-        ("make .env", ""),
-    ],
-)
-def test_what_a_line_would_show_by_its_words(tmp_path: Path, line: str, shown: str) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "sub").mkdir()
-    for path in (".env", "a.py", ".git/config", "sub/b.py"):
-        (tmp_path / path).write_text("KEY=1")
-    (tmp_path / "loop").symlink_to("loop")
-    found = exposed_by(read_command(line), Workspace(tmp_path), ".")
-    assert found == frozenset(shown.split())
 
 
 def test_the_look_at_a_home_leaves_the_workspace_out_and_tells_what_passes_a_limit(

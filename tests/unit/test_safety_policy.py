@@ -12,7 +12,6 @@ from duckflow_tui.safety.policy import (
     Access,
     CallFact,
     Decision,
-    DenyRule,
     Verdict,
     grant_for,
     judge_access,
@@ -43,7 +42,7 @@ OUTSIDE = (place("/etc/hosts", Zone.OUTSIDE),)
 PROTECTED = (place(".git/config", Zone.PROTECTED),)
 NONE: tuple[Place, ...] = ()
 NAMED, APPROVED = CallFact.NAMED, CallFact.APPROVED
-HELD, UNHELD, AI_WROTE = CallFact.HELD, CallFact.UNHELD, CallFact.AI_WROTE
+HELD, UNHELD = CallFact.HELD, CallFact.UNHELD
 
 
 @pytest.mark.parametrize(
@@ -297,37 +296,6 @@ def test_the_size_limit() -> None:
     assert judge_access(kept, TRUSTED).kind is A  # the change does not bring the key
 
 
-@pytest.mark.parametrize(
-    ("rule", "path", "fits"),
-    [
-        (DenyRule(path="*.lock"), "poetry.lock", True),
-        (DenyRule(path="*.lock"), "deep/POETRY.LOCK", True),
-        (DenyRule(path="vendor"), "lib/vendor/x/y.py", True),
-        (DenyRule(path="vendor/"), "vendor/y.py", True),
-        (DenyRule(path="docs/*.md"), "docs/a.md", True),
-        (DenyRule(path="docs/*.md"), "src/a.md", False),
-        (DenyRule(operation="file_ops.delete_*"), "a.py", False),
-        (DenyRule(operation="file_ops.write_*"), "a.py", True),
-        (DenyRule(operation="file_ops.write_*", path="b"), "a.py", False),
-    ],
-)
-def test_deny_rules(rule: DenyRule, path: str, fits: bool) -> None:
-    """R06: a deny rule wins over modes and grants, in any spelling of the path."""
-    access = Access("file_ops.write_file", WRITE, (place(path),))
-    grants = [Grant(grant_id="g", operation="file_ops.write_file", path=path, gate_id="x")]
-    verdict = judge_access(access, TRUSTED, grants, deny=[rule])
-    assert (verdict.kind is D and verdict.reasons[0] == "denied_by_rule") is fits
-
-
-def test_a_deny_rule_sees_both_ends() -> None:
-    """R02, R06: the target of a move, and what a link leads to."""
-    rule = DenyRule(path="keep")
-    move = Access("file_ops.move_file", MOVE, (place(), place("keep/a.py")))
-    link = Place("l", "l", "keep/a.py", Path("/work/keep/a.py"), Zone.INSIDE, is_link=True)
-    assert judge_access(move, TRUSTED, deny=[rule]).kind is D
-    assert judge_access(Access("file_ops.read_file", READ, (link,)), TRUSTED, deny=[rule]).kind is D
-
-
 # --- grants ----------------------------------------------------------------------------------
 
 
@@ -401,11 +369,8 @@ def routine() -> Grant:
         (Access("file_ops.move_file", MOVE, (place(), place("b.py"))), A, G),
         (Access("shell.run", RUN, INSIDE, command="pytest -q", facts=frozenset({HELD})), A, G),
         (Access("shell.run", RUN, INSIDE, command="pytest -q"), G, G),
-        (
-            Access("shell.run", RUN, INSIDE, None, frozenset({HELD}), 0, "rm a.py", Path("/work")),
-            G,
-            G,
-        ),
+        (Access("shell.run", RUN, INSIDE, command="rm a.py", facts=frozenset({HELD})), A, G),
+        (Access("shell.run", RUN, INSIDE, command="cat .env", facts=frozenset({HELD})), G, G),
         (Access("shell.run", RUN, INSIDE, command="pytest", facts=frozenset({UNHELD})), G, G),
         (Access("shell.run", RUN, INSIDE, None, frozenset({HELD}), hosts=("pypi.org",)), A, G),
         (Access("file_ops.delete_file", DELETE, INSIDE), G, G),
@@ -487,22 +452,9 @@ def test_what_the_sandbox_holds_may_be_allowed_for_the_step_and_never_for_the_pr
     assert can == (True, True, False)
 
 
-@pytest.mark.parametrize(
-    ("fact", "reason", "risk"),
-    [
-        (UNHELD, "outside_sandbox", Risk.MEDIUM),
-        (AI_WROTE, "ai_wrote", Risk.MEDIUM),
-        (CallFact.SHOWS_SECRET, "secret", Risk.HIGH),
-        (CallFact.SHOWS_OUTSIDE, "outside", Risk.MEDIUM),
-        (CallFact.SHOWS_PROTECTED, "protected", Risk.HIGH),
-    ],
-)
-def test_what_else_is_known_of_a_command_is_told_with_its_risk(
-    fact: CallFact, reason: str, risk: Risk
-) -> None:
-    access = Access("shell.run", RUN, INSIDE, facts=frozenset({fact}), command="ls", root=ROOT)
-    found = judge_access(access, STANDARD)
-    assert (found.kind, found.reasons, found.risk) == (G, (reason,), risk)
+def test_that_a_command_runs_outside_the_sandbox_is_told() -> None:
+    found = command("ls", UNHELD)
+    assert (found.kind, found.reasons, found.risk) == (G, ("outside_sandbox",), Risk.MEDIUM)
 
 
 def test_only_a_gate_that_offers_it_lets_a_key_allow_until_the_step_ends() -> None:
@@ -569,11 +521,13 @@ def test_one_consent_lets_all_run_that_the_sandbox_holds() -> None:
     """Covers S4-64: asked once in standard mode, never in trusted, always in strict."""
     asked = command("make test > log", HELD)
     assert (asked.kind, asked.grant_pattern) == (G, "shell.run *sandbox")
-    only = command("make", HELD)
-    assert (only.can_grant_session, only.grant_only) == (True, "shell.run *sandbox make")
-    assert command("make && ls", HELD).grant_only == command("make").grant_only == ""
+    only = command("cd src && make -k test", HELD)
+    assert (only.can_grant_session, only.grant_only) == (True, "")
+    only = command("make -k test", HELD)
+    assert (only.can_grant_session, only.grant_only) == (True, "shell.run *sandbox make …")
+    assert command("make").grant_only == ""
     given = ("*sandbox",)
-    for line in ("make test > log", "x=1; for i in *; do sh $i; done", "git push", "./run.sh"):
+    for line in ("make test > log", "x=1; for i in *; do sh $i; done", "rm -rf *", "./run.sh"):
         assert command(line, HELD, grants=given).kind is A, line
         assert command(line, HELD, mode=TRUSTED).kind is A, line
         strict = command(line, HELD, mode=STRICT, grants=given)
@@ -583,28 +537,30 @@ def test_one_consent_lets_all_run_that_the_sandbox_holds() -> None:
         assert command(line, HELD, UNHELD, grants=given).kind is G, line
 
 
+def test_a_key_for_a_program_allows_it_in_the_sandbox_with_whatever_words() -> None:
+    """R05: and each command of a line needs one."""
+    given = ("*sandbox make …", "*sandbox cd …")
+    for line in ("make", "make -f other x", "cd src && make", "make 2>&1"):
+        assert command(line, HELD, grants=given).kind is A, line
+        assert command(line, HELD, grants=given, at=SUB).kind is A, line
+        assert command(line, grants=given).kind is G, line
+        assert command(line, HELD, UNHELD, grants=given).kind is G, line
+    for line in ("make > log", "make && ls", "make $(ls)", "./make", "x=1 make", "'make …'"):
+        assert command(line, HELD, grants=given).kind is G, line
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("rm a.py", "deletes"),
-        ("git clean -fd", "deletes"),
-        ("find . -delete", "deletes"),
-        ("git reset --hard", "overwrites"),
         ("cat .env", "secret"),
-        ("cat ../other/notes", "outside"),
-        ("cp .git/config x", "protected"),
         ("ls \u202e", "hidden_characters"),
         ("ls \u3164", "hidden_characters"),
         pytest.param("rm -r sub #" + "x" * 8_000, "not_readable", id="too long"),
         ("rm -r sub; echo ${a[", "not_readable"),
-        ("eval 'rm -r sub'", "deletes"),
-        ("coproc rm -r sub", "deletes"),
     ],
 )
-def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reason: str) -> None:
-    """The workspace is there to be written, and what is printed goes to the model: the same that
-    asks of a file operation in every mode asks of a command.
-    """
+def test_a_secret_file_and_what_cannot_be_read_ask_each_time(line: str, reason: str) -> None:
+    """A command can read the secret file that its line names."""
     for mode in (STANDARD, TRUSTED):
         for facts in ((HELD,), ()):
             found = command(line, *facts, mode=mode, grants=("*sandbox", line), step="s1")
@@ -615,7 +571,7 @@ def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reas
 
 def test_letters_that_look_like_others_are_told_of_in_a_command_too() -> None:
     found = command("p\u0443test -q", mode=STANDARD)
-    assert (found.kind, found.risk, found.can_grant_session) == (G, Risk.HIGH, False)
+    assert (found.kind, found.risk) == (G, Risk.HIGH)
     assert "lookalike_letters" in found.reasons
 
 
@@ -624,48 +580,29 @@ def test_letters_that_look_like_others_are_told_of_in_a_command_too() -> None:
     [
         ("make test", "make test"),
         ("make 'a b'", "make 'a b'"),
-        ("git status --short", "git status …"),
-        ("git --no-pager diff HEAD -- src/a.py", "git diff …"),
-        ("python3 -m pytest -q tests/test_a.py::test_b", "pytest …"),
-        ("pytest -xvs -k 'a or b' --tb=short 2>&1 | tail -20", "pytest …"),
-        ("cd /work && pytest", "pytest …"),
-        ("cat a.py", "cat …"),
-        ("pytest -p evil", "pytest -p evil"),
-        ("pytest @more", "pytest @more"),
-        ("pytest -k -p", "pytest -k -p"),
-        ("git diff --output=a.py", "git diff --output=a.py"),
-        ("python3 a.py", "python3 a.py"),
-        ("python3 -m git status", "python3 -m git status"),
-        ("python3 -m ls", "python3 -m ls"),
-        ("./ls src", "./ls src"),
-        ("bin/cat a.py", "bin/cat a.py"),
+        ("git  status --short", "git status --short"),
+        ("pytest -x 2>&1 | tail -20", "pytest -x | tail -20"),
+        ("cd sub && make; ls", "cd sub && make ; ls"),
     ],
 )
-def test_without_a_sandbox_a_key_allows_this_command_or_this_use_of_its_program(
-    line: str, subject: str
-) -> None:
-    """R05: more than these very words only where each option is known to read or to test."""
+def test_without_a_sandbox_a_key_allows_this_very_line(line: str, subject: str) -> None:
+    """R05."""
     asked = command(line, step="s1")
     assert (asked.kind, asked.can_grant_session, asked.can_grant_step) == (G, True, True)
     assert asked.grant_pattern == f"shell.run {subject}"
     assert command(line, grants=(subject,)).kind is A
     assert command(line, mode=TRUSTED, grants=(subject,)).kind is A
     assert command(line, mode=STRICT, grants=(subject,)).kind is G
+    assert command(f"{line} x", grants=(subject,)).kind is G
     assert command(line, grants=(subject,), at=SUB).kind is G
     assert command(line, grants=(f"{subject} (in sub)",), at=SUB).kind is A
-    assert command(line, AI_WROTE, grants=(subject,)).kind is G
-    assert not command(line, AI_WROTE).can_grant_session
+    behind = command(line, CallFact.BACKGROUND, grants=(subject,))
+    assert (behind.kind, behind.grant_pattern) == (G, f"shell.run {subject} &")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("git push", "sudo ls", "curl x | sh", "make test > out", "make $(x)", "a=1 make", "x &"),
-        *("cd sub && make test", "cat a* b", "eval x", "make test\nrm x", "source x"),
-    ],
-)
-def test_what_is_risky_or_more_than_plain_commands_is_allowed_once_only(line: str) -> None:
-    found = command(line, step="s1", grants=(line, "make test", "cd …", "*sandbox"))
+@pytest.mark.parametrize("line", ["make > out", "make $(x)", "a=1 make", "x &", "cat a*", "a\nb"])
+def test_without_a_sandbox_what_is_more_than_plain_words_is_allowed_once_only(line: str) -> None:
+    found = command(line, step="s1", grants=(line, "make", "*sandbox"))
     assert (found.kind, found.can_grant_session, found.can_grant_step) == (G, False, False)
 
 
@@ -679,13 +616,6 @@ def test_a_rule_of_the_project_names_a_command_and_never_the_sandbox() -> None:
         access = Access("shell.run", RUN, HERE, facts=facts, command="make", root=ROOT)
         found = judge_access(access, STANDARD, [kept], keeps=True)
         assert (found.kind, found.can_grant_project) == (A if fact is NAMED else G, keeps)
-
-
-def test_a_line_of_several_commands_needs_a_grant_for_each() -> None:
-    line = "git status && make test"
-    assert (command(line).kind, command(line).can_grant_session) == (G, False)
-    assert command(line, grants=("git status …",)).kind is G
-    assert command(line, grants=("git status …", "make test")).kind is A
 
 
 # --- risk ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from duckflow_tui.commands import PANES
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE
+from duckflow_tui.state.gates import DENY, IN_SANDBOX, ROUTINE
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import HOLDS, SessionInfo
 from duckflow_tui.ui.palette import Palette
@@ -46,7 +46,7 @@ class Header(Rows):
         if state.session.session_id:
             self._session = state.session
         self._mode = state.mode
-        whole_session = [grant for grant in state.grants if not grant.step_id]
+        whole_session = [g for g in state.grants if not g.step_id and g.operation != DENY]
         paths = {grant.path for grant in whole_session}
         trusted = state.mode is ApprovalMode.TRUSTED
         allowed: list[str] = []
