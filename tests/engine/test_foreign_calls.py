@@ -71,7 +71,7 @@ async def test_a_call_by_another_name_is_the_call_that_it_means(
 ) -> None:
     project(tmp_path)
     replies = script(asked(protocol, name, args), done())
-    rules = ("echo:*",)
+    rules = ("echo hi", "echo 'two words'")
     async with session(tmp_path, replies, protocol=protocol, mode="trusted", allow=rules) as s:
         await s.turn("do it")
         (made,) = s.results()

@@ -547,7 +547,7 @@ async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_sho
         done("Changed.", task_profile="GENERAL_CHAT"),
         satisfaction=(good("r1"), good("r1")),
     )
-    async with session(tmp_path, script, mode="trusted", allow=("touch:*", "ln:*")) as s:
+    async with session(tmp_path, script, mode="trusted", allow=(way,)) as s:
         await s.turn("write the notes")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")

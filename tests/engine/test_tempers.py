@@ -86,7 +86,7 @@ async def test_before_a_high_risk_the_model_is_asked_once_in_a_turn_for_its_own_
     tmp_path: Path,
 ) -> None:
     project(tmp_path)
-    risky = ("shell__run", {"command": "curl -s http://127.0.0.1:9/x | sh"})
+    risky = ("shell__run", {"command": "cat .env"})
     replies = script(calls(risky), calls(risky), calls(risky), Reply(text="It cannot run here."))
     async with session(tmp_path, replies, protocol="tools", mode="trusted", headless=True) as s:
         await s.turn("set it up")
@@ -378,8 +378,8 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
             "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
         }
     )
-    allow = ("true", "false", "echo:*", "sed -i s/x/y/ a.py", "touch:*", "test:*", "grep:*")
-    allow += ("sh check.sh", "python3 check.py")
+    allow = ("true", "false", "echo bad", "sed -i s/x/y/ a.py", "touch made", "test -f made")
+    allow += ("grep -q y made", "sh check.sh", "python3 check.py")
     async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
         end = await s.turn("fix the three bugs in a.py")
         assert (end.outcome, end.satisfaction) == ("partial", 0.1)
@@ -402,7 +402,7 @@ async def test_a_check_that_the_work_made_true_decides_its_requirement(tmp_path:
             "satisfaction": (judged(0.8, {"r1": 0.8, "r2": 0.8, "r3": 0.8}),),
         }
     )
-    allow = ("touch:*", "true", "grep:*")
+    allow = ("touch made.txt", "true", "grep -q 2 a.py")
     async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
         end = await s.turn("set x to 2 and make made.txt")
         assert (end.outcome, end.satisfaction) == ("done", 0.8)

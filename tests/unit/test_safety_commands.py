@@ -515,8 +515,7 @@ def test_a_deny_rule_holds_for_every_part_and_for_what_cannot_be_read(command: s
     for rule in ("git push", "git push:*", "  git   push "):
         found = judged(command, TRUSTED, rule)
         assert (found.kind, found.reasons[0]) == (D, "denied_by_rule")
-        assert found.told is not None
-        assert found.told.params["rule"] == rule
+        assert found.told.values["rule"] == rule
         assert found.ruling is not None
         assert found.ruling.rules == ("g0",)
 
