@@ -16,7 +16,7 @@ from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice, Hunk
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, shown_line
 from duckflow_tui.ui.panes.diff_paint import changed_words
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.panes.key_guard import ANEW_S, SETTLE_S
 from duckflow_tui.ui.panes.rows import Seen
 from duckflow_tui.ui.panes.strips import break_line
 from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
@@ -385,7 +385,7 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApp
         await press(pilot, "z")
         assert "src" not in app.text()
         assert "◆" not in app.text()
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "v", "space", "end")
         assert any(line.count("│") == 1 for line in app.text().split("\n"))
         assert app.card._document.unseen == 0  # pyright: ignore[reportPrivateUsage]
@@ -393,7 +393,7 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApp
         assert app.answers == []
         assert "1 of 6 hunks left out" in app.text()
         await press(pilot, "z")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "z")
         app.card.gates = ()
         await drawn(pilot)
@@ -420,7 +420,7 @@ async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
             await press(pilot, key)
             assert "came too soon and did nothing" in app.text()
         assert app.answers == []
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "space", "]", "end", "z")
         assert app.card._document.left_out == {(0, 1)}  # pyright: ignore[reportPrivateUsage]
         view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
@@ -444,7 +444,7 @@ async def test_a_key_of_the_gate_decides_on_the_whole_screen_as_at_the_gate(
         async def whole(*keys: str) -> None:
             await at_gate(pilot)
             await press(pilot, "z")
-            app.clock.advance(SETTLE_S)
+            app.clock.advance(ANEW_S)
             await press(pilot, *keys)
 
         await whole("n")

@@ -14,7 +14,7 @@ from textual.widgets import Input, TextArea
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, OperationResult, Outcome
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.panes.key_guard import ANEW_S, SETTLE_S
 from duckflow_tui.ui.panes.question import KeyRow
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 from duckflow_tui.words.catalogue import Catalogue
@@ -83,7 +83,7 @@ async def test_y_acts_as_soon_as_300_ms_are_over(open_apps: OpenApps) -> None:
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
@@ -105,7 +105,7 @@ async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(open_apps
         assert len(app.answers) == 1
         assert app.focused is app.card
         assert "The second one" in app.text()
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "y")
         assert [answer.gate_id for answer in app.answers] == ["gate_00000001", "gate_00000002"]
 
@@ -131,7 +131,7 @@ async def test_s_allows_for_the_session_and_shows_the_pattern(open_apps: OpenApp
         assert "in this session, until you revoke it in /rules" in shown
         await press(pilot, "s")  # too soon to have been read
         assert app.answers == []
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "s")
         assert app.answers[0].choice is GateChoice.SESSION
 
@@ -184,7 +184,7 @@ async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(
         await at_gate(pilot)
         await press(pilot, "n", "x", "escape")
         assert app.focused is app.card
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "escape")
         assert app.focused is app.composer
         assert app.answers == []
@@ -207,7 +207,7 @@ async def test_digits_take_an_alternative_that_is_there(open_apps: OpenApps) -> 
         await at_gate(pilot)
         await press(pilot, "3", "0")
         assert app.answers == []
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "2")
         answer = app.answers[0]
         assert (answer.choice, answer.alternative) == (GateChoice.ALTERNATIVE, 2)
@@ -228,7 +228,7 @@ async def test_click_gives_the_focus_and_approves_nothing(open_apps: OpenApps) -
             if widget.display:
                 beside = (widget.size.width - 1, 0)  # where no letter is, as those are keys
                 await pilot.click(widget, offset=beside)
-                app.clock.advance(SETTLE_S)
+                app.clock.advance(ANEW_S)
                 await drawn(pilot)
                 assert app.focused is app.card
         assert app.answers == []
@@ -254,7 +254,7 @@ async def test_a_letter_can_be_clicked_and_is_the_key(
         app.clock.advance(SETTLE_S - 0.001)
         await click_on(pilot, app, name)
         assert app.answers == []
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await click_on(pilot, app, name)
         assert [answer.choice for answer in app.answers] == [choice]
 
@@ -265,7 +265,7 @@ async def test_one_gate_is_answered_once(open_apps: OpenApps) -> None:
         await at_gate(pilot)
         app.keep_gates = True
         await press(pilot, "y")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         app.card.step = "step 3"  # anything that makes it draw anew
         await press(pilot, "y", "n")
         assert len(app.answers) == 1
@@ -349,7 +349,7 @@ async def test_what_was_left_out_stays_so_in_an_edit(open_apps: OpenApps) -> Non
         assert editor.text == before.replace("line 20", "line 20!")
         assert editor.cursor_location == (20, 0)
         await press(pilot, "ctrl+s")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         assert app.answers == []
         assert "1 of 2 hunks left out" in app.text()
         await press(pilot, "e", "#", "ctrl+s")
@@ -383,7 +383,7 @@ async def test_nothing_taken_is_not_approved(open_apps: OpenApps) -> None:
         assert "3 of 3 hunks left out" in app.text()
         for key in "ysys":
             await press(pilot, key)
-            app.clock.advance(SETTLE_S)
+            app.clock.advance(ANEW_S)
         assert app.answers == []
         assert "every hunk is left out" in app.text()
 
@@ -427,7 +427,7 @@ async def test_choices_are_dropped_when_the_preview_is_renewed(open_apps: OpenAp
         app.card.gates = (gate([scattered()], renewed=True),)
         await drawn(pilot)
         assert "The file changed outside: this is the new diff" in app.text()
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await approve(app, pilot)
         assert app.answers[0].left_out == ()
 
@@ -486,7 +486,7 @@ def scattered() -> FilePreview:
 async def approve(app: GateApp, pilot: Pilot[None]) -> None:
     """Press y, and a second time where it asked about what was not on screen."""
     await press(pilot, "y")
-    app.clock.advance(SETTLE_S)
+    app.clock.advance(ANEW_S)
     if not app.answers:
         await press(pilot, "y")
 
@@ -574,7 +574,7 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         assert "p  keep this rule" in text
         await press(pilot, "p")  # too soon to have been read
         assert app.answers == []
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "p")
         assert [answer.choice for answer in app.answers] == [GateChoice.PROJECT]
         assert app.answers[0].args_hash == "hash-of-args"
@@ -587,13 +587,13 @@ async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(
         await at_gate(pilot)
         await press(pilot, "p")
         assert "nothing else in this session" in app.text()
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "escape")
         assert "keep this rule" not in app.text()
         assert "Apply discounts" in app.text()
         assert app.focused is app.card
         await press(pilot, "p")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
@@ -603,7 +603,7 @@ async def test_p_does_nothing_where_no_rule_can_be_kept(open_apps: OpenApps) -> 
         await at_gate(pilot)
         await press(pilot, "p", "p")
         assert "project…" not in app.text()
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "p")
         assert app.answers == []
 
@@ -617,12 +617,12 @@ async def test_a_rule_that_was_not_shown_whole_is_asked_about(open_apps: OpenApp
     ):
         await at_gate(pilot)
         await press(pilot, "p")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         unseen = app.card.count_unseen()
         assert unseen > 40
         await press(pilot, "p")
         assert app.answers == []
         assert "You have not seen" in app.text()
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "p")
         assert [answer.choice for answer in app.answers] == [GateChoice.PROJECT]

@@ -25,7 +25,7 @@ from duckflow_tui.ui.panes.gate_words import (
     sentence_rows,
     subject_words,
 )
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.panes.key_guard import ANEW_S
 from duckflow_tui.words.catalogue import Catalogue
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
@@ -56,7 +56,7 @@ def unframed(app: GateApp) -> str:
 async def test_y_asks_once_before_what_was_not_on_screen(
     size: tuple[int, int], open_apps: OpenApps
 ) -> None:
-    """It names how much, shows no page, and the second key decides (R14)."""
+    """It names how much, scrolls to it, and the second key, pressed anew, decides (R14)."""
     async with open_apps.asking(gate([many_lines(600)]), beside=size[0] == 120, size=size) as (
         app,
         pilot,
@@ -65,16 +65,43 @@ async def test_y_asks_once_before_what_was_not_on_screen(
         unseen = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
         assert 500 < unseen < 600
         assert f"seen {600 - unseen} of 600" in app.text()
+        next_line = f"value_{600 - unseen} ="
+        assert next_line not in app.text()
         await press(pilot, "y")
-        asked = f"You have not seen {unseen} of 600 lines of the diff"
-        assert asked in " ".join(app.text().replace("│", " ").split())
+        left = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
+        assert 500 < left < unseen
+        assert f"You have not seen {left} of 600 changed lines" in unframed(app)
+        assert next_line in app.text()
         assert "allow all the same" in app.text()
-        assert app.card.count_unseen() >= unseen
-        await press(pilot, "y")  # nobody has read that yet
+        app.clock.advance(0.9 * ANEW_S)
+        await press(pilot, "y")  # held, or before anybody can have read that
+        app.clock.advance(0.9 * ANEW_S)
+        await press(pilot, "y")
         assert app.answers == []
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+
+
+@pytest.mark.parametrize(("first", "then"), [(0.25, 0.03), (0.66, 0.04), (0.99, 0.5)])
+@pytest.mark.parametrize("key", ["y", "s"])
+async def test_a_key_that_is_held_answers_nothing(
+    key: str, first: float, then: float, open_apps: OpenApps
+) -> None:
+    """However long a keyboard waits before it repeats it, and how often it does."""
+    async with open_apps.asking(gate([many_lines(600)]), beside=False, size=(80, 24)) as (
+        app,
+        pilot,
+    ):
+        await at_gate(pilot)
+        await press(pilot, key)
+        app.clock.advance(first)
+        for _ in range(12):
+            await press(pilot, key)
+            app.clock.advance(then)
+        assert app.answers == []
+        await press(pilot, "n")
+        assert app.answers == []
 
 
 async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
@@ -84,7 +111,7 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
         await at_gate(pilot)
         for number, key in enumerate("yssy"):  # the first s shows what it would allow
             await press(pilot, key)
-            app.clock.advance(SETTLE_S)
+            app.clock.advance(ANEW_S)
             assert app.answers == []
             said = " ".join(app.text().replace("│", " ").split())
             assert ("this session, all the same" in said) is (number == 2)
@@ -128,7 +155,7 @@ async def test_whatever_scrolls_counts_what_it_brings_on_screen(
 
 async def test_the_wheel_and_a_jump_to_a_hunk_count_too(open_apps: OpenApps) -> None:
     lines = [f"value_{n} = {n}" for n in range(300)]
-    changed = [f"{line}0" if n % 60 == 30 else line for n, line in enumerate(lines)]
+    changed = [f"{line}0" if n % 60 >= 30 else line for n, line in enumerate(lines)]
     async with open_apps.asking(
         gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), beside=False, size=(80, 24)
     ) as (app, pilot):
@@ -164,12 +191,13 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
         await at_gate(pilot)
         assert "rm -rf" not in app.text()
         await press(pilot, "y")
-        assert "You have not seen 1 of 1 line of" in app.text()
-        app.clock.advance(SETTLE_S)
-        await press(pilot, "w")
         assert "rm -rf" in app.text()
+        assert "Now all of it was on the screen. y allow" in unframed(app)
         assert app.card.count_unseen() == 0
         assert app.answers == []
+        app.clock.advance(ANEW_S)
+        await press(pilot, "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -185,7 +213,7 @@ async def test_every_size_can_be_read_to_its_end_and_answered(
             for _ in range(2):
                 if len(app.answers) == number:
                     await press(pilot, "y")
-                    app.clock.advance(SETTLE_S)
+                    app.clock.advance(ANEW_S)
             assert len(app.answers) == number + 1
 
 
@@ -393,49 +421,32 @@ async def test_every_point_keeps_its_line(
         assert app.answers == []
 
 
-async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_about(
-    open_apps: OpenApps,
-) -> None:
-    """Where room is short the diff begins with the change; the context before it is above, and
-    nobody is asked about what the app itself passed over.
-    """
+async def test_lines_that_did_not_change_are_not_asked_about(open_apps: OpenApps) -> None:
+    """Where room is short the diff begins with the change; the context before it is above."""
     async with open_apps.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()
-        left = app.card.count_unseen()
-        total = sum(app.card._document.weights) - 3  # pyright: ignore[reportPrivateUsage]
-        assert left
-        assert f"seen {total - left} of {total} " in app.text()
+        assert app.card.count_unseen() == 0
         await press(pilot, "y")
-        assert app.answers == []
-        assert f"You have not seen {left} of {total} lines" in unframed(app)
-        await press(pilot, "home")
-        assert "# prices" in app.text()
-        assert app.card.count_unseen() == left
-        app.clock.advance(SETTLE_S)
-        await press(pilot, "end", "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
 async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
-    """Of a file's name, of what becomes of it and of all behind the first change each line is
-    asked about; only lines that did not change are not.
-    """
+    """Of a file's name, of what becomes of it and of each changed line; of no other."""
     moved = FilePreview(path="a.py", kind="move", target="b.py", before_hash="h")
     wide = preview("wide.py", f"{'x ' * 300}\nold", f"{'x ' * 300}\nnew")
-    for previews, count in (([moved, pricing()], 0), ([wide, moved], 1), ([pricing()], 3)):
+    for previews in ([moved, pricing()], [wide, moved]):
         app = GateApp(gate(previews), beside=False)
         async with app.run_test(size=(60, 20)) as pilot:
             await at_gate(pilot)
             document = app.card._document  # pyright: ignore[reportPrivateUsage]
+            rows = enumerate(document.rows)
+            counted = [
+                n for n, row in rows if row.mark != " " or row.kind in (RowKind.FILE, RowKind.NOTE)
+            ]
             seen = document.seen
-            counted = [n for n, weight in enumerate(document.weights) if weight]
-            passed = [n for n in counted if not seen.is_whole(n) and not seen.is_left(n)]
-            assert len(passed) == count
-            for row in passed:
-                assert document.rows[row].kind is RowKind.LINE
-                assert {document.rows[n].mark for n in range(row + 1)} == {" "}
+            assert all(seen.is_whole(n) or seen.is_left(n) for n in counted if document.weights[n])
             assert seen.is_left(0) == (previews[0] is wide)  # its name
             await press(pilot, "y")
             assert app.answers == []

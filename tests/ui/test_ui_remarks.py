@@ -19,7 +19,7 @@ from duckflow_tui.state.session import RemarksSaved
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.panes.key_guard import ANEW_S
 
 GOES = "    return price * (1 - rate)"
 COMES = "    for rate in discounts:"
@@ -29,7 +29,7 @@ PATH = "src/shop/pricing.py"
 async def remark(pilot: Pilot[None], app: GateApp, *keys: str) -> None:
     """Go by the first keys, write what the last is on the line there, and be back at the gate."""
     await press(pilot, *keys[:-1], "c", *keys[-1], "enter")
-    app.clock.advance(SETTLE_S)
+    app.clock.advance(ANEW_S)
 
 
 @pytest.mark.parametrize(("size", "beside"), [((120, 40), True), ((80, 24), False)])
@@ -61,14 +61,14 @@ async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away
     async with open_apps.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "c", *"never mind", "escape")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         assert app.focused is app.card
         assert "never mind" not in app.text()
         await remark(pilot, app, "no")
         await remark(pilot, app, "t")  # goes on with what is there
         assert "› not" in app.text()
         await press(pilot, "c", "backspace", "backspace", "backspace", "enter")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         assert "›" not in app.text()
         assert "reject and send" not in app.text()
         await press(pilot, "n")  # asks for a reason, as without remarks
@@ -80,13 +80,13 @@ async def test_to_allow_with_remarks_is_asked_about_once(open_apps: OpenApps) ->
         await at_gate(pilot)
         await remark(pilot, app, "rename it")
         await press(pilot, "y")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         assert "1 remark would be lost." in app.text()
         assert "You have not seen" not in app.text()
         assert app.answers == []
         await remark(pilot, app, "down", "and this")  # what was asked is another thing now
         await press(pilot, "y")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         assert "2 remarks would be lost." in app.text()
         await press(pilot, "y")
         assert [(a.choice, a.remarks) for a in app.answers] == [(GateChoice.ONCE, ())]
@@ -137,9 +137,9 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         assert app.focused is view
         app.card.focus()
         await drawn(pilot)
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "z")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "j", "c", *"from the whole", "enter")
         whole = app.screen.query_one(DiffView)
         assert app.focused is whole
@@ -147,7 +147,7 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         sides = [text for text in app.text().split("\n") if "›" in text]
         assert [text.count("›") for text in sides] == [1, 1]
         await press(pilot, "z")
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await press(pilot, "n")
         assert [(one.number, one.said) for one in app.answers[0].remarks] == [
             (15, "from beside"),
@@ -190,7 +190,7 @@ async def written(app: DuckflowApp, pilot: Pilot[int], text: str) -> None:
     await settled(pilot, lambda: isinstance(app.focused, Input), "the line to write in")
     await pilot.press(*text, "enter")
     await settled(pilot, lambda: app.bench.focused is app.bench.talk.open_question, "the question")
-    app.clock.advance(SETTLE_S)
+    app.clock.advance(ANEW_S)
 
 
 def once_more(store: Store, **fields: object) -> FakeEngine:

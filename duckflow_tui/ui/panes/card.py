@@ -155,7 +155,7 @@ class CardPane(QuestionWidget):
         if other:
             self._sent, self._hint, self._looks = False, "", False
             self._unread_for = ""
-            self._rows.one_scroll = card is not None and card.kind not in CONSULTS
+            self._rows.folds = card is None or card.kind in CONSULTS
             self._close_field()
             if card is not None and card.plan_id != self._remarks_on:
                 self._remarks, self._remarks_on = {}, card.plan_id
@@ -255,6 +255,8 @@ class CardPane(QuestionWidget):
             asks.append(self.words("card.unread", count=unseen))
         if self._unread_for and self._remarks:
             asks.append(self.words("gate.unread.remarks", count=len(self._remarks)))
+        if self._unread_for and not unseen and not asks:
+            asks.append(self.words("gate.unread.none_left"))
         if asks:
             found.insert(0, KeyHint("", self.words("gate.unread.joint").join(asks), asks=True))
         return tuple(found)
@@ -308,8 +310,7 @@ class CardPane(QuestionWidget):
         ):
             self._show_hint("card.changed_meanwhile")
         elif option.action in LETS_BEGIN and self._asks_first(option.action, why=doubt):
-            self._rows.unfold_rows()
-            self._lay_out_again()
+            return
         elif option.takes_text and not (option == REJECT and self._remarks):
             self._asked = option
             asks = card.kind is CardKind.QUESTION and option.action == TELL.action
@@ -390,6 +391,9 @@ class CardPane(QuestionWidget):
         """The key is none of this card (S0-43)."""
         keys = " ".join(o.key for o in self._card.options) if self._card else ""
         return self.words("card.no_such_key", key=key, keys=keys)
+
+    def _reveal_unseen(self) -> None:
+        self._rows.reveal_unseen()
 
     def _scrolled_view(self) -> CardView:
         self._rows.unfold_rows()

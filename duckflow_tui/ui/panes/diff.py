@@ -212,6 +212,13 @@ class DiffView(LineView, can_focus=True):
         """Lines of the document that have not been on screen."""
         return self.document.unseen
 
+    def reveal_unseen(self) -> None:
+        """Scroll to the first line that was not on screen, without passing over others."""
+        row = next(iter(self.document.unseen_rows), -1)
+        if row >= 0:
+            across = 0 if self.wrap else self.document.seen.count_seen(row)
+            self.scroll_to(across, self._lines_of(row)[0], animate=False)
+
     def unseen_lies(self) -> tuple[bool, bool]:
         """Whether something that was not on screen is above what is in sight, and below it."""
         places = [self._lines_of(row) for row in self.document.unseen_rows]
@@ -499,9 +506,7 @@ class DiffView(LineView, can_focus=True):
         return above if by < 0 else stop > self.first_line + self.lines_in_sight
 
     def _to_hunk(self, index: int) -> None:
-        """Have this hunk at hand. Where room is short, the lines above its change give way, and
-        count for nothing: the user has not passed them over.
-        """
+        """Have this hunk at hand. Where room is short, the lines above its change give way."""
         document = self.document
         if not document.hunks:
             return
@@ -516,14 +521,10 @@ class DiffView(LineView, can_focus=True):
         (top, end), first = self._lines_of_hunk(self.at), self._lines_of(max(change, hunk.first))[0]
         fits = end + 1 - self.scrollable_content_region.height
         self.scroll_to(y=min(first, max(top, fits)), animate=False)
-        above = range(hunk.first, change)
-        document.excuse(n for n in above if self._lines_of(n)[0] < self.first_line)
         self._announce_later()
 
     def _find_change(self) -> None:
-        """Scroll to the first change where the lines before it would take most of the room. What
-        did not change and is skipped so counts for nothing: the user has not passed it over.
-        """
+        """Scroll to the first change where the lines before it would take most of the room."""
         height = self.scrollable_content_region.height
         if not self._finding or height <= 0:
             return
@@ -538,7 +539,6 @@ class DiffView(LineView, can_focus=True):
         most = height - 1 if self.document.file_rows[1:] else height // 2  # a file's name stays
         if line > most:
             self.scroll_to(y=line, animate=False)
-            self.document.excuse(n for n in range(first) if self._lines_of(n)[0] < self.first_line)
         self.refresh()
 
     def _announce_later(self) -> None:

@@ -101,7 +101,12 @@ class DiffDocument:
             self.file_rows.append(len(self.rows))
             self._add_file(index, preview)
         self.weights = [self._weight_of(row) for row in self.rows]
-        self.seen = Seen([len(row.text) for row in self.rows], self.weights)
+        unchanged = (RowKind.LINE, RowKind.BLANKS)
+        to_see = [
+            0 if row.mark == " " and row.kind in unchanged else weight
+            for row, weight in zip(self.rows, self.weights, strict=True)
+        ]
+        self.seen = Seen([len(row.text) for row in self.rows], to_see)
 
     @property
     def told(self) -> tuple[int, ...]:
@@ -121,13 +126,13 @@ class DiffDocument:
 
     @property
     def unseen(self) -> int:
-        """Lines that have not been wholly on screen, without hunks that are left out."""
+        """Changed lines that have not been wholly on screen, without hunks that are left out."""
         out = (row for row in self._rows_out if self.seen.is_left(row))
         return self.seen.unseen_lines - self.seen.weight_of(out)
 
     @property
     def unseen_rows(self) -> list[int]:
-        """The rows that ``unseen_lines`` counts."""
+        """The rows that ``unseen`` counts."""
         out = set(self._rows_out)
         return [n for n in range(len(self.rows)) if n not in out and self.seen.is_left(n)]
 
@@ -148,13 +153,6 @@ class DiffDocument:
     def to_see(self) -> int:
         """Lines that are to be on screen before the change is approved without a question."""
         return self.seen.total_lines - self.seen.weight_of(self._rows_out)
-
-    def excuse(self, rows: Iterable[int]) -> None:
-        """Do not ask the user to see these rows, as far as they are lines that did not change."""
-        for index in rows:
-            row = self.rows[index]
-            if row.mark == " " and row.kind in (RowKind.LINE, RowKind.BLANKS):
-                self.seen.excuse_row(index)
 
     def whole(self, hunk_id: HunkId | None) -> Whole | None:
         """Why the hunk cannot be left out; None where it can, of a file that stays."""

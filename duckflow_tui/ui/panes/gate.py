@@ -37,7 +37,7 @@ from duckflow_tui.ui.panes.gate_words import (
     title_of,
     unread_hints,
 )
-from duckflow_tui.ui.panes.key_guard import InlineField, Typed
+from duckflow_tui.ui.panes.key_guard import ANEW_S, InlineField, Typed
 from duckflow_tui.ui.panes.question import (
     KeyHint,
     KeyRow,
@@ -141,9 +141,10 @@ Alike = Callable[[Gate], Sequence[OperationMessage]]
 class GatePane(QuestionWidget):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
-    While part of the request was not on screen, or remarks would be lost, a key that consents asks
-    once, naming what, and the same key then decides (R14). One that allows more than this call
-    shows first exactly what. An answer carries the hashes of exactly what was shown.
+    While part of the request was not on screen, or remarks would be lost, a key that consents
+    scrolls to it and asks once, naming what; the same key, pressed anew, then decides (R14). One
+    that allows more than this call shows first exactly what. An answer carries the hashes of
+    exactly what was shown.
 
     Once answered by a key it keeps the focus, and says so, while the same reply may ask again:
     the focus stays for that gate and never comes to it. Whatever is typed meanwhile goes to the
@@ -267,6 +268,7 @@ class GatePane(QuestionWidget):
         What stays in the pane beside is only to be read from then on.
         """
         self._gate = gate
+        self._points.folds = self._rule.folds = True
         self._hint, self._unread_for = "", ""
         self._scope = None
         self._rule.display, self._details.display, self._points.display = False, False, True
@@ -396,10 +398,9 @@ class GatePane(QuestionWidget):
     def _key_hints(self, gate: Gate) -> tuple[KeyHint, ...]:
         if self._staying:
             return (KeyHint("✓", self.words("gate.answered_hint")),)
-        unread = self._unread_words() if self._unread_for else ""
         remarks = len(self._document.remarks)
-        if (unread or remarks) and self._unread_for:
-            choice = GateChoice(self._unread_for)
+        if self._unread_for:
+            choice, unread = GateChoice(self._unread_for), self._unread_words()
             return unread_hints(gate, self.words, choice, remarks, unread, self._unread_way())
         return key_hints(
             gate,
@@ -491,6 +492,10 @@ class GatePane(QuestionWidget):
     @property
     def _diff_view(self) -> DiffView:
         return self._diff_pane.view
+
+    def _reveal_unseen(self) -> None:
+        for view in (self._overlay_view or self._points, self._arguments, self._diff_view):
+            view.reveal_unseen()
 
     def _scrolled_view(self) -> DiffView | RequestView:
         if self._overlay_view is not None:
@@ -596,7 +601,7 @@ class GatePane(QuestionWidget):
             except ValueError:  # it can be allowed once only
                 self.show_scope(None)
                 self._show_hint("shell.answer_refused")
-            self._guard.begin_settling()  # nobody has read it yet
+            self._guard.begin_settling(ANEW_S)
 
     def action_escape(self) -> None:
         if self._scope is not None:

@@ -553,17 +553,19 @@ def unread_hints(
     way: UnreadWay,
 ) -> tuple[KeyHint, ...]:
     """The question before this answer to a gate where part of it was not on screen (R14), or
-    remarks would be lost. The same key then decides; ``way`` is where the rest lies.
+    remarks would be lost. The same key then decides; ``unread`` is what is left to see, ``way``
+    where it lies.
     """
     asks: list[str] = []
-    allow = words("gate.unread.allow")
-    if choice in WIDENS:
-        scope = _scope_hint(gate, words, choice)
-        allow = words("gate.unread.allow_scope", what=scope.text)
+    scope = _scope_hint(gate, words, choice).text if choice in WIDENS else ""
+    allow = words("gate.unread.allow_scope", what=scope) if scope else words("gate.unread.allow")
     if unread:
         asks.append(words("gate.unread.asks", what=unread))
     if remarks:
         asks.append(words("gate.unread.remarks", count=remarks))
+    if not asks:
+        asks.append(words("gate.unread.none_left"))
+        allow = scope or words("gate.key.once")
     show = KeyHint(words(f"gate.unread.scroll.{way}"), words("gate.unread.show"))
     return (
         KeyHint("", words("gate.unread.joint").join(asks), asks=True),

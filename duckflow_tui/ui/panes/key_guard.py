@@ -46,24 +46,29 @@ class InlineField(Input):
 #: place that had the focus before.
 SETTLE_S: Final = 0.3
 
+#: The same after a key was asked about, which the same key then answers: as long as keyboards wait
+#: at most before they repeat a key that is held. Each key that comes meanwhile begins it anew, so
+#: that none answers while it is held.
+ANEW_S: Final = 1.0
+
 #: Seconds that a key waits before it acts; whoever is typing text presses the next one sooner.
 DELAY_S = 0.4
 
 Act = Callable[[], Awaitable[object]]
 Typed = events.Key | events.Paste
 
-#: State of the newest key: none, will act after ``DELAY_S``, came within ``SETTLE_S``, was repeated
-#: while it waited (as when held down), does nothing here, or was cancelled by another key.
+#: State of the newest key: none, will act after ``DELAY_S``, came before the question had settled,
+#: is held or came several times, does nothing here, or was cancelled by another key.
 Standing = Literal["", "waits", "too_soon", "repeated", "unknown", "taken_back"]
 
 
 class KeyGuard:
     """Decides whether a key answers the question of a widget or belongs to text being typed.
 
-    Nothing acts within ``SETTLE_S`` of ``begin_settling``. A printable key acts after ``DELAY_S``,
-    or with Enter. Two printable keys within ``DELAY_S`` of each other are the beginning of a text
-    and go to ``hand_on`` together; so does a paste with the keys before it. ``show`` is called when
-    ``standing`` changes.
+    Nothing acts while the question settles after ``begin_settling``. A printable key acts after
+    ``DELAY_S``, or with Enter; one that is held does nothing. Two printable keys within ``DELAY_S``
+    of each other are the beginning of a text and go to ``hand_on`` together; so does a paste with
+    the keys before it. ``show`` is called when ``standing`` changes.
     """
 
     def __init__(
@@ -77,7 +82,8 @@ class KeyGuard:
         self._clock = clock
         self._hand_on = hand_on
         self._show = show
-        self._begun_at: float | None = None
+        self._settled_at: float | None = None
+        self._settle_s = SETTLE_S
         #: Printable keys since the last pause. A single letter is kept after the pause, because a
         #: space that follows makes it a word of a text.
         self._typed: list[events.Key] = []
@@ -88,15 +94,16 @@ class KeyGuard:
         self._seen_at = inf
         self.standing: Standing = ""
 
-    def begin_settling(self) -> None:
-        """Start guarding: the question has just come into view."""
-        self._begun_at = self._clock.monotonic()
+    def begin_settling(self, seconds: float = SETTLE_S) -> None:
+        """Start guarding: the question has just come into view, and no key acts for so long."""
+        self._settle_s = seconds
+        self._settled_at = self._clock.monotonic() + seconds
         self._pending_act = None
         self._set_standing("")
 
     def stop_guarding(self) -> None:
         """Stop guarding until the next ``begin_settling``."""
-        self._begun_at = None
+        self._settled_at = None
         self.forget_keys()
 
     def forget_keys(self) -> None:
@@ -117,16 +124,13 @@ class KeyGuard:
     @property
     def is_active(self) -> bool:
         """Whether the guard is active."""
-        return self._begun_at is not None
+        return self._settled_at is not None
 
     @property
     def is_settled(self) -> bool:
-        """Whether ``SETTLE_S`` has passed since ``begin_settling``."""
-        # Tolerance for rounding: 0.9 - 0.6 is less than 0.3.
-        return (
-            self._begun_at is not None
-            and self._clock.monotonic() - self._begun_at + 1e-6 >= SETTLE_S
-        )
+        """Whether the seconds given to ``begin_settling`` have passed."""
+        # Tolerance for rounding: 0.6 + 0.3 is more than 0.9.
+        return self._settled_at is not None and self._clock.monotonic() + 1e-6 >= self._settled_at
 
     @property
     def is_waiting(self) -> bool:
@@ -164,7 +168,9 @@ class KeyGuard:
         self._typed.append(event)
         self._pending_act = None
         self._restart_timer()
-        if not self.is_settled:
+        if not self.is_settled and not (is_repeatable and self._settle_s == ANEW_S):
+            if self._settle_s == ANEW_S:
+                self._settled_at = self._clock.monotonic() + ANEW_S
             self._set_standing("too_soon")
         elif repeated:
             self._set_standing("repeated")

@@ -22,6 +22,7 @@ from duckflow_tui.state.base import Clock
 from duckflow_tui.state.gates import CardAnswer, GateAnswer, Remark
 from duckflow_tui.ui.host import names_key, press_clicked
 from duckflow_tui.ui.panes.key_guard import (
+    ANEW_S,
     InlineField,
     KeyGuard,
     Typed,
@@ -321,6 +322,10 @@ class QuestionWidget(Vertical, can_focus=True):
         """The part that keys scroll."""
         raise NotImplementedError
 
+    def _reveal_unseen(self) -> None:
+        """Scroll to the first part of the question that was not on screen."""
+        raise NotImplementedError
+
     def answers_to(self, letter: str) -> bool:
         """Whether it is a letter or digit that does something here."""
         return letter in self.LETTERS
@@ -348,13 +353,14 @@ class QuestionWidget(Vertical, can_focus=True):
         return self._field if self._field.display else None
 
     def _asks_first(self, answer: str, *, why: bool) -> bool:
-        """Whether this answer does not stand yet: there is a reason ``why`` it should be asked
-        about, and it was not.
+        """Whether the answer does not stand yet, because there is a reason ``why`` it should be
+        asked about first (R14). If so, asks, and brings into sight what was not seen.
         """
         if not why or self._unread_for == answer:
             return False
         self._unread_for, self._hint = answer, ""
-        self._guard.begin_settling()  # nobody has read yet what is asked
+        self._reveal_unseen()
+        self._guard.begin_settling(ANEW_S)
         self._refresh_frame()
         return True
 

@@ -200,6 +200,22 @@ class RequestView(LineView, can_focus=False):
         """Rows that have not been on screen as a whole."""
         return self._seen.unseen_lines
 
+    def reveal_unseen(self) -> None:
+        """Scroll to the first row that was not on screen as a whole, with every row whole."""
+        row = next((n for n in range(len(self.rows)) if not self._seen.is_whole(n)), -1)
+        if row < 0:
+            return
+        self.unfold_rows()
+        self.fit_lines()
+        line = next(n for n, at in enumerate(self._lines) if at.row == row)
+        self.scroll_to(0, line, animate=False)
+
+    def unfold_rows(self) -> None:
+        """Show every row whole from now on, also where not all have room."""
+        if self.folds:
+            self.folds = False
+            self.invalidate(layout=True)
+
     def height_for(self, width: int) -> int:
         """Lines that all rows take at this width."""
         return sum(len(spans) for spans in self._wrap_rows(width))
@@ -362,24 +378,14 @@ class CardView(RequestView):
     def __init__(self, allot: Callable[[Size], int], *, id: str | None = None) -> None:
         super().__init__(allot, id=id)
         self._cursor = ""  # the place that the chosen row is about
-        self.one_scroll = False  # every row whole; else each cut to a line where room is short
 
     def show_rows(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
         super().show_rows(rows, fresh=fresh)
         if fresh:
             self._cursor = ""
 
-    def unfold_rows(self) -> None:
-        """Every row whole from now on, as the user scrolls to read it."""
-        if not self.one_scroll:
-            self.one_scroll = True
-            self.invalidate(layout=True)
-
     def on_mouse_scroll_down(self) -> None:
         self.unfold_rows()
-
-    def _can_fold(self, width: int) -> bool:
-        return not self.one_scroll and super()._can_fold(width)
 
     @property
     def chosen_ref(self) -> str:

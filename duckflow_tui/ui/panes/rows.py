@@ -37,7 +37,7 @@ class Seen:
 
     def __init__(self, lengths: Sequence[int], weights: Sequence[int]) -> None:
         self._lengths = lengths
-        self._weights = list(weights)
+        self._weights = weights
         self._upto = [-1] * len(lengths)  # -1: not even its start
         self._left = sum(weights)
 
@@ -48,18 +48,12 @@ class Seen:
 
     @property
     def total_lines(self) -> int:
-        """Lines in all, without those that were excused."""
+        """Lines in all."""
         return sum(self._weights)
 
     def weight_of(self, rows: Iterable[int]) -> int:
         """Lines that these rows count for."""
         return sum(self._weights[row] for row in rows)
-
-    def excuse_row(self, row: int) -> None:
-        """Stop counting this row, unless it was wholly on screen."""
-        if not self.is_whole(row):
-            self._left -= self._weights[row]
-            self._weights[row] = 0
 
     def is_left(self, row: int) -> bool:
         """Whether the row counts and some part of it has not been on screen."""
@@ -78,6 +72,10 @@ class Seen:
             return True
         self._left -= self._weights[row]
         return self._weights[row] > 0
+
+    def count_seen(self, row: int) -> int:
+        """Characters from the start of the row that have been on screen."""
+        return max(self._upto[row], 0)
 
     def is_whole(self, row: int) -> bool:
         """Whether all of the row has been on screen."""
