@@ -16,7 +16,7 @@ from typing import Final
 import aiofiles
 
 from duckflow_tui.safety.changing import Changer, Disk, run_change
-from duckflow_tui.safety.names import has_unseen_characters, obeyed_kind
+from duckflow_tui.safety.names import has_unseen_characters
 from duckflow_tui.safety.paths import (
     MAX_PATH,
     WALK,
@@ -32,7 +32,7 @@ from duckflow_tui.safety.paths import (
     translate_os_error,
     walk_path,
 )
-from duckflow_tui.safety.risk import ZoneMap, lies_in, scan_below, strictest_zone
+from duckflow_tui.safety.risk import ZoneMap, scan_below, strictest_zone
 from duckflow_tui.state.operations import Zone
 
 MAX_READ: Final = 32 * 1024 * 1024  # bytes of a file that is read whole; safety.md, R18
@@ -104,13 +104,6 @@ class Workspace:
     def git_places(self) -> tuple[Path, ...]:
         """Places that git obeys; they need not be there."""
         return (self.root / ".git", *self._zones.git)
-
-    def obeyed_kind(self, path: str) -> bool:
-        """Whether other programs act on the file at a path below the root unasked."""
-        spot = (*self.root.parts[1:], *path.split("/"))
-        info = self.stat_path(path)
-        mode = info.st_mode if info is not None and stat.S_ISREG(info.st_mode) else None
-        return bool(obeyed_kind(path.split("/"), mode)) or lies_in(spot, self._zones.own_names)
 
     # --- judging -----------------------------------------------------------------------------
 

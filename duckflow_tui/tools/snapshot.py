@@ -74,7 +74,7 @@ class _Stamp(NamedTuple):
 #: Of a file that only matters by being there.
 _THERE: Final = _Stamp(0, 0, 0, 0, 0, 0)
 #: No path: under it stands when a look began that did not come to all files.
-_CUT: Final = ""
+_CUT: Final = "…"
 
 
 class _Copy(NamedTuple):
@@ -110,11 +110,10 @@ class _Look:
 
 
 class Before(NamedTuple):
-    """The files before a command, the copies of them, and what undo would not cover."""
+    """The files before a command, and the copies of them."""
 
     look: _Look
     copies: Mapping[str, _Copy]
-    uncovered: tuple[str, ...]
 
 
 class _Found(NamedTuple):
@@ -162,9 +161,7 @@ class FileCopies:
             return self._read_copy(self._destroyed[sha])
 
     async def take_snapshot(self, *, copy: bool = True) -> Before | None:
-        """How files are now; None where that cannot be known. Without ``copy`` nothing is copied,
-        and all counts as uncovered.
-        """
+        """How files are now, copied unless ``copy`` is false; None where it cannot be known."""
         try:
             return await asyncio.to_thread(self._take_snapshot, copy=copy and self.limit > 0)
         except (OSError, WorkspaceError):
@@ -178,7 +175,7 @@ class FileCopies:
         try:
             look = await asyncio.to_thread(self._look_at_files)
         except (OSError, WorkspaceError):
-            return ("…",)
+            return (_CUT,)
         others = look.stamps.keys() - look.readable
         secret = sorted(path for path in others if is_secret(path.split("/")))
         closed = [f"{path}/" for path in sorted(look.closed)]
@@ -359,31 +356,27 @@ class FileCopies:
                 room -= sizes[top]
             elif paths:
                 left.append(top if groups[top] == [top] else f"{top}/")
-        return chosen, (*left, *([] if look.whole else ["…"]))
+        return chosen, (*left, *([] if look.whole else [_CUT]))
 
     def _take_snapshot(self, *, copy: bool) -> Before:
         """The look in its thread; copies what has no copy."""
         look = self._look_at_files()
         self._counted.update(path for path in look.stamps if path not in look.ignored)
         if not copy:
-            return Before(look, {}, ("…",))
+            return Before(look, {})
         until = time.monotonic() + MAX_SECONDS
-        chosen, left = self._choose_files(look)
+        chosen, _ = self._choose_files(look)
         file = self._open_copies()
-        late: list[str] = []
         for path in chosen:
             stamp, made = look.stamps[path], self._copies.get(path)
-            if made is not None and made.matches_stamp(stamp):
-                continue
-            self._copies.pop(path, None)
-            if time.monotonic() > until:
-                late.append(path)
-            else:
-                self._copy_file(file, path, stamp)
+            if made is None or not made.matches_stamp(stamp):
+                self._copies.pop(path, None)
+                if time.monotonic() < until:
+                    self._copy_file(file, path, stamp)
         file.flush()
         copies = {path: self._copies[path] for path in chosen if path in self._copies}
         self._copies = dict(copies)
-        return Before(look, copies, (*left, *late))
+        return Before(look, copies)
 
     def _open_copies(self) -> BinaryIO:
         """The file of the copies, begun anew when most of it is of no use any more."""
@@ -543,12 +536,13 @@ class FileCopies:
 
 def _is_written(path: str, stamp: _Stamp, before: Mapping[str, _Stamp]) -> bool:
     """Whether a file is new or another one than ``before``; one that an earlier look may not have
-    come to, by the time of its last change.
+    come to, by the time of its last change. That a look did not come to all counts where the
+    earlier one did: a command may have made more files than are looked at.
     """
     old, cut = before.get(path), before.get(_CUT)
-    if path == _CUT or stamp == old:
-        return False
-    return old is not None or cut is None or stamp.ctime >= cut.ctime
+    if path == _CUT:
+        return cut is None
+    return stamp != old and (old is not None or cut is None or stamp.ctime >= cut.ctime)
 
 
 def _make_change(

@@ -125,3 +125,13 @@ async def test_what_a_look_did_not_come_to_is_told_by_its_time(
     (root / "many" / ".049").write_text("evil")
     found = await bench.copies.find_obeyed(before.look.obeyed)
     assert found == {"many/.049": "many"}
+
+
+async def test_a_flood_of_files_hides_nothing(
+    bench: ShellBench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a command made more files than are looked at, that is told."""
+    monkeypatch.setattr("duckflow_tui.tools.snapshot.MAX_FILES", 30)
+    line = "mkdir '!'; touch '!'/{1..40}; mkdir .odd; echo x > .odd/tool"
+    await done(await begin(bench, line))
+    assert notices(bench) == [(line, "…")]
