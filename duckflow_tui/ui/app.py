@@ -424,13 +424,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             sources, at = list_sources(name, store)
             self._open_list(*sources, at=at)
 
-    def action_acting_page(self, name: str) -> None:
-        """Open a page that a replay has no use for."""
+    def action_memory(self) -> None:
+        """Open the page of notes, which a replay has none of."""
         engine = self.session.get_writable_engine()
         if engine is not None:
-            from duckflow_tui.ui.screens.sources import make_acting_source
+            from duckflow_tui.ui.screens.memory import MemorySource
 
-            self._open_list(make_acting_source(name, engine))
+            self._open_list(MemorySource(engine))
 
     def _open_list(self, *sources: ListSource[Any], at: int = 0) -> None:
         self.push_screen(ListPage[None](self.words, self.clock, sources, at))

@@ -417,7 +417,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         now = self._clock.monotonic()
         if now - self._escaped_at <= TWICE_WITHIN:
             self._escaped_at = float("-inf")
-            self.host.action_acting_page("rewind")
+            self.host.action_page("rewind")
         else:
             self._escaped_at = now
             self.status.show_notice("shell.rewind_again")

@@ -15,7 +15,7 @@ async def test_a_context_over_its_window_is_not_told_in_thousands_of_percent() -
     async with standing(app) as pilot:
         await settled(pilot, lambda: ">100" in screen_text(app))
         assert "256600" not in screen_text(app)
-        app.action_acting_page("context")
+        app.action_page("context")
         await settled(pilot, lambda: app.screen is not app.bench)
         await settled(pilot, lambda: ">100" in screen_text(app))
         assert "256600" not in screen_text(app)

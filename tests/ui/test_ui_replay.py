@@ -9,6 +9,7 @@ import pytest
 from support.app_states import settled
 from support.conversations import REPLY
 from support.journal_events import started, turn
+from support.lists import list_text, open_list
 from support.replays import bar_of, player_of, replaying, story, tape_with
 from support.screens import shown
 from textual import events as keys
@@ -17,6 +18,7 @@ from textual.pilot import Pilot
 from duckflow_tui.commands import COMMANDS
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.screens.list_page import ListPage
 
 READ_ONLY = "This is a replay"
 
@@ -158,6 +160,8 @@ async def test_a_paste_and_what_is_typed_on_the_plan_change_nothing() -> None:
 
 LOOKS = {"keys", "help", "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp"} | {
     "working",
+    "plans",
+    "context",
     "rules",
     "decisions",
     "network",
@@ -182,6 +186,17 @@ async def test_every_command_that_acts_says_that_this_is_a_replay() -> None:
             assert READ_ONLY in app.bench.status.notice_text, command.name
             assert app.screen is app.bench, command.name
         assert player_of(app).store is store
+
+
+async def test_pages_of_the_recorded_session_are_read_and_their_actions_are_refused() -> None:
+    async with replaying(story()) as (app, pilot):
+        await press(pilot, "end", "alt+5")
+        await settled(pilot, lambda: "Context" in list_text(app), "the requests")
+        await press(pilot, "escape")
+        app.run_command(next(command for command in COMMANDS if command.name == "plans"))
+        await settled(pilot, lambda: isinstance(app.screen, ListPage), "the plans")
+        open_list(app).action_run_main()
+        await settled(pilot, lambda: READ_ONLY in list_text(app), "the refusal")
 
 
 async def test_the_panes_are_reached_and_lead_on_as_ever() -> None:

@@ -350,7 +350,7 @@ async def test_before_the_session_is_open_a_command_that_needs_it_does_nothing()
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot, lambda: app.focused is app.bench.composer)
         app.action_page("processes")
-        app.action_acting_page("memory")
+        app.action_memory()
         app.action_rename()
         app.action_mode("plan")
         for text in ("/nothing", "words"):  # neither is a command

@@ -122,9 +122,7 @@ class Session:
         self.title = SimpleNamespace(rename_session=str.strip)
         self.denied: list[str] = []
         self.rules = SimpleNamespace(add_denial=self.denied.append)
-        self.pause, self.stop = self._call("pause"), self._call("stop")
-        self.retry, self.undo = self._wait("retry"), self._wait("undo")
-        self.redo = self._wait("redo")
+        self.retry = self._wait("retry")
         self.trust = SimpleNamespace(ask_again=self._wait("trust"))
 
     def _call(self, name: str) -> Any:
@@ -160,29 +158,6 @@ async def act(session: Session, name: str, argument: str = "") -> None:
     work = command.act(session.engine, argument, session.say)
     if work is not None:
         await work
-
-
-async def test_work_is_paused_stopped_and_taken_back_without_a_word() -> None:
-    session = Session()
-    for name in ("pause", "stop", "undo", "redo"):
-        await act(session, name)
-    await act(session, "undo", "anyway")
-    await act(session, "undo", "one")
-    await act(session, "redo", "anyway")
-    await act(session, "redo", "all")
-    await act(session, "redo", "one")
-    assert session.done == [
-        ("pause",),
-        ("stop",),
-        ("undo", {"anyway": False, "one": False}),
-        ("redo", {"anyway": False, "one": False, "whole": False}),
-        ("undo", {"anyway": True, "one": False}),
-        ("undo", {"anyway": False, "one": True}),
-        ("redo", {"anyway": True, "one": False, "whole": False}),
-        ("redo", {"anyway": False, "one": False, "whole": True}),
-        ("redo", {"anyway": False, "one": True, "whole": False}),
-    ]
-    assert session.said == []
 
 
 @pytest.mark.parametrize(
