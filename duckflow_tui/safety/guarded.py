@@ -36,7 +36,6 @@ from duckflow_tui.safety.workspace import Workspace
 MAX_NAMES: Final = 500_000  # that are looked at; 50,000 take 0.05 s
 MAX_SECONDS: Final = 10.0
 MAX_PLACES: Final = 200  # bubblewrap takes 0.8 s for these, and four times that for twice as many
-MAX_NEAR: Final = 100  # secret files of a home, and of the folders around a workspace
 MAX_TEXT: Final = 60_000  # characters of all paths as JSON: an argument has at most 131,072 bytes
 
 _SHAPE: Final = frozenset({"HEAD", "head", "objects", "refs", "commondir"})
@@ -65,7 +64,6 @@ class Guarded(NamedTuple):
     secret: tuple[str, ...]  # files, and folders that hold nothing else
     whole: bool = True
     links: tuple[str, ...] = ()  # that stand for a repository, the root's own too
-    near: tuple[str, ...] = ()  # secret files elsewhere, as ``secrets_near`` finds them
 
 
 class KnownSecrets:
@@ -206,32 +204,6 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
     unknown = _unknown_to_git(workspace.root, tuple(secret))
     return Guarded(closed, unknown, whole, tuple(links))
-
-
-def secrets_near(
-    home: Path, leave_out: Container[str], around: Iterable[Path] = ()
-) -> tuple[list[str], bool]:
-    """Secret files, by the names that are secret in a workspace too, in a folder and in those right
-    in it, but for those to ``leave_out`` by their paths without links; in the folders ``around``
-    the workspace; and whether that is all. Blocking; raises nothing. At most MAX_NEAR of them: each
-    costs the start of a command some time.
-    """
-    found, top = dict[str, None](), os.path.realpath(home)
-    until, left = time.monotonic() + MAX_SECONDS, MAX_NAMES
-    pending = list(dict.fromkeys([top, *map(os.path.realpath, around)]))
-    for folder in pending:  # grows by the folders of the first
-        with contextlib.suppress(OSError), os.scandir(folder) as names:
-            for entry in islice(names, left):
-                left -= 1
-                if _is_secret_name(entry.name, os.path.basename(folder)):
-                    path = os.path.realpath(entry.path)
-                    if entry.is_dir() or _is_secret(path):
-                        found[path] = None
-                elif folder == top and entry.path not in {*pending} and entry.path not in leave_out:
-                    pending += [entry.path] if entry.is_dir(follow_symlinks=False) else []
-        if not left or len(found) > MAX_NEAR or time.monotonic() > until:
-            return list(found)[:MAX_NEAR], False
-    return list(found), True
 
 
 def linked_elsewhere(workspace: Workspace) -> int:

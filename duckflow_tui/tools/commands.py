@@ -170,6 +170,8 @@ class RunningCommand:
         self._proxy = proxy
         self.unread: tuple[str, ...] = ()  # paths of secret files that its sandbox keeps from it
         self.later: Callable[[], tuple[str, ...]] = tuple  # those it does not; blocking
+        #: The first path in a text, relative to a folder, that its sandbox hides; blocking.
+        self.find_hidden_path: Callable[[str, Path], str] = lambda text, folder: ""
         self._began = time.monotonic()
         self._duration: float | None = None
         self._told_to_end = False
@@ -387,8 +389,9 @@ class CommandRunner:
             proxy = HostProxy(hosts, self.report)
             passed = (proxy.channel_fd,)
             environ |= proxy_variables(hosts)
+        held = not (own or outside or self._choice.level in ("none", "external"))
         try:
-            if not (own or outside or self._choice.level in ("none", "external")):
+            if held:
                 channel = proxy.channel_fd if proxy else 0
                 argv, keepers, unread, later = await self.sandbox.hold_command(
                     argv, network=network, named=named, channel=channel
@@ -421,6 +424,8 @@ class CommandRunner:
             proxy=proxy,
         )
         running.unread, running.later = unread, later
+        if held:
+            running.find_hidden_path = self.sandbox.find_hidden_path
         self._live.add(running)
         running.over.add_done_callback(lambda _: self._live.discard(running))
         return running
@@ -490,7 +495,7 @@ def command_environment(environ: Mapping[str, str], named: Container[str] = ()) 
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
     kept |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     kept |= {"PATH": os.pathsep.join(folders) or os.defpath}
-    for name in _ENVIRONMENTS:
+    for name in ENVIRONMENTS:
         if name in environ and os.path.join(environ[name], "bin") in folders:
             kept[name] = environ[name]
     return {**kept, **_PLAIN, **{n: v for n, v in environ.items() if n in named}}
@@ -518,7 +523,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 #: Variables that name the virtual environment in use.
-_ENVIRONMENTS: Final = ("VIRTUAL_ENV", "CONDA_PREFIX")
+ENVIRONMENTS: Final = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "SYSTEMROOT")
 

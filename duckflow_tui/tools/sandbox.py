@@ -11,6 +11,8 @@ import contextlib
 import json
 import logging
 import os
+import pwd
+import re
 import secrets
 import socket
 import stat
@@ -19,22 +21,23 @@ import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from duckflow_tui.safety.changing import remove_tree
+from duckflow_tui.safety.git_places import git_dirs
 from duckflow_tui.safety.guarded import (
     Guarded,
     KnownSecrets,
     find_guarded_places,
     linked_elsewhere,
-    secrets_near,
 )
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Identity
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
-from duckflow_tui.tools.commands import SandboxChoice, find_program, lock_folder
+from duckflow_tui.tools.commands import ENVIRONMENTS, SandboxChoice, find_program, lock_folder
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.seccomp import filter_for
@@ -60,28 +63,38 @@ _BWRAP: Final = "/usr/bin/bwrap"
 _SEATBELT: Final = "/usr/bin/sandbox-exec"
 _TEST_S: Final = 15.0  # seconds that the self-test of one kind may take
 
-#: What a home holds that lets whoever reads it act as the user, below it.
-HIDDEN: Final = words_of(
-    ".1password .ICEauthority .Xauthority .authinfo .authinfo.gpg .aws .azure .bash_history "
-    ".bitcoin .boto .cache/huggingface/token .cargo/credentials .cargo/credentials.toml "
-    ".claude .claude.json .codex .composer/auth.json .config .curlrc .cursor/mcp.json "
-    ".databrickscfg .docker .electrum .fly/config.yml .gem/credentials .gemini "
-    ".git-credentials .gnupg .gradle/gradle.properties .huggingface .kaggle .kube .lesshst "
-    ".local/share/code-server .local/share/fish .local/share/keyrings .local/share/kwalletd "
-    ".local/state .m2/settings-security.xml .m2/settings.xml .mozilla .msmtprc .my.cnf "
-    ".mysql_history .netrc .npmrc .oci .passwd-s3fs .password-store .pgpass .pki "
-    ".psql_history .pypirc .python_history .s3cfg .smbcredentials .snowflake .ssh "
-    ".subversion/auth .supabase .terraform.d .thunderbird .var/app .vault-token .wgetrc "
-    ".zsh_history .zshenv Library/Cookies Library/Keychains"
+#: Folders that hold the system, of which nothing else is the user's: never emptied.
+_SYSTEM: Final = frozenset(
+    map(
+        Path,
+        ("/", "/etc", "/nix", "/opt", "/private", "/private/var", "/usr", "/usr/local", "/var"),
+    )
 )
-
+#: Folders that hold homes.
+_HOMES: Final = (Path("/home"), Path("/root"), Path("/Users"))
+#: Names of folders in which programs are installed.
+_PROGRAMS: Final = frozenset({"bin", ".bin", "sbin", "shims"})
+#: What belongs to such a folder, beside it: code and packages alone.
+_BESIDE: Final = words_of(
+    "bin include installs lib lib32 lib64 libexec plugins sbin shims tools version versions"
+)
+#: Marks of a folder that holds one installation and nothing else.
+_INSTALLED: Final = ("pyvenv.cfg", "conda-meta", "go.env", "lib/modules")
+#: Packages and toolchains in a home to which only the programs themselves know the way.
+_PACKAGES: Final = words_of(
+    ".cargo/git .cargo/registry .gem/ruby .gradle/caches .gradle/wrapper .ivy2/cache .local/lib "
+    ".m2/repository .nuget/packages .rustup go/pkg"
+)
 
 #: Why a kind that works counts as partial.
 CROWDED: Final = "the workspace is too large to be looked through for repositories"
 LINKED: Final = "a repository is a link, which bubblewrap cannot close"
-NEAR: Final = "the home folder, or one around this, is too large to be looked through for secrets"
 
 _NOTHING: Final = Guarded({}, ())
+_TEMPORARY: Final = ("/tmp", "/var/tmp")  # where commands have a folder of their own
+_MOST_WORDS: Final = 200  # of a command and its output that are looked up as paths
+_MOST_LINE: Final = 4096  # bytes of the first line of a script
+_TRIES: Final = 3  # of the self-test: a busy machine may fail one
 
 
 class Held(NamedTuple):
@@ -152,8 +165,6 @@ class Sandbox:
             later = partial(self._came_later, _identities_of(below.secret), shown)
             secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
             below = below._replace(secret=secret)
-            near = tuple(path for path in below.near if not _is_one_of(path, named))
-            below = below._replace(near=near)
             held = self._wrap_command(
                 self._rung, argv, network=network, below=below, channel=channel
             )
@@ -162,6 +173,38 @@ class Sandbox:
         if wanted == "full":
             raise ToolFault("sandbox.none_full", reason="; ".join(self.why) or "-")
         return Held(tuple(argv))
+
+    def find_hidden_path(self, text: str, folder: Path) -> str:
+        """The first path in a text, relative to ``folder``, that is there but hidden from commands,
+        also behind a link or as the interpreter of a script; empty for none. Blocking.
+        """
+        if self._rung is None:
+            return ""
+        hidden = [*map(os.path.realpath, (*self._hidden_paths(), "/run", *_TEMPORARY))]
+        shown = [*map(os.path.realpath, (str(self._workspace.root), *self._readable_paths()))]
+
+        def is_hidden(path: Path) -> bool:
+            private = [
+                self._private_folder() / path.relative_to(place)
+                for place in _TEMPORARY
+                if path.is_relative_to(place)
+            ]
+            away = any(map(path.is_relative_to, hidden)) and path.exists()
+            return (
+                away
+                and not any(map(path.is_relative_to, shown))
+                and not any(map(Path.exists, private))
+            )
+
+        text = text.replace("${HOME}", "~").replace("$HOME", "~")
+        words = dict.fromkeys(re.split(r"[\s'\"`|&;<>()=:,]+", text))
+        for word in islice((w for w in words if "/" in w or w in ("~", "..")), _MOST_WORDS):
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                path = Path(folder, os.path.expanduser(word))
+                for found in (path.resolve(), find_interpreter(path)):
+                    if found and is_hidden(found):
+                        return str(found)
+        return ""
 
     def close(self) -> None:
         """Remove what the commands kept for themselves, and forget their secrets; blocking."""
@@ -178,34 +221,26 @@ class Sandbox:
 
     async def _guarded_below(self) -> Guarded:
         """The places of the workspace that commands are kept from, as they are now. Raises
-        ToolFault where that is more than can be found, once: from then on each command asks.
+        ToolFault where that has become more than can be found: as long as it is, each command asks.
         """
         below, why = await asyncio.to_thread(self._look_at_guarded, self._rung)
-        if why and not self._crowded:
-            self._crowded = True
+        was, self._crowded = self._crowded, bool(why)
+        if why and not was:
             self.why.append(why)
             raise ToolFault("sandbox.no_longer_full", reason=why)
         return below
 
     def _look_at_guarded(self, rung: Rung | None) -> tuple[Guarded, str]:
-        """The places that can be kept from commands, and why that is not all; blocking. What they
-        can write is left out of the look elsewhere: else they could use up its limits.
-        """
-        home, root = Path(os.path.realpath(Path.home())), self._workspace.root
-        hidden = {str(home / name) for name in HIDDEN}
-        near, why = list[str](), ""
-        if not home.is_relative_to(root):
-            near, whole = secrets_near(home, {str(root), *hidden}, root.parents)
-            why = "" if whole else NEAR
+        """The places that can be kept from commands, and why that is not all; blocking."""
+        why = ""
         below = find_guarded_places(self._workspace, self._known)
         links = below.links if rung == "bwrap" else ()
         if not below.whole:  # too much to be passed on to a command
             below, why = _NOTHING, CROWDED
         elif links:
             closed = {path: of for path, of in below.closed.items() if path not in links}
-            below = below._replace(closed=closed)
-        why = LINKED if links else why
-        return below._replace(near=tuple(near)), why
+            below, why = below._replace(closed=closed), LINKED
+        return below, why
 
     def _came_later(self, met: dict[str, Identity], shown: tuple[str, ...]) -> tuple[str, ...]:
         now = _identities_of(find_guarded_places(self._workspace, self._known).secret)
@@ -224,7 +259,11 @@ class Sandbox:
         for rung in rungs:
             if self._choice.rungs and rung not in self._choice.rungs:
                 continue
-            lacks, why = await self._find_missing(rung), ""
+            lacks, why = "", ""
+            for _ in range(_TRIES):
+                lacks = await self._find_missing(rung)
+                if not lacks:
+                    break
             if not lacks:
                 _, why = await asyncio.to_thread(self._look_at_guarded, rung)
                 lacks = LINKED if why == LINKED else ""
@@ -343,7 +382,7 @@ class Sandbox:
                 str(self._workspace.root),
                 str(self._private_folder()),
                 [*self._closed_paths(), *below.closed, *below.secret],
-                [*self._hidden_paths(below.near), *below.secret],
+                [*self._hidden_paths(), *below.secret],
                 self._readable_paths(),
                 network=network,
             )
@@ -359,7 +398,7 @@ class Sandbox:
             "blank": [path for path in below.secret if self._is_inside(path)],
             # What a link leads to elsewhere
             "hidden": [
-                *self._hidden_paths(below.near),
+                *self._hidden_paths(),
                 *(p for p in below.secret if not self._is_inside(p)),
             ],
             "readable": self._readable_paths(),
@@ -403,38 +442,35 @@ class Sandbox:
         places = (*self._workspace.closed_places, self._choice.runs_from)
         return [str(path) for path in places if os.path.lexists(path)]
 
-    def _hidden_paths(self, near: tuple[str, ...]) -> list[str]:
-        home = Path.home()
-        names = [home / name for name in sorted(HIDDEN)]
+    def _hidden_paths(self) -> list[str]:
+        """What is empty in the sandbox: homes, the folders around the workspace, those of the
+        desktop's sockets, and the app's own; but for what the user listed.
+        """
+        root, homes = self._workspace.root, [Path.home(), *_HOMES]
+        with contextlib.suppress(KeyError):  # a user without an account
+            homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+        paths = [path for path in homes if path not in _SYSTEM]
+        if Path.home() in _SYSTEM:
+            paths += Path.home().glob(".*")
+        paths += [path for path in root.parents if path not in _SYSTEM]
         run = Path(os.environ.get("XDG_RUNTIME_DIR", "/run"))  # sockets and FIFOs of the desktop
-        names += [run] if run.is_absolute() and not home.is_relative_to(run) else []
-        names += [Path(path) for path in near if not self._is_inside(path)]
-        own = (path for path in self._choice.own if not self._workspace.root.is_relative_to(path))
+        paths += [run] if run.is_absolute() and not Path.home().is_relative_to(run) else []
+        paths += [path for path in self._choice.own if not root.is_relative_to(path)]
         listed = self._listed_paths()
         return [
             str(path)
-            for path in (*names, *own)
+            for path in dict.fromkeys(paths)
             if not any(path.is_relative_to(shown) for shown in listed)
         ]
 
     def _readable_paths(self) -> list[str]:
-        """Programs of PATH with what belongs to them, our own Python, and what the user listed."""
-        home = Path.home()
-        hidden = {home, *(home / name for name in HIDDEN), Path("/tmp"), Path("/run")}
-        found: dict[str, None] = {}
-        venv = self._environ.get("VIRTUAL_ENV")
-        folders = self._environ.get("PATH", os.defpath).split(os.pathsep)
-        for given in filter(os.path.isabs, folders):
-            for path in (Path(given), Path(os.path.realpath(given))):
-                whole = path.parent
-                alone = path.name not in ("bin", "sbin", "shims") or whole in hidden
-                found[str(path if alone else whole)] = None
-        found |= dict.fromkeys((sys.base_prefix, sys.prefix, *([venv] if venv else ())))
-        # In the workspace all can be read but for what is kept from commands.
-        return [
-            *found,
-            *(path for path in map(str, self._listed_paths()) if not self._is_inside(path)),
-        ]
+        """What is shown of places that are empty: programs of PATH with what belongs to them, our
+        own Python, where git keeps the workspace's repository, and what the user listed.
+        """
+        root = self._workspace.root
+        listed = (path for path in map(str, self._listed_paths()) if not self._is_inside(path))
+        away = (str(path) for path in git_dirs(root) if not path.is_relative_to(root))
+        return [*find_toolchain(self._environ), sys.base_prefix, sys.prefix, *away, *listed]
 
     def _listed_paths(self) -> list[Path]:
         """The paths the user wants to be readable; a relative path is one of the workspace."""
@@ -443,6 +479,49 @@ class Sandbox:
 
     def _is_inside(self, path: str) -> bool:
         return Path(path).is_relative_to(self._workspace.root)
+
+
+def find_interpreter(script: Path) -> Path | None:
+    """The program that runs a script by its first line; None for what is no script. Raises OSError
+    and ValueError.
+    """
+    if not script.is_file():
+        return None
+    with script.open("rb") as file:
+        line = file.readline(_MOST_LINE)
+    words = line.removeprefix(b"#!").split() if line.startswith(b"#!") else []
+    return Path(os.fsdecode(words[0])).resolve() if words else None
+
+
+def find_toolchain(environ: Mapping[str, str]) -> list[str]:
+    """The folders of PATH with the code that belongs to them, the environment in use, and the
+    packages of the home. Of what lies beside programs only code is named, since a place such as
+    ``~/.local`` holds anything.
+    """
+    home = Path.home()
+    found = dict.fromkeys(str(home / name) for name in sorted(_PACKAGES))
+    found |= dict.fromkeys(environ[name] for name in ENVIRONMENTS if name in environ)
+    pending = [*filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))]
+    seen = set[Path]()
+    for folder in map(Path, pending):  # grows by the folders to which links lead
+        if folder in seen or home.is_relative_to(folder):
+            continue
+        seen.add(folder)
+        found[str(folder)] = None
+        pending.append(os.path.realpath(folder))
+        above = folder.parent
+        if folder.name in _PROGRAMS and not home.is_relative_to(above):
+            whole = any((above / mark).exists() for mark in _INSTALLED)
+            beside = (above,) if whole else (above / name for name in sorted(_BESIDE))
+            found |= dict.fromkeys(map(str, beside))
+        if folder.is_relative_to(home):
+            with contextlib.suppress(OSError):
+                for link in filter(Path.is_symlink, folder.iterdir()):
+                    program = os.path.realpath(link)
+                    found[program] = None
+                    if os.path.basename(os.path.dirname(program)) in _PROGRAMS:
+                        pending.append(os.path.dirname(program))
+    return list(found)
 
 
 def _identities_of(paths: Iterable[str]) -> dict[str, Identity]:
@@ -497,7 +576,7 @@ def seatbelt_profile(
         "(deny file-write*)",
         f"(allow file-write* {below([root, private])} {devices})",
         *([f"(deny file-write* {below(closed)})"] if closed else []),
-        *([f"(deny file-read* {below(hidden)})"] if hidden else []),
+        *([f"(deny file-read-data {below(hidden)})"] if hidden else []),
         *([f"(allow file-read* {below([*readable, root, private])})"]),
         "(deny signal (target others))",
         "(allow signal (target same-sandbox))",

@@ -127,8 +127,8 @@ def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
     """The mounts to make, parents before their contents.
 
     The workspace can be changed, but for what is closed in it; around that, folders keep their
-    names. Hidden are the places of secrets, the folders of sockets, and every socket and FIFO that
-    a program elsewhere has. What is readable is shown again where it lies in something hidden.
+    names. Hidden are homes, the folders of sockets, and every socket and FIFO that a program
+    elsewhere has. What is readable is shown again where it lies in something hidden.
     Nothing is named that would have to be made in the tree.
     """
     found: dict[str, Mount] = {}
@@ -140,13 +140,13 @@ def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
     for given in plan["hidden"]:
         path = os.path.realpath(given)
         if path != root and os.path.exists(path):
-            found.setdefault(path, Mount(path, "empty" if os.path.isdir(path) else "blank"))
+            found.setdefault(path, Mount(path, "sealed" if os.path.isdir(path) else "blank"))
     away = [path for path in found if not any(path != o and _is_below(path, o) for o in found)]
     shown: list[str] = []
     for given in plan["readable"]:
         for path in dict.fromkeys((given, os.path.realpath(given))):
             over = [folder for folder in away if _is_below(path, folder) and path != folder]
-            if over and os.path.exists(path) and not _is_below(root, path):
+            if over and os.path.exists(path):
                 shown.append(path)
                 found[path] = Mount(path, "read", path)
     names = os.path.realpath("/etc/resolv.conf")

@@ -254,7 +254,8 @@ class Shell:
     async def test_sandbox(self) -> None:
         """Find out what holds a command, before the first one is judged or told of."""
         known, level = self._store.state.session.sandbox, await self._runner.find_level()
-        if known == "untested" or (known in HOLDS and level == "partial"):
+        changed = level != known and {level, known} <= {*HOLDS, "partial"}
+        if known == "untested" or changed:
             await self._store.commit(SandboxTested(level=level))
             if level != "none" and known == "untested" and (count := self._runner.sandbox.linked):
                 self._background.notices.warn("processes.linked", count=f"{count:,}")
@@ -274,13 +275,14 @@ class Shell:
             limit = f"{limits.max_timeout_s:g}"
             raise ToolFault("command.timeout_too_long", Outcome.INVALID, limit=limit)
         facts = self._gate_facts(args, place, seconds)
+        level = self._store.state.session.sandbox
         if args.background:
             self._background.check_room()
-            return Work(lambda: self._begin_background(args, place, context), facts)
+            return Work(lambda: self._begin_background(args, place, context, level), facts)
         started: list[RunningCommand] = []
         seen: list[Touched] = []
         covers = self._copies.limit > 0
-        run = partial(self._run, args, place, context, seconds, started, seen)
+        run = partial(self._run, args, place, context, seconds, level, started, seen)
         so_far = partial(_describe_stop, started, seen)
         more = partial(self._find_uncovered, args) if covers else None
         return Work(run, facts, so_far, seen, covers, more)
@@ -320,15 +322,18 @@ class Shell:
         place: Place,
         context: ToolContext,
         seconds: float,
+        level: SandboxLevel,
         started: list[RunningCommand],
         seen: list[Touched],
     ) -> Output:
-        """Run it; what it changed of files is known at its end, whatever that is."""
+        """Run it in a sandbox of this level, as was shown; what it changed of files is known at its
+        end, whatever that is.
+        """
+        self._check_level(level)
         root = context.workspace.root
         assessed = assess_command(read_command(args.command), place.real)
         before = await self._copies.take_snapshot()
         look = before and await self.obeyed.begin(args.command, before)
-        level = self._store.state.session.sandbox
         try:
             running = await self._runner.start(
                 args.command,
@@ -367,6 +372,9 @@ class Shell:
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
         if held_back == "network" and args.hosts:
             held_back = ""  # what it may not reach is said, and the AI can ask for it
+        if hidden := await _say_hidden(args, place, context, running):
+            held_back = held_back or ("hidden" if output.exit_code else "")
+            output = replace(output, text=output.text + hidden)
         return replace(output, held_back=held_back)
 
     async def _look_after(
@@ -377,6 +385,12 @@ class Shell:
         seen.append(touched)
         if look is not None:
             await self.obeyed.tell(look, touched.obeyed)
+
+    def _check_level(self, shown: SandboxLevel) -> None:
+        """Raise ToolFault where another sandbox holds commands than the one that was shown."""
+        level = self._store.state.session.sandbox
+        if level != shown:
+            raise ToolFault("sandbox.level_changed", shown=shown, level=level)
 
     def _network_options(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
         """The agreed access to the network, as the runner takes it."""
@@ -452,7 +466,10 @@ class Shell:
 
         return Work(run)
 
-    async def _begin_background(self, args: Run, place: Place, context: ToolContext) -> Output:
+    async def _begin_background(
+        self, args: Run, place: Place, context: ToolContext, level: SandboxLevel
+    ) -> Output:
+        self._check_level(level)
         process_id, workspace = self._ids("proc"), context.workspace
         assessed = assess_command(read_command(args.command), place.real)
         before = await self._copies.take_snapshot(copy=False)
@@ -469,7 +486,7 @@ class Shell:
             lambda text: self._background.add_output(process_id, text),
             outside=args.outside,
             named=assessed.secrets,
-            **self._network_options(args, self._store.state.session.sandbox),
+            **self._network_options(args, level),
         )
         try:
             await self._background.watch_command(
@@ -482,7 +499,7 @@ class Shell:
         if early:
             output = _describe_end([running])
             text = f"It ended at once, nothing runs in the background.\n{output.text}"
-            return replace(output, text=text)
+            return replace(output, text=text + await _say_hidden(args, place, context, running))
         first = running.last_lines(_DEFAULT_LINES) or "(no output yet)"
         return Output(
             f"process_id {process_id}: runs in the background (pid {running.group.program.pid}). "
@@ -534,6 +551,18 @@ def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = 
 
 def _describe_stop(started: list[RunningCommand], seen: list[Touched]) -> Output:
     return _add_touched(_describe_end(started, "stopped"), seen)
+
+
+async def _say_hidden(
+    args: Run, place: Place, context: ToolContext, running: RunningCommand
+) -> str:
+    """A line for the model of a path that the command names, or that it printed where it failed,
+    and that its sandbox hides; empty for none.
+    """
+    failed = running.group.program.exit_code
+    text = f"{args.command}\n{running.last_lines(_DEFAULT_LINES) if failed else ''}"
+    path = await asyncio.to_thread(running.find_hidden_path, text, place.real)
+    return f"\n{context.words('sandbox.hidden', path=path)}" if path else ""
 
 
 def _is_hurried() -> bool:

@@ -500,6 +500,71 @@ async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_on
         await bench.end_commands()
 
 
+async def test_a_path_that_the_sandbox_hides_is_named_and_the_command_is_offered_outside(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the line, in what a failed command says, or behind a link in the folder."""
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home / "notes", elsewhere):
+        folder.mkdir(parents=True)
+    interpreter = elsewhere / "interpreter"
+    interpreter.write_text("#!/bin/sh\necho ran\n")
+    interpreter.chmod(0o755)
+    (root / "linked").symlink_to(interpreter)
+    (root / "script").write_text(f"#!{interpreter}\n")
+    (root / "script").chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    choice = SandboxChoice("auto", folder=tmp_path / "private", read=(str(tmp_path / "seen"),))
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(home)}
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice, environ=environ)
+    try:
+        said = (await bench.call(RUN, command="true")).result.text
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        assert "hidden" not in said
+        for command, path in (
+            (f"{interpreter} x", interpreter),
+            ("./linked", interpreter),
+            ("./script", interpreter),
+            ('cat "$HOME"/notes/..', home),
+            ("d=~/notes; ls $d", home / "notes"),
+        ):
+            gate, message = await asked(bench, GateChoice.REJECT, command)
+            assert "failed_hidden" in gate.impact.reasons
+            line = f"[{path} is hidden by the sandbox; add it to sandbox.read]"
+            assert line in message.result.text, command
+        shown = await bench.call(RUN, command="d=~; ls $d; cat ./script")
+        assert f"[{home} is hidden by the sandbox" in shown.result.text
+        for command in ("t=/tmp/made; echo x >$t; cat $t; false", "cat ./none; true"):
+            assert "hidden" not in (await bench.call(RUN, command=command)).result.text
+    finally:
+        await bench.end_commands()
+
+
+async def test_where_the_sandbox_fell_since_a_command_was_shown_nothing_runs_and_it_asks_again(
+    root: Path,
+) -> None:
+    """A consent to hosts must not become one to every host."""
+    async with opened(root, "full") as bench:
+        for more in ({}, {"background": True}):
+            task = bench.begin(RUN, command="touch made", hosts=["pypi.org"], **more)
+            gate = await bench.gate()
+            assert gate.facts["hosts"] == "pypi.org"
+            bench.store.dispatch(SandboxTested(level="partial"))
+            await bench.answer(gate, GateChoice.SESSION)
+            text = (await done(task)).result.text
+            assert "Nothing was run" in text
+            assert not (root / "made").exists()
+            task = bench.begin(RUN, command="touch made", hosts=["pypi.org"], **more)
+            gate = await bench.gate()
+            assert ("hosts" in gate.facts, gate.facts["hosts_open"]) == (False, "pypi.org")
+            await bench.answer(gate, GateChoice.REJECT)
+            await done(task)
+            bench.store.dispatch(SandboxTested(level="full"))
+            for grant in bench.store.state.grants:
+                bench.store.dispatch(GrantRevoked(grant=grant, at=1.0))
+
+
 async def test_a_secret_file_that_is_kept_from_a_command_is_told_and_its_name_asks(
     root: Path, tmp_path: Path
 ) -> None:

@@ -17,10 +17,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 import zipfile
 from collections.abc import Generator
-from contextlib import closing
 from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple, get_args
 
@@ -28,11 +26,10 @@ import pytest
 from support.shell import no_full_sandbox
 
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.tools import sandbox as sandbox_module
 from duckflow_tui.tools import sandbox_worker, seccomp
 from duckflow_tui.tools.commands import SandboxChoice
 from duckflow_tui.tools.operation import ToolFault
-from duckflow_tui.tools.sandbox import LINKED, NEAR, Rung, Sandbox, seatbelt_profile
+from duckflow_tui.tools.sandbox import LINKED, Rung, Sandbox, seatbelt_profile
 
 Who = Literal["us", "nobody"]
 NOBODY: Final = 65533  # a user that owns nothing here
@@ -564,76 +561,56 @@ def test_the_app_is_neither_signalled_nor_read(made: Made) -> None:
             app.kill()
 
 
-def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = made.root / "home"  # inside of the workspace: what is there can be seen but for these
-    near = made.root.parent / "near"  # elsewhere, where other names are hidden too
-    for path in (
-        home / ".ssh/id_ed25519",
-        home / ".netrc",
-        near / ".env",
-        near / ".node_repl_history",
-        near / "other/.env",
-        near / "other/id_rsa",
-        near / ".subversion/auth/key",
-        made.root.parent / "auth.json",
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("a secret")
-    (near / "other/ca.pem").write_text("public\n")
+def test_a_home_is_empty_but_for_what_programs_need_and_the_user_listed(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its files are called, and whatever lies beside programs that PATH finds."""
+    home = made.beside / "home"
+    secret = (
+        *(".newtool/session", "Documents/passwords.txt", "notes", ".cargo/credentials.toml"),
+        *(".local/share/vault/item", ".tool/state.db", "checkout/.env", "checkout/etc/key"),
+        *(".local/bin-backup/key", "stuff/key", ".pyenv/token"),
+    )
+    for name in secret:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("a secret")
+    needed = {
+        **dict.fromkeys(
+            (".local/bin/tool", "checkout/bin/tool", ".tool/tool"), "#!/bin/sh\necho ran"
+        ),
+        **dict.fromkeys((".local/share/envs/x/bin/linked", "stuff/alone"), "#!/bin/sh\necho ran"),
+        ".local/share/envs/x/pyvenv.cfg": "",
+        ".local/share/envs/x/data/file": "",
+        ".cargo/registry/package": "",
+        "checkout/lib/code": "",
+        ".pyenv/versions/3/lib": "",
+        "listed/file": "",
+        ".pyenv/shims/py": "#!/bin/sh\necho ran",
+    }
+    for name, text in needed.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+        (home / name).chmod(0o755)
+    (home / ".local/bin/linked").symlink_to(home / ".local/share/envs/x/bin/linked")
+    (home / ".local/bin/alone").symlink_to("../../stuff/alone")
     if made.who == "nobody":
         open_for(made.root.parent)
     monkeypatch.setenv("HOME", str(home))
-    assert made.run(f"cat {home}/.ssh/* {home}/.netrc; true").stdout == ""
-    monkeypatch.setenv("HOME", str(near))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(near / "runtime"))
-    held = asyncio.run(made.sandbox.hold_command(("/bin/true",), network=False))
-    hidden = set(json.loads(held.argv[6])["hidden"])
-    names = (
-        ".env",
-        ".node_repl_history",
-        "other/.env",
-        "other/id_rsa",
-        ".subversion/auth",
-        "runtime",
-    )
-    assert {str(near / name) for name in names} <= hidden
-    assert str(made.root.parent / "auth.json") in hidden  # in a folder around the workspace
-    assert str(near / "other/ca.pem") not in hidden
-    named = [str(near / "other/.env")]  # by a line that the user agreed to
-    held = asyncio.run(made.sandbox.hold_command(("/bin/true",), network=False, named=named))
-    assert hidden - {*json.loads(held.argv[6])["hidden"]} == {*named}
-
-
-def test_nobody_waits_while_the_home_is_looked_through_and_what_is_too_much_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may take seconds, with each command. What was not looked at may be shown: each asks."""
-    went_on, whole, left_out = threading.Event(), [True], set[str]()
-
-    def near(home: Path, leave_out: set[str], around: object) -> tuple[list[str], bool]:
-        assert went_on.wait(5), "the loop stood still"
-        left_out.update(leave_out)
-        return [str(home / "near.env")], whole[0]
-
-    async def held() -> str:
-        choice = SandboxChoice("auto", folder=tmp_path / "kept")
-        with closing(Tried(choice, Workspace(tmp_path), os.environ)) as sandbox:
-            asyncio.get_running_loop().call_later(0.1, went_on.set)
-            if await sandbox.find_level() != "full":
-                pytest.skip("; ".join(sandbox.why))
-            plan = (await sandbox.hold_command(("/bin/true",), network=False)).argv[6]
-            whole[0] = False
-            with pytest.raises(ToolFault, match="home folder"):
-                await sandbox.hold_command(("/bin/true",), network=False)
-            assert await sandbox.find_level() == "partial"
-            assert (await sandbox.hold_command(("/bin/true",), network=False)).argv[6] == plan
-        with closing(Tried(choice, Workspace(tmp_path), os.environ)) as sandbox:
-            assert (await sandbox.find_level(), sandbox.why[-1:]) == ("partial", [NEAR])
-        return plan
-
-    monkeypatch.setattr(sandbox_module, "secrets_near", near)
-    assert str(Path.home() / "near.env") in json.loads(asyncio.run(held()))["hidden"]
-    assert str(tmp_path.resolve()) in left_out
+    folders = [home / name for name in (".local/bin", "checkout/bin", ".pyenv/shims", ".cargo/bin")]
+    environ = {"PATH": os.pathsep.join([*map(str, folders), str(home), "/usr/bin:/bin"])}
+    monkeypatch.setattr(made.sandbox, "_environ", environ)
+    choice = made.sandbox._choice._replace(read=("~/listed",))  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(made.sandbox, "_choice", choice)
+    found = made.run(f"cd {home} && cat {' '.join(secret)}; ls -A")
+    assert found.stdout.split() == [".cargo", ".local", ".pyenv", "checkout", "listed", "stuff"]
+    assert found.stderr.count("No such file") == len(secret)
+    there = [str(home / name) for name in needed if name != ".tool/tool"]
+    tools = " ".join(str(home / ".local/bin" / name) for name in ("tool", "linked", "alone"))
+    found = made.run(f"ls {' '.join(there)} >/dev/null && for t in {tools}; do $t; done")
+    assert (found.stdout, found.returncode) == ("ran\n" * 3, 0), found.stderr
+    found = made.run(f"echo worse >>{home}/.local/bin/tool; rm -rf {home}/listed")
+    assert (home / ".local/bin/tool").read_text() == "#!/bin/sh\necho ran"
+    assert (home / "listed/file").exists()
 
 
 def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_name_them(
@@ -973,7 +950,7 @@ def test_the_rules_for_macos_name_every_place() -> None:
     order = [
         "(deny file-write*)",
         '(deny file-write* (subpath "/w/.git"))',
-        '(deny file-read* (subpath "/h/.ssh"))',
+        '(deny file-read-data (subpath "/h/.ssh"))',
         '(allow file-read* (subpath "/opt/x") (subpath "/w") (subpath "/p"))',
     ]
     assert [line for line in lines if line in order] == order

@@ -16,7 +16,6 @@ from duckflow_tui.safety.guarded import (
     KnownSecrets,
     find_guarded_places,
     linked_elsewhere,
-    secrets_near,
 )
 from duckflow_tui.safety.paths import best_opener
 from duckflow_tui.safety.risk import tree_below
@@ -172,7 +171,7 @@ def test_a_folder_that_is_gone_needs_not_be_closed(tmp_path: Path) -> None:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
         return best_opener()(directory, path, flags, mode)
 
-    assert find_guarded_places(Workspace(tmp_path, opener=opener)) == ({}, (), True, (), ())
+    assert find_guarded_places(Workspace(tmp_path, opener=opener)) == ({}, (), True, ())
 
 
 def test_files_that_are_written_under_another_name_elsewhere_are_counted(tmp_path: Path) -> None:
@@ -188,42 +187,6 @@ def test_files_that_are_written_under_another_name_elsewhere_are_counted(tmp_pat
     (root / "out").symlink_to(beside)
     workspace = Workspace(root)
     assert linked_elsewhere(workspace) == 2
-
-
-def test_the_look_at_a_home_leaves_the_workspace_out_and_tells_what_passes_a_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A command fills its workspace as it likes; the look at the rest must not end by that."""
-    home = tmp_path.resolve() / "home"
-    for path in ("a/.env", "work/.env", "work/x", "work/y", "work/z/.env", "z/.env"):
-        (home / path).parent.mkdir(parents=True, exist_ok=True)
-        (home / path).write_text("KEY=1")
-    (tmp_path / "home too").symlink_to(home)
-    (tmp_path / "beside").mkdir()
-    (tmp_path / "beside/.env").write_text("KEY=1")
-    (home / "link").symlink_to(tmp_path / "beside")  # is not followed
-    around = [f"{home}/{name}/.env" for name in "az"]
-    monkeypatch.setattr(module, "MAX_NEAR", 2)
-    monkeypatch.setattr(module, "MAX_NAMES", 7)  # four names and two files, and it goes on
-    for spelled in (home, tmp_path / "home too"):
-        found, whole = secrets_near(spelled, {f"{home}/work"})
-        assert (sorted(found), whole) == (around, True)
-        assert not secrets_near(spelled, ())[1]
-    for limit, most in (("MAX_NEAR", 1), ("MAX_NAMES", 5), ("MAX_SECONDS", -1)):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, limit, most)
-            assert not secrets_near(home, {f"{home}/work"})[1]
-
-
-def test_a_hundred_secrets_of_a_home_are_kept_from_commands(tmp_path: Path) -> None:
-    home = tmp_path.resolve()
-    for number in range(100):
-        (home / f"{number}.env").touch()
-    found, whole = secrets_near(home, ())
-    assert (len(found), whole) == (100, True)
-    (home / "more.env").touch()
-    found, whole = secrets_near(home, ())
-    assert (len(found), whole) == (100, False)
 
 
 def test_a_known_secret_is_known_until_it_is_deleted_and_too_many_are_told(
