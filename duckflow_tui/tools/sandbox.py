@@ -34,7 +34,7 @@ from duckflow_tui.safety.guarded import (
     linked_elsewhere,
 )
 from duckflow_tui.safety.names import words_of
-from duckflow_tui.safety.paths import Identity
+from duckflow_tui.safety.paths import Identity, Location, PathRefused, walk_path
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.commands import ENVIRONMENTS, SandboxChoice, find_program, lock_folder
@@ -83,7 +83,8 @@ _INSTALLED: Final = ("pyvenv.cfg", "conda-meta", "go.env", "lib/modules")
 #: Packages and toolchains in a home to which only the programs themselves know the way.
 _PACKAGES: Final = words_of(
     ".cargo/git .cargo/registry .gem/ruby .gradle/caches .gradle/wrapper .ivy2/cache .local/lib "
-    ".m2/repository .nuget/packages .rustup go/pkg"
+    ".local/share/mise/installs .local/share/uv/python .m2/repository .nuget/packages "
+    ".nvm/versions .pyenv/versions .rustup go/pkg"
 )
 
 #: Why a kind that works counts as partial.
@@ -465,12 +466,21 @@ class Sandbox:
 
     def _readable_paths(self) -> list[str]:
         """What is shown of places that are empty: programs of PATH with what belongs to them, our
-        own Python, where git keeps the workspace's repository, and what the user listed.
+        own Python, where git keeps the workspace's worktree, and what the user listed. Nothing to
+        which a link leads that a command could have made: it would lead anywhere.
         """
-        root = self._workspace.root
-        listed = (path for path in map(str, self._listed_paths()) if not self._is_inside(path))
-        away = (str(path) for path in git_dirs(root) if not path.is_relative_to(root))
-        return [*find_toolchain(self._environ), sys.base_prefix, sys.prefix, *away, *listed]
+        root, written = self._workspace.root, (self._workspace.root, self._choice.folder)
+        git, theirs = (
+            [path for path in git_dirs(root) if not passes_through(str(path), written)],
+            "",
+        )
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            theirs = (git[0] / "gitdir").read_text("utf-8").strip()
+        if theirs != str(root / ".git"):
+            git = []  # only the repository itself can say that this is one of its worktrees
+        given = [*find_toolchain(self._environ, written), sys.base_prefix, sys.prefix]
+        given += [*map(str, git), *map(str, self._listed_paths())]
+        return [path for path in given if not passes_through(path, written)]
 
     def _listed_paths(self) -> list[Path]:
         """The paths the user wants to be readable; a relative path is one of the workspace."""
@@ -479,6 +489,18 @@ class Sandbox:
 
     def _is_inside(self, path: str) -> bool:
         return Path(path).is_relative_to(self._workspace.root)
+
+
+def passes_through(path: str, places: Iterable[Path]) -> bool:
+    """Whether an absolute path lies in one of these places, or is led there by a link, also on its
+    way to somewhere else; so it counts where that cannot be found out.
+    """
+    try:
+        walk = walk_path(Location((), ()), path, path)
+    except (PathRefused, OSError):
+        return True
+    met = [Path(one.path) for one in (walk.end, *walk.links)]
+    return any(one.is_relative_to(place) for one in met for place in places)
 
 
 def find_interpreter(script: Path) -> Path | None:
@@ -493,10 +515,11 @@ def find_interpreter(script: Path) -> Path | None:
     return Path(os.fsdecode(words[0])).resolve() if words else None
 
 
-def find_toolchain(environ: Mapping[str, str]) -> list[str]:
+def find_toolchain(environ: Mapping[str, str], written: Sequence[Path]) -> list[str]:
     """The folders of PATH with the code that belongs to them, the environment in use, and the
     packages of the home. Of what lies beside programs only code is named, since a place such as
-    ``~/.local`` holds anything.
+    ``~/.local`` holds anything. No link is followed that leads through what commands have
+    ``written``.
     """
     home = Path.home()
     found = dict.fromkeys(str(home / name) for name in sorted(_PACKAGES))
@@ -504,7 +527,7 @@ def find_toolchain(environ: Mapping[str, str]) -> list[str]:
     pending = [*filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))]
     seen = set[Path]()
     for folder in map(Path, pending):  # grows by the folders to which links lead
-        if folder in seen or home.is_relative_to(folder):
+        if folder in seen or home.is_relative_to(folder) or passes_through(str(folder), written):
             continue
         seen.add(folder)
         found[str(folder)] = None
@@ -517,10 +540,11 @@ def find_toolchain(environ: Mapping[str, str]) -> list[str]:
         if folder.is_relative_to(home):
             with contextlib.suppress(OSError):
                 for link in filter(Path.is_symlink, folder.iterdir()):
-                    program = os.path.realpath(link)
-                    found[program] = None
-                    if os.path.basename(os.path.dirname(program)) in _PROGRAMS:
-                        pending.append(os.path.dirname(program))
+                    if not passes_through(str(link), written):
+                        program = link.resolve()
+                        found[str(program)] = None
+                        if program.parent.name in _PROGRAMS:
+                            pending.append(str(program.parent))
     return list(found)
 
 

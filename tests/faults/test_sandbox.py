@@ -613,6 +613,44 @@ def test_a_home_is_empty_but_for_what_programs_need_and_the_user_listed(
     assert (home / "listed/file").exists()
 
 
+def test_nothing_that_a_command_wrote_leads_what_is_shown_of_a_home_elsewhere(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs of PATH in the workspace, links to it, and a repository that it names as its own;
+    a worktree whose repository knows it has it.
+    """
+    home = made.beside / "home"
+    for name in ("deep/bin/key", "other/.git/HEAD", "deep/key", "worktree/HEAD", "store/HEAD"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("a secret")
+    (home / "worktree/commondir").write_text("../store")
+    (home / ".local/bin").mkdir(parents=True)
+    (home / ".local/bin/tool").symlink_to(made.root / "tool")
+    shutil.rmtree(made.root / ".git")
+    folders = (made.root / "bin", made.root / "env/bin", home / ".local/bin")
+    if made.who == "nobody":
+        open_for(made.root.parent)
+    monkeypatch.setenv("HOME", str(home))
+    environ = {"PATH": ":".join([*map(str, folders), "/usr/bin:/bin"])}
+    environ |= {"VIRTUAL_ENV": str(made.root / "env")}
+    monkeypatch.setattr(made.sandbox, "_environ", environ)
+    kept = made.sandbox._private_folder()  # pyright: ignore[reportPrivateUsage]
+    plant = "ln -s {0}/deep/bin bin; ln -s {0}/deep env; ln -s {0}/deep/key tool; "
+    plant += "mkdir $TMPDIR/x; echo {1}/.git >$TMPDIR/x/gitdir; echo {0}/deep >$TMPDIR/x/commondir"
+    made.run(plant.format(home, made.root))
+    keys = f"cat {home}/*/key {home}/*/*/key {home}/other/.git/HEAD {home}/store/HEAD"
+    for gitdir in (home / "other/.git", kept / "x", home / "worktree"):
+        (made.root / ".git").write_text(f"gitdir: {gitdir}")
+        if made.who == "nobody":
+            open_for(made.root)
+        assert made.run(keys).stdout == ""
+    (home / "worktree/gitdir").write_text(f"{made.root}/.git\n")
+    if made.who == "nobody":
+        open_for(home)
+    found = made.run(keys)
+    assert found.stdout == "a secret", found.stderr
+
+
 def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_name_them(
     made: Made,
 ) -> None:
