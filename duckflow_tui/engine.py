@@ -45,7 +45,6 @@ from duckflow_tui.state.usage import Role
 from duckflow_tui.tools.listing import iter_files, list_top
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
 from duckflow_tui.tools.operation import RUN
-from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.session_diff import session_diff
 from duckflow_tui.tools.shell import LendTerminal, OwnCommands
 from duckflow_tui.tools.undo import command_since
@@ -58,6 +57,7 @@ from duckflow_tui.work.inbox import Inbox
 from duckflow_tui.work.notes import note_changes
 from duckflow_tui.work.pace import PaceActions
 from duckflow_tui.work.parts import TurnParts
+from duckflow_tui.work.plan_operations import plan_operations
 from duckflow_tui.work.requirements import LedgerActions
 from duckflow_tui.work.steering import PhaseKeeper, TurnControl
 from duckflow_tui.work.task_loop import TaskLoop

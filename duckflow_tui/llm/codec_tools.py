@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
@@ -47,6 +47,7 @@ from duckflow_tui.state.decision import CHECKS, Action, SelfCheck, TurnDecision
 from duckflow_tui.state.prompt import Prompt
 
 NOTED = "noted"
+RESULT_OF: Final = "Result of"  # begins a message with the result of a call of no reply
 NOT_EXECUTED = "not executed"
 
 
@@ -70,7 +71,7 @@ def encode_request(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> Wire
         elif item.by_user:
             messages.append(user_message(result_text(item)))
         elif item.call_id in results:  # of a call that no reply here made
-            messages.append(user_message(f"Result of {item.operation}: {result_text(item)}"))
+            messages.append(user_message(f"{RESULT_OF} {item.operation}: {result_text(item)}"))
     if prompt.tail:
         messages.append(user_message(prompt.tail))
     functions = (operation_function(spec) for spec in prompt.operations if spec.name in own)

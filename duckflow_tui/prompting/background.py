@@ -33,7 +33,7 @@ SHARE: Final = 4  # the request, or the files, take at most this part (1/4) of a
 FRAMES: Final = (
     *("request", "requirements", "changes", "log", "reply", "judgement", "missing", "errors"),
     *("results", "problems", "partial", "suggestions", "alternatives", "attempts", "avoid"),
-    *("limitations", "unavailable", "user", "text", "goal", "failure", "said", "decisions"),
+    *("limitations", "unavailable", "user", "text", "goal", "said", "decisions"),
     *("plans", "files", "learned", "facts", "earlier"),
 )
 

@@ -159,7 +159,6 @@ _EXCHANGES: Final = 5  # of the conversation, in a line each
 _PLANS: Final = 5  # newest
 _NEXT: Final = 3  # steps that come after the one reported on
 _GOAL: Final = 2_000  # characters
-_FAILURE: Final = 1_000
 _INSTRUCTIONS: Final = 4_000
 _REPLY: Final = 6_000
 _REFUSED: Final = 6_000  # of an answer that is sent back
@@ -249,9 +248,8 @@ def tasks_question(
     plan: Plan,
     step: Step,
     operations: Sequence[OperationSpec],
-    failure: str = "",
 ) -> ModelQuestion[TasksReply]:
-    """The operations of a step, in order (S2-19); after a ``failure`` only the rest."""
+    """The operations of a step, in order (S2-19)."""
     values = {
         "operations": operation_lines(operations),
         "plan_goal": short_line(plan.goal, 2 * LINE),
@@ -262,7 +260,6 @@ def tasks_question(
         "conversation": _format_conversation(state),
         "tasks": "\n".join(format_numbered([lines.format_task(task) for task in step.task_list])),
         "results": frame_data("results", needed_results(state, plan, step)),
-        "failure": frame_data("failure", cut_text(failure, _FAILURE)),
     }
     told = make_background(
         state, files=list_files_read(state, lines.format_step(step), but_of=step.step_id)

@@ -163,17 +163,11 @@ class ContinuationReply(PlanReply):
 
 
 class ProposedTask(JsonReply):
-    """One operation of a task list; ``depends_on`` holds ids of tasks of the same list.
+    """One operation of a task list."""
 
-    A value of ``args`` may be ``{"from_task": id, "field": "a.b"}``: the value of that field
-    in the result of the task (C2).
-    """
-
-    id: str = ""
     operation: str
     args: JsonObject
-    description: str
-    depends_on: list[str] = Field(default_factory=list[str])
+    description: str = ""
 
 
 class TasksReply(JsonReply):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from duckflow_tui.llm.codec_tools import RESULT_OF
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, When, all_text, list_messages
 from duckflow_tui.scripted.stories import (
@@ -150,7 +151,10 @@ class StoryPlayer:
 
     def _take_step(self, body: JsonObject) -> _Take:
         step = self._find_step(_text_of(list_messages(body)[-1]))
-        return _Take(list(step.main) if step is not None else [self._lines.step], None)
+        if step is None:
+            return _Take([self._lines.step])
+        listed = self._takes.pop(("tasks", step.id), None)  # what comes behind its list
+        return _Take(listed.replies if listed is not None else list(step.main))
 
     def _find_step(self, tail: str) -> StoryStep | None:
         steps = self._story.steps if self._story is not None else ()
@@ -255,12 +259,11 @@ class StoryPlayer:
         return {
             "tasks": [
                 {
-                    "id": f"t{number}",
                     "operation": call.operation,
                     "args": self._fill(call.args),
                     "description": call.intent,
                 }
-                for number, call in enumerate(calls, start=1)
+                for call in calls
             ]
         }
 
@@ -329,10 +332,15 @@ def _quote_result(sent: str, body: JsonObject) -> str:
         if message.get("role") == "assistant":
             is_own = _is_received(sent, {"messages": [message]})
             begun, texts = is_own, [] if is_own else texts
-        elif begun and (message.get("role") == "tool" or not texts):
+        elif begun and (_is_result(message) or not texts):
             texts.append(_text_of(message))
     lines = texts[-1].splitlines() if texts else []
     return "\n".join([line for line in lines if any(map(str.isalnum, line))][-_RESULT_LINES:])
+
+
+def _is_result(message: JsonObject) -> bool:
+    """Whether a message of the conversation is the result of a call, also of one of a list."""
+    return message.get("role") == "tool" or _text_of(message).startswith(RESULT_OF)
 
 
 def _is_received(text: str, body: JsonObject) -> bool:

@@ -10,9 +10,9 @@ from duckflow_tui.state.decision import Action, NextStep
 from duckflow_tui.state.gates import CardOpened, GateOpened
 from duckflow_tui.state.operations import Effect, Outcome, Weight
 from duckflow_tui.state.plan import REVISE
-from duckflow_tui.tools.plan_operations import BESIDE_WORK
 from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import TurnEnd
+from duckflow_tui.work.plan_operations import BESIDE_WORK
 from duckflow_tui.work.requirements import add_claims
 from duckflow_tui.work.thread import Thread
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.safety.desk import Unanswered
-from duckflow_tui.state.base import ModelText, StateError, one_line
-from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.base import ModelText, one_line
 from duckflow_tui.state.decision import read_requirement
-from duckflow_tui.state.gates import GO_ON, STOP, TELL, CardKind
+from duckflow_tui.state.gates import GO_ON, STOP, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
     SOFT_STEPS,
@@ -24,7 +22,6 @@ from duckflow_tui.state.plan import (
     PlanStatus,
     RunMode,
     Step,
-    StepReport,
     WorkStatus,
     apply_edits,
     find_step,
@@ -34,12 +31,20 @@ from duckflow_tui.state.plan_events import (
     PlanHalted,
     PlanProposed,
     PlanRevised,
-    StepChanged,
-    StepTasksSet,
     WorkFinished,
 )
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.work.budget import BudgetEnd
+from duckflow_tui.work.plan_operations import (
+    GenerateList,
+    GetPlan,
+    Nothing,
+    Propose,
+    Revise,
+    RunWork,
+    StepEdit,
+    UpdateStep,
+)
 from duckflow_tui.work.propose import (
     PlanApprovals,
     describe_plan,
@@ -47,35 +52,19 @@ from duckflow_tui.work.propose import (
     end_idle_plan,
     find_held_steps,
     make_plan,
+    set_step,
     was_answered_in_words,
     was_approved_as_proposed,
     was_just_rejected,
 )
-from duckflow_tui.work.report import has_result, is_independent, make_report
-from duckflow_tui.work.run import NOT_DONE, ListRun, PlanResult, PlanRun, unfinished_step
-from duckflow_tui.work.task_lists import list_tasks, read_tasks
+from duckflow_tui.work.run import NOT_DONE, PlanResult, PlanRun, unfinished_step
+from duckflow_tui.work.task_lists import list_tasks
 
 if TYPE_CHECKING:
-    from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, Revise, StepEdit
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.rest import Rest
     from duckflow_tui.work.steering import TurnControl
     from duckflow_tui.work.task_loop import TaskLoop
-
-T = TypeVar("T")
-
-#: Operations after which the steps of a plan may begin.
-BEGINS_PLAN: Final = ("plan_tool.propose", "task_loop.run")
-
-
-class WorkFault(ToolFault):
-    """Raised where a piece of work could not begin, or was stopped; ``key`` names the notice that
-    says it to the user.
-    """
-
-    def __init__(self, text: str, key: str, outcome: Outcome, **params: str) -> None:
-        super().__init__(ModelText(text, params), outcome)
-        self.key, self.params = key, params
 
 
 class PlanDesk:
@@ -108,22 +97,22 @@ class PlanDesk:
 
     # --- what the model calls -------------------------------------------------------------------
 
-    async def propose_plan(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output:
+    async def propose_plan(self, asked: Propose) -> Output:
         """Show a plan, of the model's own steps or made by another, and wait for the user's answer
         (S2-8, S2-22).
         """
         state = self._store.state
-        if state.work is not None and state.work.plan_id:
+        if state.work is not None:
             raise self._make_fault("works")
         shown = self._shown_before()
         if shown is not None:  # the app ended while the user looked at it
             return await self.approvals.ask_for_approval(shown.plan_id)
-        plan = await make_plan(self._parts, goal, steps)
+        plan = await make_plan(self._parts, asked.goal, asked.steps)
         self._check_not_rejected(plan)
         await self._store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
-        own = bool(steps) and not self._parts.models.service.roles.creative
+        own = bool(asked.steps) and not self._parts.models.service.roles.creative
         return await self.approvals.ask_for_approval(plan.plan_id, own=own)
 
     async def revise_plan(self, asked: Revise) -> Output:
@@ -188,13 +177,12 @@ class PlanDesk:
             waives={name: known[name] for name in asked.waives},
         )
 
-    async def update_step(self, step_id: str, status: str, note: str) -> Output:
-        """Move a step that no work holds; it begins only when the plan lets it (S2-16)."""
+    async def update_step(self, asked: UpdateStep) -> Output:
+        """Move a step that no work holds (S2-16); to begin one is to run it."""
         plan = self._find_plan("")
-        step = self._find_step(plan, step_id)
-        wanted, report, taken = WorkStatus(status), None, False
-        work = self._store.state.work
-        if work is not None and work.plan_id == plan.plan_id:
+        step = self._find_step(plan, asked.step_id)
+        wanted, work = WorkStatus(asked.status), self._store.state.work
+        if work is not None:
             if wanted is WorkStatus.COMPLETED and work.step_id == step.step_id:
                 return Output(self._words("plan.ends_here", step=step.name), wanted.value)
             raise self._make_fault("works_by_itself")
@@ -203,113 +191,45 @@ class PlanDesk:
         if step.status.lets_others_start:
             raise self._make_fault("over", step=step.name, status=step.status.value)
         if wanted is WorkStatus.IN_PROGRESS:
-            if step.step_id in find_held_steps(self._store.state, plan.plan_id):
-                raise self._make_fault("change_waits", step=step.name)
-            await self._check_goes_on(plan)
-        elif wanted is WorkStatus.COMPLETED:
-            taken = was_answered_in_words(self._store.state, step)
-            report = None if taken else await self._report_on(plan, step, note)
-        try:
-            await self._store.commit(
-                StepChanged(
-                    plan_id=plan.plan_id,
-                    step_id=step.step_id,
-                    status=wanted,
-                    note=one_line(note, 200),
-                    taken=taken,
-                    at=self._store.clock.now(),
-                )
-            )
-        except StateError as error:
-            raise self._make_fault("cannot_change", Outcome.INVALID, problem=str(error)) from error
+            return await self.run_plan(RunWork(step_id=step.step_id))
+        taken = wanted is WorkStatus.COMPLETED
+        if taken and not was_answered_in_words(self._store.state, step):
+            raise self._make_fault("not_running", step=step.name, status=step.status.value)
+        set_step(
+            self._store,
+            plan.plan_id,
+            step.step_id,
+            wanted,
+            one_line(asked.note, 200),
+            taken=taken,
+        )
         end_idle_plan(self._store, plan.plan_id)
         text = self._words("plan.step_is_now", step=step.name, status=wanted.value)
-        if report is not None:
-            await self._parts.add_report(report)
-            if plan.run is RunMode.STEP:
-                text = f"{text} {await self._ask_to_go_on(report)}".rstrip()
         return Output(text, wanted.value)
 
-    async def _report_on(self, plan: Plan, step: Step, note: str) -> StepReport:
-        """The report on a step that the model worked on itself, of the calls and the words since
-        it began. Raises ToolFault where the step does not run, or is not done by them.
-        """
-        if step.status is not WorkStatus.IN_PROGRESS:
-            raise self._make_fault("not_running", step=step.name, status=step.status.value)
-        store, since = self._store, step.started_at or 0.0
-        messages = [m for m in store.state.messages if m.at >= since]
-        calls = [m for m in messages if isinstance(m, OperationMessage) and not m.by_user]
-        replies = [
-            m.text.strip() for m in messages if isinstance(m, AssistantMessage) and not m.aside
-        ]
-        # The reply that calls the step done is a claim, not what the step brought.
-        said = next(filter(None, reversed(replies[:-1])), "")
-        if not has_result(calls, said, self._parts.router.registry.specs()):
-            raise self._make_fault("nothing_done", step=step.name)
-        report = await make_report(
-            self._parts,
-            plan,
-            step,
-            tuple(calls),
-            said=said or note,
-            started=store.clock.monotonic() - max(store.clock.now() - since, 0.0),
-        )
-        if report.status != "completed":
-            cause = report.cause or report.summary
-            raise self._make_fault("stays_in_progress", step=step.name, cause=cause)
-        return report
-
-    async def _ask_to_go_on(self, report: StepReport) -> str:
-        """The user's word on going on, after a step that the model worked on itself in a plan that
-        goes step by step; empty where nothing is left to begin.
-        """
-        parts, plan_id = self._parts, report.plan_id
-        if not list_ready_steps(self._find_plan(plan_id)):
-            return ""
-        card = parts.desk.make_card(
-            CardKind.REPORT,
-            (GO_ON, STOP, TELL),
-            subject=report.report_id,
-            plan_id=plan_id,
-            step_id=report.step_id,
-            report=report,
-        )
-        try:
-            answer = await parts.desk.ask(card)
-        except Unanswered as none:
-            raise self._make_fault("unanswered", Outcome.STOPPED, problem=none.told) from none
-        if answer.action == GO_ON.action:
-            return self._words("plan.go_on")
-        if answer.action == TELL.action:
-            return self._words("plan.wish", wish=answer.text)
-        self._halt_plan(plan_id, "stopped")
-        return self._words("plan.halted")
-
-    async def show_plan(self, plan_id: str) -> Output:
-        plan = self._find_plan(plan_id)
+    async def show_plan(self, asked: GetPlan) -> Output:
+        """Describe the plan with the state of its steps."""
+        plan = self._find_plan(asked.plan_id)
         done, total = plan.progress
         return Output(describe_plan(plan, self._words), f"{done}/{total}")
 
-    async def generate_list(self, step_id: str) -> Output:
+    async def generate_list(self, asked: GenerateList) -> Output:
         """Have the tasks of a step listed; they are stored with it (S2-9)."""
         plan = self._find_plan("")
         ready = list_ready_steps(plan)
-        if not step_id and not ready:
+        if not asked.step_id and not ready:
             raise self._make_fault("none_ready")
-        step = self._find_step(plan, step_id) if step_id else ready[0]
+        step = self._find_step(plan, asked.step_id) if asked.step_id else ready[0]
         if step.status is not WorkStatus.PENDING:
             raise self._make_fault("nothing_to_list", step=step.name, status=step.status.value)
         try:
-            tasks = await list_tasks(self._parts, plan.plan_id, step.step_id)
+            tasks = await list_tasks(self._parts, plan, step)
         except (LlmError, Unreadable) as error:
             raise self._make_fault("no_list", problem=one_line(str(error), 300)) from error
         except BudgetEnd as end:
             raise self._make_fault("limit", Outcome.STOPPED) from end
-        await self._store.commit(
-            StepTasksSet(plan_id=plan.plan_id, step_id=step.step_id, tasks=tasks)
-        )
         told = self._words(
-            "plan.listed_alone" if is_independent(tasks) else "plan.listed_linked",
+            "plan.listed",
             count=str(len(tasks)),
             step_id=step.step_id,
             step=step.name,
@@ -317,13 +237,10 @@ class PlanDesk:
         )
         return Output(told, str(len(tasks)))
 
-    async def run_plan(self, step_id: str, task_list: list[ListedTask]) -> Output:
-        """Run a list of tasks now; or note that the plan, or one step of it, is to run once the
-        current decision has ended (``run_rest``). Raises ToolFault where the plan is not approved
-        or other work runs.
+    async def run_plan(self, asked: RunWork) -> Output:
+        """Note that the plan, or one step of it, is to run once the current decision has ended
+        (``run_rest``). Raises ToolFault where it is not approved or work goes on.
         """
-        if task_list:
-            return await self._run_list(task_list)
         plan = self._find_plan("")
         done, total = plan.progress
         if self._store.state.work is not None:
@@ -333,12 +250,14 @@ class PlanDesk:
             return Output(self._words("plan.carried_out", came=came), f"{done}/{total}")
         if not plan.may_go_on:
             raise self._make_fault("not_approved", Outcome.INVALID, status=plan.status.value)
-        self._check_none_in_progress(plan)
+        held = find_held_steps(self._store.state, plan.plan_id)
+        if asked.step_id and (named := self._find_step(plan, asked.step_id)).step_id in held:
+            raise self._make_fault("change_waits", step=named.name)
         await self._check_goes_on(plan)
         only = ""
-        if step_id:
+        if asked.step_id:
             plan = self._find_plan(plan.plan_id)
-            step = self._find_step(plan, step_id)
+            step = self._find_step(plan, asked.step_id)
             if step not in list_ready_steps(plan) and step.status not in NOT_DONE:
                 said = {"step": step.name, "status": step.status.value}
                 raise self._make_fault("cannot_begin", Outcome.INVALID, **said)
@@ -346,7 +265,7 @@ class PlanDesk:
         self._wanted = plan.plan_id, only
         return Output(self._words("plan.steps_run"), f"{done}/{total}")
 
-    async def pause_work(self) -> Output:
+    async def pause_work(self, _: Nothing) -> Output:
         """Halt the work at its next safe point."""
         control = self._control()
         if control is None:
@@ -356,7 +275,7 @@ class PlanDesk:
         control.pause()
         return Output(self._words("work.halts"))
 
-    async def stop_work(self) -> Output:
+    async def stop_work(self, _: Nothing) -> Output:
         """End the work now, not its turn."""
         if not self._task_loop.is_working:
             raise ToolFault("work.none")
@@ -383,11 +302,9 @@ class PlanDesk:
 
     @property
     def waiting_step(self) -> Step | None:
-        """The next step of the approved plan where it goes step by step and none is in progress."""
+        """The next step of the approved plan, which goes step by step."""
         plan = self._ready_plan()
-        if plan is None or any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps):
-            return None
-        return list_ready_steps(plan)[0]
+        return list_ready_steps(plan)[0] if plan is not None else None
 
     @property
     def goes_on(self) -> bool:
@@ -409,15 +326,12 @@ class PlanDesk:
         if plan is None:
             return None
         only = wanted[1] if wanted is not None and wanted[0] == plan.plan_id else ""
-        notices = self._parts.notices
-        try:
-            result = await self._work_on(plan, only, left)
-        except WorkFault as fault:
-            notices.warn(fault.key, for_model=self._words(fault.told), **fault.params)
+        result = await self._work_on(plan, only, left)
+        if result is None:
             return None
         after = self._store.state.get_plan(plan.plan_id)
         key = "work.answered" if result.wish else "work.reported"
-        notices.say(key, for_model=self._describe_run(after, result))
+        self._parts.notices.say(key, for_model=self._describe_run(after, result))
         return after
 
     def _ready_plan(self, *, asks: bool = False) -> Plan | None:
@@ -431,12 +345,6 @@ class PlanDesk:
 
     def _halt_plan(self, plan_id: str, halted: Halt) -> None:
         self._store.dispatch(PlanHalted(plan_id=plan_id, halted=halted))
-
-    def _check_none_in_progress(self, plan: Plan) -> None:
-        """Raise WorkFault where the model works on a step itself: it has to say how that ended."""
-        step = next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None)
-        if step is not None:
-            raise WorkFault("plan.in_progress", "work.busy", Outcome.INVALID, step=step.name)
 
     async def _check_goes_on(self, plan: Plan) -> None:
         """Ask the user before the model goes on with a plan that waits for their word. Raises
@@ -484,51 +392,30 @@ class PlanDesk:
 
     # --- work ---------------------------------------------------------------------------------
 
-    async def _work_on(self, plan: Plan, only: str, left: Rest | None) -> PlanResult:
-        """Run an approved plan, or one step of it. Raises WorkFault when it was stopped."""
+    async def _work_on(self, plan: Plan, only: str, left: Rest | None) -> PlanResult | None:
+        """Run an approved plan, or one step of it, while its turn goes on; None when it was
+        stopped.
+        """
         control = self._control()
         assert control is not None  # work belongs to a turn
-        self._check_none_in_progress(plan)
-        try:
-            result = await self._work_apart(PlanRun(self._parts, control, plan, only, left).run())
-        except WorkFault:
-            self._halt_plan(plan.plan_id, "stopped")
-            raise
-        if result.outcome != "completed" and not result.suggested:
-            self._halt_plan(plan.plan_id, "wish" if result.wish else "stopped")
-        return result
-
-    async def _run_list(self, task_list: list[ListedTask]) -> Output:
-        control, parts = self._control(), self._parts
-        assert control is not None  # work belongs to a turn
-        if self._task_loop.is_working:
-            raise ToolFault("work.goes_on")
-        try:
-            registry, ids = parts.router.registry, parts.ids
-            check = registry.check_arguments
-            tasks = read_tasks(task_list, registry.specs(), ids, check, self._words)
-        except ValueError as error:
-            raise ToolFault("text", Outcome.INVALID, text=str(error)) from error
-        result = await self._work_apart(ListRun(parts, control, tasks).run())
-        summary = f"{result.succeeded}/{result.total}"
-        if result.succeeded < result.total:
-            raise ToolFault("text", summary=summary, text=result.text)
-        return Output(result.text, summary)
-
-    async def _work_apart(self, body: Coroutine[Any, Any, T]) -> T:
-        """Run work that can be stopped while its turn goes on. Raises WorkFault when it was."""
         outcome = "failed"
         try:
-            return await self._task_loop.run(body)
+            run = PlanRun(self._parts, control, plan, only, left)
+            result = await self._task_loop.run(run.run())
         except asyncio.CancelledError:
             outcome, turn = "stopped", asyncio.current_task()
             if turn is not None and turn.cancelling():
                 raise
-            raise WorkFault("work.stopped", "work.stopped", Outcome.STOPPED) from None
+            self._halt_plan(plan.plan_id, "stopped")
+            self._parts.notices.warn("work.stopped", for_model=self._words("work.stopped"))
+            return None
         finally:
-            left = self._store.state.work
-            if left is not None:
-                self._store.dispatch(WorkFinished(work_id=left.work_id, outcome=outcome))
+            working = self._store.state.work
+            if working is not None:
+                self._store.dispatch(WorkFinished(work_id=working.work_id, outcome=outcome))
+        if result.outcome != "completed" and not result.suggested:
+            self._halt_plan(plan.plan_id, "wish" if result.wish else "stopped")
+        return result
 
     # --- finding --------------------------------------------------------------------------------
 

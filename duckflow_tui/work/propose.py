@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
-    from duckflow_tui.tools.plan_operations import PlannedStep
     from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.plan_operations import PlannedStep
 
 
 async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = ()) -> Plan:
@@ -212,7 +212,6 @@ class PlanApprovals:
             for card in store.state.cards:
                 if card.plan_id == other.plan_id:
                     parts.desk.withdraw_question(card.card_id, "stopped")
-            end_steps(store, other, self._words("work.ended_by_plan"))
             store.dispatch(PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED))
             done, total = other.progress
             parts.notices.tell("plan.put_aside", plan=other.name, done=str(done), total=str(total))
@@ -397,13 +396,6 @@ def describe_tasks(tasks: tuple[Task, ...]) -> str:
         f"{task.description}".rstrip()
         for number, task in enumerate(tasks, start=1)
     )
-
-
-def end_steps(store: Store, plan: Plan, note: str) -> None:
-    """End the steps that the model works on itself, by plan_tool.update_step."""
-    for step in plan.steps:
-        if step.status is WorkStatus.IN_PROGRESS:
-            set_step(store, plan.plan_id, step.step_id, WorkStatus.CANCELLED, note)
 
 
 def set_step(

@@ -1,4 +1,4 @@
-"""The report on a step or a list, of what is known, worded by a model where that helps (S2-20)."""
+"""The report on a step, of what is known, worded by a model where that helps (S2-20)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.questions import list_evidence_calls, report_question
 from duckflow_tui.prompting.replies import ReportReply
-from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.state.base import LocalizedText, one_line
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, describe_target
-from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport, Task
+from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.budget import BudgetEnd
-from duckflow_tui.work.task_lists import find_linked_tasks
 
 if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Cause(NamedTuple):
-    """Why a step or a list was not done: ``text`` for the model, ``told`` for the user, None where
+    """Why a step was not done: ``text`` for the model, ``told`` for the user, None where
     they read the same text.
     """
 
@@ -78,9 +76,8 @@ async def make_report(
     summary = said.strip() or _list_runs(log)
     if words is not None and (status != "completed" or early or not summary):
         summary = words.summary
-    now = step_of(parts.store.state, step.step_id)  # none where the step is of no plan
-    work = now[1] if now else parts.store.state.work
-    waited = work.waited_s - waited_before if work is not None else 0.0
+    now = parts.store.state.get_plan(plan.plan_id).get_step(step.step_id) or step
+    waited = now.waited_s - waited_before
     return StepReport(
         report_id=parts.ids("report"),
         plan_id=plan.plan_id,
@@ -92,7 +89,7 @@ async def make_report(
         told=told,
         next_action=words.next_action if words is not None else "",
         **found,
-        llm_calls=max((now[1] if now else step).calls - calls_before, 0),
+        llm_calls=max(now.calls - calls_before, 0),
         duration_s=max(parts.store.clock.monotonic() - started - waited, 0.0),
         waited_s=waited,
         files_changed=changed_files(log),
@@ -189,17 +186,6 @@ def describe_report(report: StepReport, words: Callable[..., str], last_reply: s
         next=following,
         **counted,
     )
-
-
-def name_failed_task(task: Task) -> LocalizedText:
-    """Why work ended with this task, for the user: what its result says is meant for the model."""
-    what = " · ".join(part for part in (one_line(task.description, 100), task.operation) if part)
-    return LocalizedText(key="work.cause.task", params={"what": what})
-
-
-def is_independent(tasks: tuple[Task, ...]) -> bool:
-    """Whether no task needs what another gives."""
-    return not any(task.depends_on or find_linked_tasks(task.args) for task in tasks)
 
 
 def result_line(message: OperationMessage) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +11,7 @@ from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.goal import Review, ReviewMessage, SituationReport
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.plan import ReportMessage, Step, Task, WorkStatus
-from duckflow_tui.state.session import CUT
+from duckflow_tui.state.plan import ReportMessage
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -149,19 +148,3 @@ def collect_step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
         if isinstance(message, OperationMessage) and message.step_id == step_id:
             found.append(message)
     return found[::-1]
-
-
-def collect_task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
-    """The results of the finished tasks of a list, by task id."""
-    texts = {message.call_id: message.result.text for message in log}
-    return {
-        task.task_id: texts.get(task.call_id, "")
-        for task in step.task_list
-        if task.status is WorkStatus.COMPLETED
-    }
-
-
-def find_cut_task(step: Step) -> Task | None:
-    """The newest task of a list that ran when an earlier process ended."""
-    cut = [t for t in step.task_list if t.status is WorkStatus.CANCELLED and t.result == CUT]
-    return cut[-1] if cut else None

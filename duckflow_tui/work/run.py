@@ -1,4 +1,4 @@
-"""Runs an approved plan step by step, or a list of tasks, as a job beside the turn."""
+"""Runs an approved plan, one step after the other, as a job beside the turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from duckflow_tui.state.plan import (
     RunMode,
     Step,
     StepReport,
-    Task,
     WorkInfo,
     WorkStatus,
     list_ready_steps,
@@ -42,12 +41,9 @@ from duckflow_tui.work.propose import (
     set_step,
     wait_until_released,
 )
-from duckflow_tui.work.report import Cause, make_report, name_failed_task, result_line
 from duckflow_tui.work.rest import Rest, find_interruption
-from duckflow_tui.work.task_lists import LinkFault, make_call
 
 if TYPE_CHECKING:
-    from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
 
@@ -56,10 +52,6 @@ WorkEnd = Literal["completed", "failed", "waiting"]
 
 #: Status of a step that ended without being done; the user decides what becomes of it.
 NOT_DONE: Final = (WorkStatus.FAILED, WorkStatus.BLOCKED)
-
-_MAX_LEAD: Final = (
-    16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
-)
 
 
 @dataclass(slots=True)
@@ -212,7 +204,7 @@ class PlanRun:
     def _choose_mode(self, step: Step) -> ExecutionMode:
         """The mode of an interrupted run, or a task list where one was already shown; else the
         setting. ``auto`` means a task list where the user goes step by step, and so sees it
-        beforehand (C9).
+        beforehand (C9), unless the step's calls are there already.
         """
         if find_interruption(self._store.state, step.step_id) and step.mode is not None:
             return step.mode
@@ -221,7 +213,8 @@ class PlanRun:
         wanted = self._parts.settings.execution
         if wanted != "auto":
             return wanted
-        return "tasklist" if self._plan.run is RunMode.STEP else "adaptive"
+        by_list = self._plan.run is RunMode.STEP and self._left is None
+        return "tasklist" if by_list else "adaptive"
 
     async def _ask_at_breakpoint(self, step: Step) -> bool:
         card = self._parts.desk.make_card(
@@ -253,8 +246,7 @@ class PlanRun:
         if not failed and (self._plan.run is RunMode.ALL or not following):
             return True
         options = [RETRY, TAKE, SKIP, STOP] if failed else [GO_ON, STOP]
-        goes_on = not failed and _only_names_step(report.next_action, following[0])
-        if report.next_action and not goes_on:
+        if report.next_action:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
         options.append(TELL)
@@ -309,90 +301,3 @@ def unfinished_step(plan: Plan, only: str = "") -> Step | None:
         return None
     ended = (step for step in plan.steps if step.status in NOT_DONE)
     return next((step for step in ended if only in ("", step.step_id)), None)
-
-
-def _only_names_step(suggestion: str, step: Step) -> bool:
-    """Whether a suggestion only says to do this step."""
-    said, name = one_line(suggestion, 400).casefold(), one_line(step.name, 200).casefold()
-    before, found, after = said.partition(name)
-    return bool(found) and len(f"{before}{after}".strip()) <= _MAX_LEAD
-
-
-@dataclass(frozen=True, slots=True)
-class ListResult:
-    """Results of a list of tasks, in words for the model, and how many succeeded."""
-
-    text: str
-    succeeded: int
-    total: int
-
-
-class ListRun:
-    """One run of a list of tasks; its calls have the id of the work as their step id."""
-
-    def __init__(self, parts: TurnParts, control: TurnControl, tasks: tuple[Task, ...]) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._control = control
-        self._tasks = tasks
-        self._work_id = parts.ids("work")
-        self._log: list[OperationMessage] = []
-
-    async def run(self) -> ListResult:
-        """Run the tasks until one fails; returns every result in full for the model."""
-        total, words = len(self._tasks), self._parts.notices.words
-        self._store.dispatch(
-            WorkStarted(
-                work=WorkInfo(
-                    work_id=self._work_id,
-                    mode="tasklist",
-                    limit=total,
-                    started_at=self._store.clock.now(),
-                )
-            )
-        )
-        started = self._store.clock.monotonic()
-        lines: list[str] = []
-        results: dict[str, str] = {}
-        cause: Cause | None = None
-        for number, task in enumerate(self._tasks, start=1):
-            if cause is not None:
-                at = {"number": str(number), "failed": str(len(results) + 1)}
-                lines.append(words("tasks.not_run", operation=task.operation, **at))
-                continue
-            await self._control.safe_point()
-            self._store.dispatch(
-                WorkProgressed(work_id=self._work_id, mode="tasklist", loop=number, limit=total)
-            )
-            good, text = await self._run_task(task, results)
-            lines.append(f"{number}. {task.operation}: {text}")
-            if good:
-                results[task.task_id] = text
-            else:
-                cause = Cause(lines[-1], name_failed_task(task))
-        await self._make_report(cause, started)
-        outcome = "failed" if cause is not None else "completed"
-        self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=outcome))
-        return ListResult("\n\n".join(lines), len(results), total)
-
-    async def _make_report(self, cause: Cause | None, started: float) -> None:
-        """Make the report for the user; the model gets the results themselves (S2-10)."""
-        request = self._store.state.objective
-        asked = one_line(request.original_query, 200) if request else ""
-        step = Step(step_id=self._work_id, name=asked or "list", task_list=self._tasks)
-        plan = Plan(plan_id=self._work_id, name=step.name, goal=asked, steps=(step,))
-        log = tuple(self._log)
-        report = await make_report(self._parts, plan, step, log, cause=cause, started=started)
-        await self._parts.add_report(report, self._work_id)
-
-    async def _run_task(self, task: Task, results: dict[str, str]) -> tuple[bool, str]:
-        words = self._parts.notices.words
-        try:
-            action = make_call(task, results, self._parts.ids, words("tasks.purpose"))
-        except LinkFault as fault:
-            return False, words(fault.name, **fault.values)
-        message = await self._parts.router.call(action, step_id=self._work_id)
-        self._log.append(message)
-        if message.result.went_well:
-            return True, message.result.text
-        return False, result_line(message)

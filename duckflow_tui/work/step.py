@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.state.base import LocalizedText, one_line
@@ -24,32 +23,25 @@ from duckflow_tui.state.plan import (
 from duckflow_tui.state.plan_events import (
     PlanStatusChanged,
     StepChanged,
-    StepTasksSet,
     TaskChanged,
     WorkProgressed,
 )
+from duckflow_tui.state.session import CUT
 from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
 from duckflow_tui.work.pace import PaceKeeper
+from duckflow_tui.work.plan_operations import UPDATE_STEP
 from duckflow_tui.work.propose import list_open_work
 from duckflow_tui.work.report import (
     Cause,
     describe_report,
     make_cause,
     make_report,
-    name_failed_task,
     result_line,
 )
-from duckflow_tui.work.rest import (
-    Rest,
-    collect_step_log,
-    collect_task_results,
-    find_cut_task,
-    find_interruption,
-    find_rest,
-)
-from duckflow_tui.work.task_lists import LinkFault, list_tasks, make_call
+from duckflow_tui.work.rest import Rest, collect_step_log, find_interruption, find_rest
+from duckflow_tui.work.task_lists import list_tasks
 from duckflow_tui.work.thread import Thread
 
 if TYPE_CHECKING:
@@ -57,9 +49,6 @@ if TYPE_CHECKING:
     from duckflow_tui.state.turn import Interrupted
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
-
-UPDATE_STEP: Final = "plan_tool.update_step"
-REPLANS: Final = 2  # times a step's remaining tasks are listed anew after a failure
 
 
 class StepFailed(Exception):
@@ -99,7 +88,7 @@ class StepRun(Thread):
             parts,
             Asker(parts, purpose="task", step_id=step.step_id),
             control,
-            self._step_pace if mode == "adaptive" else None,
+            self._step_pace,
             step_id=step.step_id,
         )
         self.pattern = PromptPattern.BASE_MAIN_SPECIALIZED
@@ -108,7 +97,7 @@ class StepRun(Thread):
         self._plan_id = plan_id
         self._mode: ExecutionMode = mode
         self.log: list[OperationMessage] = []
-        self._replans = 0
+        self._listed = 0  # tasks of the list that is carried out now
         self._interrupted: Interrupted | None = None  # set if an earlier process ended in this step
         self._rest = rest
         self._is_model_reachable = True  # until a request fails for good
@@ -176,11 +165,13 @@ class StepRun(Thread):
 
     async def _do_step(self) -> Cause | None:
         """Do the work of the step; returns the cause of a failure."""
+        step, pace = self._step, self._step_pace
+        work = self._interrupted.work if self._interrupted is not None else None
+        loop = work.loop if work is not None and work.mode == "adaptive" else 0
+        pace.begin_step(f"{step.name}\n{step.description}", loop)
+        self.steering.step_pace = pace
         try:
-            if self._mode == "tasklist":
-                await self._run_by_list()
-            else:
-                await self._run_adaptive()
+            await self.run_decisions(await self._find_first_calls())
         except StepFailed as failed:
             return failed.cause
         except BudgetEnd:
@@ -196,23 +187,20 @@ class StepRun(Thread):
             problem = f"{error.code}, {error.detail}".rstrip(", ")
             text = self.parts.notices.words("work.cause.unasked", problem=problem)
             return Cause(text, LocalizedText(key=f"llm.error.{error.code}", params=error.params))
-        return None
-
-    # --- adaptive: one decision after each result (S3-8) ----------------------------------------
-
-    async def _run_adaptive(self) -> None:
-        rest, step = self._rest, self._step
-        text = f"{step.name}\n{step.description}"
-        if self._interrupted is not None and (work := self._interrupted.work) is not None:
-            self._step_pace.begin_step(text, work.loop)
-            rest = find_rest(self.store.state, self.step_id)
-        else:
-            self._step_pace.begin_step(text)
-        self.steering.step_pace = self._step_pace
-        try:
-            await self.run_decisions(rest)
         finally:
             self.steering.step_pace = None
+        return None
+
+    async def _find_first_calls(self) -> Rest | None:
+        """The calls with which the step begins, or goes on after another process ended."""
+        if self._interrupted is not None:
+            rest = find_rest(self.store.state, self.step_id) or self._rest
+            cut = any(task.result == CUT for task in self._step.task_list)
+            if rest is not None or cut or not _open_tasks(self._step):
+                return rest
+        return await self._take_list() if self._mode == "tasklist" else self._rest
+
+    # --- one decision after each result (S3-8) ---------------------------------------------------
 
     async def prepare_decision(self) -> bool:
         await super().prepare_decision()
@@ -226,10 +214,15 @@ class StepRun(Thread):
 
     async def take_decision(self, decision: TurnDecision) -> None:
         self.work_seen, self._end_refused = list_open_work(self._plan), False
+        self._listed = 0
         await super().take_decision(decision)
 
     def hands_over(self) -> bool:
-        """Behind the call that ends this step stand those of the next."""
+        """Behind the call that ends this step stand those of the next. What is left of a list
+        after a failure, or after words of the user, is the model's to decide on.
+        """
+        if self._listed:
+            return self.changes_course or any(not m.result.went_well for m in self.ran)
         return self._end_note is not None
 
     def reason_to_skip(self, action: Action) -> str:
@@ -243,6 +236,8 @@ class StepRun(Thread):
 
     async def run_call(self, action: Action) -> OperationMessage:
         """Run a call of an adaptive step as a task of the step."""
+        if self._listed:
+            self._record_progress(len(self.ran) + 1, self._listed)
         if not self._ends_step(action):
             return await self._run_task(self._task_of(action), action)
         if not all(message.result.went_well for message in self.ran):
@@ -265,6 +260,7 @@ class StepRun(Thread):
     async def follow_decision(self, decision: TurnDecision) -> bool:
         if self._end_note is not None:
             return True
+        self.left = None
         if self.changes_course:
             return False
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
@@ -304,83 +300,46 @@ class StepRun(Thread):
         text = decision.question.text if decision.question else decision.reply
         return Cause(said) if (said := one_line(text, 300)) else make_cause(self.parts, "not_said")
 
-    # --- by list: in order; a failure replans the rest (C9) -------------------------------------
+    # --- by list: in order, until a call fails; from there on adaptive (C9) ---------------------
 
-    async def _run_by_list(self) -> None:
-        failure = ""
-        if self._interrupted is not None and (cut := find_cut_task(self._step)) is not None:
-            told = {"operation": cut.operation, "cut": cut.result or ""}
-            failure = self.parts.notices.words("tasks.cut", **told)
-        while True:
-            if failure or not _open_tasks(self._step):
-                await self._make_list(failure)
-            if not _open_tasks(self._step):
-                if failure:  # and the model listed no other tasks
-                    raise StepFailed(self._name_failure(failure))
-                self.pace = self._step_pace
-                await self._run_adaptive()  # a step without tasks: its result is a reply
-                return
-            failure = await self._run_tasks(_open_tasks(self._step))
-            if not failure:
-                return
-            if (wish := await self.take_redirect()) is not None:
-                failure = self.parts.notices.words("tasks.wish", wish=wish)
-                continue
-            self._replans += 1
-            if self._replans > REPLANS:
-                raise StepFailed(self._name_failure(failure))
-
-    async def _make_list(self, failure: str) -> None:
-        try:
-            tasks = await list_tasks(self.parts, self._plan_id, self.step_id, failure)
-        except Unreadable as error:
-            if failure:
-                raise StepFailed(self._name_failure(failure)) from error
-            cause = make_cause(self.parts, "no_list", problem=str(error))
-            raise StepFailed(cause) from error
-        await self.store.commit(
-            StepTasksSet(plan_id=self._plan_id, step_id=self.step_id, tasks=tasks)
+    async def _take_list(self) -> Rest | None:
+        """The open tasks of the step, listed first where there are none, as the calls of one
+        decision; None where the list is empty.
+        """
+        if not _open_tasks(self._step):
+            try:
+                await list_tasks(self.parts, self._plan, self._step)
+            except Unreadable as error:
+                cause = make_cause(self.parts, "no_list", problem=str(error))
+                raise StepFailed(cause) from error
+        actions: list[Action] = []
+        for task in _open_tasks(self._step):
+            call_id, words = self.parts.ids("call"), task.description or self._step.name
+            self._record_task(task.replace(call_id=call_id))
+            actions.append(
+                Action(
+                    call_id=call_id,
+                    operation=task.operation,
+                    args=task.args,
+                    reasoning=words,
+                    intent=words,
+                )
+            )
+        if not actions:
+            return None
+        self._listed = len(actions)
+        decision = TurnDecision(
+            decision_id=actions[0].call_id,
+            next_step=NextStep.DONE,
+            actions=tuple(actions),
         )
+        return Rest(decision, decision.actions)
 
-    async def _run_tasks(self, tasks: tuple[Task, ...]) -> str:
-        """Run tasks in order; returns the failure, or empty. A failure cancels the rest."""
-        results = collect_task_results(self._step, self.log) if self._interrupted else {}
-        total = len(self._step.task_list)
-        for number, task in enumerate(tasks, start=1):
-            await self.steering.safe_point()
-            if self.steering.redirected is not None:
-                self._cancel_tasks(tasks[number - 1 :])
-                return self.parts.notices.words("turn.redirected")
-            self._record_progress(total - len(tasks) + number, max(total, 1))
-            failure, text = await self._run_listed_task(task, results)
-            if failure:
-                self._cancel_tasks(tasks[number:])
-                return failure
-            results[task.task_id] = text
-        return ""
+    @property
+    def takes_one_call(self) -> bool:
+        return super().takes_one_call and not self._listed
 
-    def _name_failure(self, failure: str) -> Cause:
-        """The failure of a list; the user is told the last task that did not complete."""
-        for task in reversed(self._step.task_list):
-            if task.result is not None and task.status is not WorkStatus.COMPLETED:
-                return Cause(failure, name_failed_task(task))
-        return Cause(failure)
-
-    def _cancel_tasks(self, tasks: tuple[Task, ...]) -> None:
-        for task in tasks:
-            self._record_task(task.replace(status=WorkStatus.CANCELLED))
-
-    async def _run_listed_task(self, task: Task, results: Mapping[str, str]) -> tuple[str, str]:
-        try:
-            action = make_call(task, results, self.parts.ids, self._step.name)
-        except LinkFault as fault:
-            said = self.parts.notices.words(fault.name, **fault.values)
-            self._record_task(task.replace(status=WorkStatus.FAILED, result=said))
-            return f"{task.operation}: {said}", ""
-        message = await self._run_task(task, action)
-        if message.result.went_well:
-            return "", message.result.text
-        return f"{task.operation} {one_line(str(action.args), 200)}: {result_line(message)}", ""
+    # --- tasks ----------------------------------------------------------------------------------
 
     async def _run_task(self, task: Task, action: Action) -> OperationMessage:
         """Run the action of a task; raises CancelledError after marking the task as cancelled."""
@@ -425,7 +384,8 @@ class StepRun(Thread):
     def _record_status(self, status: WorkStatus, note: str = "") -> None:
         if status is not WorkStatus.IN_PROGRESS:
             # Cancel the remaining tasks: another run must not begin in the middle of the list.
-            self._cancel_tasks(_open_tasks(self._step))
+            for task in _open_tasks(self._step):
+                self._record_task(task.replace(status=WorkStatus.CANCELLED))
         self.store.dispatch(
             StepChanged(
                 plan_id=self._plan_id,

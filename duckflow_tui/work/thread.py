@@ -103,6 +103,11 @@ class Thread(ABC):
         """
         return False
 
+    @property
+    def takes_one_call(self) -> bool:
+        """Whether only the first call of a decision is carried out, by the setting (S3-7)."""
+        return self.parts.settings.execution == "adaptive"
+
     def reason_to_skip(self, action: Action) -> str:
         """Why an action of the decision is not carried out; empty where it is."""
         return ""
@@ -144,7 +149,7 @@ class Thread(ABC):
         self, decision: TurnDecision, actions: Sequence[Action], skip: Outcome | None = None
     ) -> bool:
         begun = len(actions) < len(decision.actions)
-        several = len(decision.actions) > 1 and self.parts.settings.execution != "adaptive"
+        several = len(decision.actions) > 1 and not self.takes_one_call
         if several and not skip:
             await self.parts.router.weigh_changes(decision.actions, self.step_id)
         reason = self.parts.notices.words(f"skip.{skip}") if skip else ""
@@ -174,14 +179,14 @@ class Thread(ABC):
         others of the decision have their results.
         """
         self.ran, self.left, self._stuck = [], None, None
-        one, words = self.parts.settings.execution == "adaptive", self.parts.notices.words
+        one, words = self.takes_one_call, self.parts.notices.words
         self.course_changed = bool(skip)
         for index, action in enumerate(actions):
             if not skip and self.control is not None:
                 await self.control.safe_point()
                 if self.control.redirected is not None:
                     skip = words("skip.redirected")
-            if not skip and self.hands_over():
+            if self.hands_over():
                 self.left = Rest(decision, tuple(actions[index:]))
                 return
             reason = skip or (words("skip.one_action") if one and (begun or self.ran) else "")

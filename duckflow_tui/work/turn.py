@@ -25,9 +25,10 @@ from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import TurnEnd
 from duckflow_tui.work.consultation import BY_USER, Consultation
-from duckflow_tui.work.desk import BEGINS_PLAN, PlanDesk
+from duckflow_tui.work.desk import PlanDesk
 from duckflow_tui.work.pace import IDLE_LOOPS, PaceKeeper
-from duckflow_tui.work.propose import end_plan, end_steps
+from duckflow_tui.work.plan_operations import BEGINS_PLAN
+from duckflow_tui.work.propose import end_plan
 from duckflow_tui.work.requirements import RequestInHand, relate_message
 from duckflow_tui.work.rest import find_escalation, find_rest, find_turn_start, list_decisions
 from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
@@ -129,16 +130,24 @@ class Turn(Thread):
                 await self._desk.run_rest(asks=True)
             return None
         state = self.store.state
-        if (rest := find_rest(state)) is not None:
+        rest = find_rest(state)
+        if rest is not None and not self._is_of_plan(rest):
             self.pattern = rest.decision.prompt_pattern
             return rest
         await self.steering.safe_point()  # a paused turn waits for the user's key
         worked = state.interrupted is not None and state.interrupted.work is not None
         if worked or self._desk.is_due:
-            await self._desk.run_rest(asks=True)
+            await self._desk.run_rest(rest, asks=True)
         if (escalated := find_escalation(state)) is not None:
             await self._take_verdict(await self._reviewer.ask_again(*escalated))
         return None
+
+    def _is_of_plan(self, rest: Rest) -> bool:
+        """Whether calls that an earlier process left are those of the plan that their decision
+        began.
+        """
+        done = [a.operation for a in rest.decision.actions if a not in rest.actions]
+        return bool(done) and done[-1] in BEGINS_PLAN and self._desk.takes_calls
 
     # --- the loop ----------------------------------------------------------------------------
 
@@ -499,7 +508,6 @@ class TurnEnding:
         if end.outcome == "answered":
             self._parts.notices.say("turn.answered")
         for plan in self._store.state.plans:
-            end_steps(self._store, plan, self._parts.notices.words("work.ended_by_turn"))
             # Its work may have been stopped before it could say that nothing of it is left.
             if derive_end_status(plan) is PlanStatus.COMPLETED:
                 end_plan(self._store, plan.plan_id)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from support.plan_talk import answer
 from support.session import Session, action, decision, done, judged_good, session
 
 from duckflow_tui.places import Places
@@ -147,24 +148,25 @@ async def test_light_actions_run_in_order_and_heavy_ones_in_a_worker_of_their_ow
     tmp_path: Path,
 ) -> None:
     """Covers S2-7, S2-4."""
-    heavy = action("task_loop.run", task_list=[listed("b.txt")])
-    main = (decision("", action("file_ops.list_dir"), heavy, write("c.txt")), done("Done."))
-    script = Script(replies={"main": main, "report": (REPORT,)})
-    async with session(tmp_path, script) as running:
+    propose = action("plan_tool.propose", goal="notes")
+    replies = {
+        "main": (decision("", action("file_ops.list_dir"), propose), done("Done.")),
+        "plan": (PLAN,),
+        "task": (decision("Written.", write("b.txt"), next_step="done"),),
+    }
+    async with session(tmp_path, Script(replies=replies)) as running:
         await running.engine.send("go")
+        await answer(running, "run_all")
         await running.gate()
         names = [task.get_name() for task in asyncio.all_tasks()]
         assert names.count("task") == 1
         assert "turn" in names
         await running.answer(GateChoice.ONCE)
-        await running.until(lambda s: bool(s.gates) and s.gates[0].args["path"] == "c.txt")
-        assert "task" not in [task.get_name() for task in asyncio.all_tasks()]
-        await running.answer(GateChoice.ONCE)
         await running.ended()
+        assert "task" not in [task.get_name() for task in asyncio.all_tasks()]
         assert [m.operation for m in running.results()] == [
             "file_ops.list_dir",
-            "file_ops.write_file",
-            "task_loop.run",
+            "plan_tool.propose",
             "file_ops.write_file",
         ]
         assert [event.outcome for event in running.events(WorkFinished)] == ["completed"]

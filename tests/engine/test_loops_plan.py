@@ -19,7 +19,7 @@ from support.plan_talk import (
     tasks_reply,
     write,
 )
-from support.session import DEADLINE, action, decision, done, script, session
+from support.session import DEADLINE, action, decision, done, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.base import LocalizedText
@@ -309,18 +309,14 @@ async def test_what_does_not_fit_the_plan_is_refused_with_the_reason(tmp_path: P
             {"step_id": "1", "status": "completed"},
         ),
         "cannot begin: it is pending": ("task_loop.run", {"step_id": "2"}),
-        "Not changed": ("plan_tool.update_step", {"step_id": "2", "status": "in_progress"}),
+        "'second note' cannot begin": (
+            "plan_tool.update_step",
+            {"step_id": "2", "status": "in_progress"},
+        ),
         "The plan has no step '9'": ("task_tool.generate_list", {"step_id": "9"}),
         "There is no plan p9.": ("plan_tool.get", {"plan_id": "p9"}),
         '"notes", approved, 0 of 2 steps done.': ("plan_tool.get", {}),
         "No work is going on.": ("task_loop.stop", {}),
-        "is in_progress now": ("plan_tool.update_step", {"step_id": "1", "status": "in_progress"}),
-        "is in_progress; nothing to list": ("task_tool.generate_list", {"step_id": "1"}),
-        "No step can begin now": ("task_tool.generate_list", {}),
-        "Nothing was done or said": (
-            "plan_tool.update_step",
-            {"step_id": "1", "status": "completed"},
-        ),
     }
     actions = [action(name, **args) for name, args in calls.values()]
     replies = Script(
@@ -364,47 +360,21 @@ async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
         assert statuses(running.state) == [WorkStatus.COMPLETED, WorkStatus.PENDING]
 
 
-@pytest.mark.parametrize("of", ["a step", "no plan"])
-async def test_the_cause_on_a_report_names_the_task_in_the_apps_own_words(
-    tmp_path: Path, of: str
-) -> None:
-    """What a result says is written for the model, and here nobody worded it for the user."""
-    read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "look"}
-    run = decision("", action("task_loop.run", task_list=[read]))
-    begin = PROPOSE if of == "a step" else run
-    replies = Script(
-        replies={
-            "main": (begin, done("It is not there.")),
-            "plan": (plan_reply("first note"),),
-            "tasks": (tasks_reply(read),) * 3,
-        }
-    )
-    environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
-    async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
-        await running.engine.send("two notes please")
-        if of == "a step":
-            await answer(running, "run_all")
-        await running.until(lambda _: bool(running.events(ReportAdded)))
-        report = running.events(ReportAdded)[0].message.report
-        assert report.told == LocalizedText(
-            key="work.cause.task", params={"what": "look · file_ops.read_file"}
-        )
-        running.engine.stop()
-        await running.ended()
-
-
 async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path) -> None:
-    """The second list mends what the first could not. Covers C9."""
+    """The model mends what the list could not. Covers C9."""
     read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
     replies = Script(
         replies={
             "main": (PROPOSE, done("Done after all.")),
             "plan": (plan_reply("first note"),),
-            "tasks": (
-                tasks_reply(read, write("never.txt")),
-                tasks_reply(write("a.txt")),
+            "tasks": (tasks_reply(read, write("never.txt")),),
+            "task": (
+                decision(
+                    "Another way.",
+                    action("file_ops.write_file", path="a.txt", content="a"),
+                    next_step="done",
+                ),
             ),
-            "report": (report_reply(),),
         }
     )
     async with session(
@@ -421,15 +391,16 @@ async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path)
             WorkStatus.COMPLETED,
         ]
         progress = [(e.loop, e.limit) for e in running.events(WorkProgressed)]
-        assert progress == [(0, 60), (1, 2), (3, 3)]
+        assert progress[:2] == [(0, 60), (1, 2)]
         assert not (running.workspace / "never.txt").exists()
-        asked = [r for r in running.server.requests if r.purpose == "tasks"]
-        assert "gone.txt" in str(asked[1].text)
+        (asked,) = running.server.of("task")
+        assert "gone.txt" in asked.text
+        assert '[pending] file_ops.write_file(path: "never.txt"' in asked.text
         assert end.outcome == "done"
 
 
 async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) -> None:
-    """Three lists fail: the step failed, the report says why, the turn is not done.
+    """A list fails, and the model knows no other way: the report says why, the turn is not done.
 
     Covers S2-20.
     """
@@ -438,7 +409,8 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
         replies={
             "main": (PROPOSE, done("It did not work.")),
             "plan": (plan_reply("first note", "second note"),),
-            "tasks": (*(tasks_reply(read) for _ in range(3)), tasks_reply(write("never.txt"))),
+            "tasks": (tasks_reply(read),),
+            "task": (decision("Which file?", next_step="pending_user"),),
             "report": (report_reply("completed", cause="the file is missing"),),
         }
     )
@@ -450,11 +422,11 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
         environ={"DUCKFLOW_EXECUTION__MODE": "tasklist"},
     ) as running:
         end = await running.turn("two notes please")
-        assert len(running.server.of("tasks")) == 3
+        assert len(running.server.of("tasks")) == 1
         report = running.events(ReportAdded)[0].message.report
         assert report.status == "failed"  # computed, whatever the model says
         assert report.cause == "the file is missing"
-        assert (report.succeeded, report.failed) == (0, 3)
+        assert (report.succeeded, report.failed) == (0, 1)
         assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
         assert running.state.active_plan is not None
         assert running.state.active_plan.status is PlanStatus.FAILED
@@ -861,95 +833,9 @@ async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -
         assert end.outcome == "done"
 
 
-async def test_a_list_without_a_plan_passes_values_by_typed_links(tmp_path: Path) -> None:
-    """A field of one result becomes the argument of the next; no text is filled in (C2)."""
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "where.json").write_text('{"note": {"path": "deep.txt"}}')
-    (tmp_path / "work" / "deep.txt").write_text("found it\n")
-    run = decision(
-        "",
-        action(
-            "task_loop.run",
-            task_list=[
-                {
-                    "operation": "file_ops.find_files",
-                    "args": {"glob": "*.txt"},
-                    "description": "find",
-                    "id": "found",
-                },
-                {
-                    "operation": "file_ops.read_file",
-                    "args": {"path": {"from_task": "found", "field": ""}},
-                    "description": "read",
-                },
-            ],
-        ),
-    )
-    replies = Script(
-        replies={"main": (run, done("It says: found it.")), "report": (report_reply(),)}
-    )
-    async with session(tmp_path, replies, headless=True) as running:
-        end = await running.turn("what does the note say?")
-        messages = [m for m in running.state.messages if isinstance(m, OperationMessage)]
-        reads = [m for m in messages if m.operation == "file_ops.read_file"]
-        assert len(reads) == 1
-        assert reads[0].args == {"path": messages[0].result.text}
-        assert end.llm_calls == 4  # the request, the report, the answer, the judgement
-        (report,) = [e.message.report for e in running.events(ReportAdded)]
-        assert report.step_name == "what does the note say?"
-        assert (report.succeeded, report.failed) == (1, 1)  # what was found is no name alone
-        assert report.llm_calls == 0  # of its own
-        progress = [(e.mode, e.loop, e.limit) for e in running.events(WorkProgressed)]
-        assert progress == [("tasklist", 1, 2), ("tasklist", 2, 2)]
-
-
-async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    """Unknown operation, placeholder, forward link: INVALID with the reasons (S3-18)."""
-    bad = decision(
-        "",
-        action(
-            "task_loop.run",
-            task_list=[
-                {"operation": "file_ops.fly", "args": {}},
-                {"operation": "file_ops.read_file", "args": {"path": "{{previous_result}}"}},
-                {
-                    "operation": "file_ops.read_file",
-                    "args": {"path": {"from_task": "later", "field": "x"}},
-                },
-            ],
-        ),
-    )
-    replies = Script(replies={"main": (bad, done("I cannot."))})
-    async with session(tmp_path, replies, headless=True) as running:
-        await running.turn("go")
-        result = running.results()[0].result
-        assert result.outcome is Outcome.INVALID
-        for word in ("file_ops.fly", "previous_result", "later"):
-            assert word in result.text
-        assert len(running.results()) == 1
-
-
-async def test_a_list_that_breaks_is_told_and_lays_nothing_else_down(tmp_path: Path) -> None:
-    tasks = [write("a.txt"), write("b.txt")]
-    run = decision("", action("task_loop.run", task_list=tasks))
-    async with session(tmp_path, script(run, done("It broke."))) as running:
-        await running.engine.send("go")
-        await running.gate()
-        assert running.state.work is not None
-        running.store.dispatch(WorkFinished(work_id=running.state.work.work_id, outcome="failed"))
-        await running.answer(GateChoice.ONCE)
-        assert (await running.ended()).reply == "It broke."
-        told = running.results()[-1].result
-        assert told.outcome is Outcome.ERROR
-        assert running.state.work is None
-
-
-@pytest.mark.parametrize("needs", [[], ["1"]])
-async def test_the_list_that_was_shown_is_the_list_that_runs(
-    tmp_path: Path, needs: list[str]
-) -> None:
-    """Whether its tasks build on each other or not. Covers S2-31."""
-    tasks = tasks_reply(write("a.txt"), write("b.txt", depends_on=needs))
+async def test_the_list_that_was_shown_is_the_list_that_runs(tmp_path: Path) -> None:
+    """Covers S2-31."""
+    tasks = tasks_reply(write("a.txt"), write("b.txt"))
     replies = Script(
         replies={
             "main": (
@@ -970,8 +856,7 @@ async def test_the_list_that_was_shown_is_the_list_that_runs(
         (begun,) = [e for e in running.events(StepChanged) if e.status is WorkStatus.IN_PROGRESS]
         assert begun.mode == "tasklist"
         listed = running.results()[1].result
-        kind = "build on each other" if needs else "need nothing of each other"
-        assert listed.text.startswith(f"2 tasks for step {begun.step_id} 'first note'; they {kind}")
+        assert listed.text.startswith(f"2 tasks for step {begun.step_id} 'first note'")
         assert listed.summary == "2"
         progress = [(e.mode, e.loop, e.limit) for e in running.events(WorkProgressed)]
         assert progress[0] == (begun.mode, 0, 60)
@@ -1136,21 +1021,16 @@ async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path
         assert statuses(running.state) == [WorkStatus.COMPLETED]
 
 
-async def test_what_the_user_says_to_a_paused_list_is_told_to_who_lists_the_rest(
+async def test_what_the_user_says_to_a_paused_list_leaves_the_rest_to_the_model(
     tmp_path: Path,
 ) -> None:
-    """It is no failure of the list: three more may fail."""
-    read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
+    """Nothing else of the list runs before the model has read it."""
     replies = Script(
         replies={
             "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
-            "tasks": (
-                tasks_reply(write("a.txt"), write("never.txt")),
-                *(tasks_reply(read) for _ in range(2)),
-                tasks_reply(write("b.txt")),
-            ),
-            "report": (report_reply(),),
+            "tasks": (tasks_reply(write("a.txt"), write("never.txt")),),
+            "task": (decision("b it is.", action("file_ops.list_dir"), next_step="done"),),
         }
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
@@ -1162,11 +1042,10 @@ async def test_what_the_user_says_to_a_paused_list_is_told_to_who_lists_the_rest
         await running.answer(GateChoice.ONCE)
         await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
         await running.engine.send("call it b", when="now")
-        await running.answer(GateChoice.ONCE)
         await running.ended()
-        asked = running.server.of("tasks")
-        assert "The user said meanwhile: call it b" in asked[1].text
-        assert len(asked) == 4
+        (asked,) = running.server.of("task")
+        assert "call it b" in asked.new_text
+        assert "never.txt" in asked.text
         assert not (running.workspace / "never.txt").exists()
         assert statuses(running.state) == [WorkStatus.COMPLETED]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support.plan_talk import (
     PROPOSE,
     answer,
@@ -21,7 +20,6 @@ from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
-from duckflow_tui.state.plan_events import ReportAdded
 
 DONE, OPEN = WorkStatus.COMPLETED, WorkStatus.PENDING
 
@@ -94,35 +92,6 @@ async def test_after_the_users_stop_the_model_begins_no_step_by_any_call(tmp_pat
         tried = [m.result for m in s.results()[-3:]]
         assert [result.outcome for result in tried] == [Outcome.REJECTED] * 3
         assert all("wait for their word" in result.text for result in tried)
-
-
-@pytest.mark.parametrize("said", ["go_on", "stop", "tell"])
-async def test_a_step_that_the_model_works_on_itself_asks_too(tmp_path: Path, said: str) -> None:
-    """Covers S2-27, S2-23."""
-    script = story(
-        PROPOSE,
-        decision("I do it myself.", update("1", "in_progress"), WRITE),
-        decision("", update("1", "completed")),
-        decision("", update("2", "in_progress")),
-        decision("", update("2", "failed")),
-        decision("Which?", next_step="pending_user", question={"text": "Which?", "options": []}),
-    )
-    async with session(tmp_path, script, mode="trusted") as s:
-        await begun(s)
-        card = await report(s)
-        assert card.report is not None
-        assert (card.report.step_name, card.report.summary) == ("first note", "it is there")
-        assert [e.message.report for e in s.events(ReportAdded)] == [card.report]
-        assert [o.action for o in card.options] == ["go_on", "stop", "tell"]
-        assert statuses(s.state) == [DONE, OPEN, OPEN]
-        await answer(s, said, "shorter notes" if said == "tell" else "")
-        await s.until(lambda _: len(s.results()) >= 5)
-        told, second = s.results()[3].result.text, s.results()[4].result.outcome
-        if said == "stop":
-            assert (second, "does not want to go on" in told) == (Outcome.REJECTED, True)
-        else:
-            assert second is Outcome.OK
-            assert ("shorter notes" if said == "tell" else "wants to go on") in told
 
 
 async def test_a_plan_that_was_stopped_marks_no_later_turn(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ async def test_a_plan_closed_by_key_is_in_no_turn_any_more_and_keeps_its_reports
         assert s.results()[-1].result.outcome is Outcome.INVALID
         assert "the user closed the plan 'notes'" in str(s.server.requests[-1].json)
         s.cut()
-    async with session(tmp_path, story(), mode="trusted", resume=s.session_id) as s:
+    second = story(tasks=(tasks_reply(write("b.txt")),))
+    async with session(tmp_path, second, mode="trusted", resume=s.session_id) as s:
         assert s.state.active_plan is None
         assert [p.status for p in s.state.listed_plans] == [PlanStatus.CLOSED]
         assert reports(s) == 1

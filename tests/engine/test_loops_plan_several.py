@@ -171,37 +171,32 @@ async def test_a_refusal_in_the_first_step_runs_nothing_of_the_second(tmp_path: 
         assert outcomes == [Outcome.REJECTED, Outcome.SKIPPED, Outcome.SKIPPED]
 
 
-@pytest.mark.parametrize("way", ["adaptive", "by itself"])
+@pytest.mark.parametrize("begins", ["with the plan", "by the model"])
 async def test_a_step_whose_only_change_was_refused_is_not_done_by_words(
-    way: str, tmp_path: Path
+    begins: str, tmp_path: Path
 ) -> None:
-    """Neither where the plan runs it nor where the model works on it in the conversation."""
-    refused = decision("I write it.", write("a"))
+    """However it begins: the calls behind its begin are the step's."""
     claims = done("The first note is there.")
     begin = action("plan_tool.update_step", step_id="1", status="in_progress")
-    main = (
-        PROPOSE,
-        decision("I do it myself.", begin, write("a")),
-        decision("It is written.", next_step="continue"),
-        decision("So it is done.", ends(1)),
-        done("It was refused."),
-    )
+    refused = decision("I write it.", write("a"))
+    main, task = (PROPOSE, decision("I do it now.", begin, write("a"))), (claims,)
+    if begins == "with the plan":
+        main, task = (PROPOSE,), (refused, claims)
     replies = Script(
         replies={
-            "main": (PROPOSE, done("It was refused.")) if way == "adaptive" else main,
+            "main": (*main, done("It was refused.")),
             "plan": (plan_reply("first", "second"),),
-            "task": (refused, claims),
+            "task": task,
             "report": (report_reply(),) * 2,
         }
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("two notes please")
-        await answer(running, "run_all" if way == "adaptive" else "run_steps")
+        await answer(running, "run_all" if begins == "with the plan" else "run_steps")
         await running.answer(GateChoice.REJECT, reason="no")
-        if way == "adaptive":
-            await answer(running, "stop")
+        await answer(running, "stop")
         await running.ended()
-        assert running.state.plans[0].steps[0].status is not DONE
+        assert running.state.plans[0].steps[0].status is WorkStatus.FAILED
 
 
 async def test_calls_for_a_step_that_the_user_took_out_meanwhile_do_not_run(tmp_path: Path) -> None:

@@ -85,33 +85,6 @@ async def test_a_plan_held_by_a_wish_goes_on_by_the_users_key(tmp_path: Path) ->
         await running.until(lambda s: statuses(s) == [WorkStatus.COMPLETED] * 2)
 
 
-@pytest.mark.parametrize(
-    ("suggestion", "offered"),
-    [
-        ("Go on: second note", False),
-        ("Next, step 2: Second note.", False),
-        ("Please go on to: second note", False),  # sixteen characters besides the name
-        ("Please go on now: second note", True),
-        ("Leave out the second note and write a summary instead", True),
-        ("Show the first note", True),
-    ],
-)
-async def test_to_go_on_is_offered_once(tmp_path: Path, suggestion: str, offered: bool) -> None:
-    """A suggestion that is the next step is no other choice than to go on."""
-    replies = script(RUN, done("As you like."))
-    said = report_reply(next_action=suggestion)
-    replies.replies["report"] = (said,)
-    async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
-        shown = await card(running)
-        assert shown.report is not None
-        assert shown.report.next_action == suggestion
-        assert ("suggested" in [o.action for o in shown.options]) is offered
-        await answer(running, "stop")
-        await running.ended()
-
-
 async def test_what_the_user_refused_is_counted_as_refused_and_to_read_is_no_part(
     tmp_path: Path,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import action, decision, done, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
@@ -14,22 +15,16 @@ from duckflow_tui.state.operations import Outcome
 
 async def test_a_cancelled_worker_leaves_the_turn_alive(tmp_path: Path) -> None:
     """The work is cancelled from outside: the model is told, the turn goes on."""
-    run = decision(
-        "",
-        action(
-            "task_loop.run",
-            task_list=[
-                {
-                    "operation": "file_ops.write_file",
-                    "args": {"path": "a.txt", "content": "a"},
-                    "description": "write",
-                }
-            ],
-        ),
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("It was stopped."), done("Still here.")),
+            "plan": (plan_reply("first note"),),
+            "task": (decision("", action("file_ops.write_file", path="a.txt", content="a")),),
+        }
     )
-    replies = Script(replies={"main": (run, done("It was stopped."), done("Still here."))})
     async with session(tmp_path, replies) as running:
         await running.engine.send("write it")
+        await answer(running, "run_all")
         await running.gate()
         for task in asyncio.all_tasks():
             if task.get_name() == "task":
@@ -38,8 +33,8 @@ async def test_a_cancelled_worker_leaves_the_turn_alive(tmp_path: Path) -> None:
         assert end.reply == "It was stopped."
         outcomes = {m.operation: m.result.outcome for m in running.results()}
         assert outcomes == {
+            "plan_tool.propose": Outcome.OK,
             "file_ops.write_file": Outcome.STOPPED,
-            "task_loop.run": Outcome.STOPPED,
         }
         assert (running.state.gates, running.state.work) == ((), None)
         assert (await running.turn("are you there?")).reply == "Still here."

@@ -17,7 +17,6 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkFinished
-from duckflow_tui.work.task_lists import LinkFault, resolve_links
 
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 CANNOT = decision("I cannot do this.", next_step="pending_user")
@@ -319,41 +318,14 @@ async def test_nobody_could_let_paused_work_go_on_without_a_screen(tmp_path: Pat
 # --- what a plan says of itself ------------------------------------------------------------------
 
 
-async def test_a_step_the_model_works_on_itself_runs_no_longer_than_the_turn(
-    tmp_path: Path,
-) -> None:
-    """Left in progress, it would hold the plan for ever; other work is refused meanwhile."""
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                decision("", action("plan_tool.update_step", step_id="1", status="in_progress")),
-                decision("", action("task_loop.run", step_id="2")),
-                *TALK,
-            ),
-            "plan": (planned("first", "second"),),
-            "task": (worked("First."), worked("Second.")),
-        }
-    )
-    adaptive = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
-    async with session(tmp_path, replies, mode="trusted", environ=adaptive) as running:
-        await approve(running, "run_steps")
-        assert (await running.ended()).outcome == "partial"
-        assert running.results()[2].result.outcome is Outcome.INVALID
-        assert statuses(running) == [WorkStatus.CANCELLED, WorkStatus.PENDING]
-        assert running.engine.plan.run_plan() is None
-        await answer(running, CardKind.REPORT, "go_on")
-        assert (await running.ended(2)).outcome == "done"
-        assert statuses(running) == [WorkStatus.COMPLETED] * 2
-
-
 async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: Path) -> None:
     """A plan that is completed stays so, a step that the user skipped stays skipped."""
     back = [
         action("plan_tool.update_step", step_id=step, status=status)
         for step in ("1", "2")
-        for status in ("pending", "failed", "in_progress")
+        for status in ("pending", "in_progress")
     ]
+    back += [action("task_tool.generate_list", step_id="1"), action("task_tool.generate_list")]
     replies = Script(
         replies={
             "main": (PROPOSE, TALK[0], decision("", *back), *TALK),
@@ -368,7 +340,10 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
         await answer(running, CardKind.PLAN, "run_all")
         assert (await running.ended()).outcome == "done"
         await running.turn("and now?")
-        assert [r.result.outcome for r in running.results()[-6:]] == [Outcome.ERROR] * 6
+        refused = running.results()[-6:]
+        assert [r.result.outcome for r in refused] == [Outcome.ERROR] * 6
+        assert "nothing to list" in refused[-2].result.text
+        assert "No step can begin now" in refused[-1].result.text
         assert statuses(running) == [WorkStatus.COMPLETED, WorkStatus.SKIPPED]
         assert plan_of(running).status is PlanStatus.COMPLETED
 
@@ -564,12 +539,6 @@ async def test_a_number_of_thousands_of_digits_means_no_step(tmp_path: Path) -> 
         assert "has no step" in running.results()[1].result.text
 
 
-def test_a_number_of_thousands_of_digits_means_no_field() -> None:
-    link = {"path": {"from_task": "first", "field": THOUSANDS}}
-    with pytest.raises(LinkFault, match="no_field"):
-        resolve_links(link, {"first": '["a.txt"]'})
-
-
 async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_with_it(
     tmp_path: Path,
 ) -> None:
@@ -684,38 +653,16 @@ async def test_a_plan_that_cannot_be_is_sent_back_with_the_reason(
         assert words in running.server.of("plan")[1].text
 
 
-@pytest.mark.parametrize(
-    ("lists", "cause"),
-    [
-        (BAD, "No usable list of tasks"),
-        ((listed(READ), *BAD), "gone.txt"),  # what went wrong, not that no other list came
-        (
-            (
-                listed(
-                    ("file_ops.find_files", {"glob": "*"}),
-                    ("file_ops.read_file", {"path": {"from_task": "1", "field": "a"}}),
-                ),
-                *BAD,
-            ),
-            "so it has no field 'a'",
-        ),
-    ],
-)
-async def test_a_step_whose_tasks_cannot_be_had_failed_for_that(
-    tmp_path: Path, lists: tuple[Reply, ...], cause: str
-) -> None:
+async def test_a_step_whose_tasks_cannot_be_had_failed_for_that(tmp_path: Path) -> None:
     """C8, C9."""
-    replies = {"main": (PROPOSE, *TALK), "plan": (planned("first"),), "tasks": lists, "report": ()}
+    replies = {"main": (PROPOSE, *TALK), "plan": (planned("first"),), "tasks": BAD, "report": ()}
     async with session(
         tmp_path, Script(replies=replies), mode="trusted", headless=True, environ=LISTS
     ) as running:
         await running.turn("notes please")
         (report,) = [e.message.report for e in running.events(ReportAdded)]
-        assert (report.status, cause in report.cause) == ("failed", True)
-        assert all(
-            task.status in (WorkStatus.COMPLETED, WorkStatus.FAILED)
-            for task in plan_of(running).steps[0].task_list
-        )
+        assert report.status == "failed"
+        assert "No usable list of tasks" in report.cause
         assert "work.no_report" in running.notices()  # nor were there words for it
 
 
@@ -781,21 +728,6 @@ async def test_a_step_that_breaks_has_failed_and_its_turn_with_it(tmp_path: Path
         assert "StateError" in step.note
         assert any(key.startswith("engine.fault") for key in running.notices())
         assert running.state.work is None
-
-
-async def test_behind_a_task_that_failed_the_rest_of_a_list_does_not_run(tmp_path: Path) -> None:
-    """The second needs a field that the first has not; the third is not begun."""
-    find = {"operation": "file_ops.find_files", "args": {"glob": "*"}}
-    link = {"from_task": "1", "field": "a"}
-    tasks = [find, {"operation": "file_ops.read_file", "args": {"path": link}}, find]
-    run = decision("", action("task_loop.run", task_list=tasks))
-    replies = Script(replies={"main": (run, *TALK), "report": (FAILED,)})
-    async with session(tmp_path, replies, headless=True) as running:
-        await running.turn("look")
-        told = running.results()[-1].result
-        assert (told.outcome, told.summary) == (Outcome.ERROR, "1/3")
-        assert "so it has no field 'a'" in told.text
-        assert "3. file_ops.find_files: not run, because task 2 failed" in told.text
 
 
 async def test_what_a_report_suggests_can_be_taken_before_the_next_step(tmp_path: Path) -> None:

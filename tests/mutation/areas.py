@@ -45,7 +45,7 @@ AREAS: Final = (
                 for name in ("actions", "desk", "propose", "report", "run", "step", "tasks")
             ),
             "duckflow_tui/state/plan*.py",
-            "duckflow_tui/tools/plan_operations.py",
+            "duckflow_tui/work/plan_operations.py",
         ),
     ),
     Area(

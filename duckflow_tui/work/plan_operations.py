@@ -1,14 +1,14 @@
-"""Operations on plans and work: their arguments, and the calls that another room carries out."""
+"""Operations on plans and their work, with their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Final, Literal, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AliasChoices, Field, WithJsonSchema, model_validator
 
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.state.base import JsonObject, StateError
+from duckflow_tui.state.base import StateError
 from duckflow_tui.state.operations import Effect, Need, Weight
 from duckflow_tui.state.plan import MAX_STEPS, REVISE
 from duckflow_tui.tools.operation import (
@@ -22,7 +22,12 @@ from duckflow_tui.tools.operation import (
     Work,
 )
 
-MAX_TASKS: Final = 50  # tasks of one list
+if TYPE_CHECKING:
+    from duckflow_tui.work.desk import PlanDesk
+
+UPDATE_STEP: Final = "plan_tool.update_step"
+#: Operations after which the steps of a plan may begin.
+BEGINS_PLAN: Final = ("plan_tool.propose", "task_loop.run", UPDATE_STEP)
 
 
 class PlannedStep(Arguments):
@@ -97,26 +102,10 @@ class GenerateList(Arguments):
     step_id: str = Field(default="", description="Its id or number; left out: the next to begin.")
 
 
-class ListedTask(Arguments):
-    operation: str
-    args: JsonObject = Field(
-        default_factory=dict,
-        description='Final values, or {"from_task": "<id>", "field": "a.b"} of a JSON result.',
-    )
-    description: str = ""
-    id: str = ""
-    depends_on: list[str] = Field(default_factory=list[str])
-
-
 class RunWork(Arguments):
     step_id: str = Field(
         default="",
         description="Its id or number; left out: every step that can begin.",
-    )
-    task_list: list[ListedTask] = Field(
-        default_factory=list[ListedTask],
-        description="Instead of a step, without a plan.",
-        max_length=MAX_TASKS,
     )
 
 
@@ -124,99 +113,81 @@ class Nothing(Arguments):
     """No arguments."""
 
 
-class PlanCalls(Protocol):
-    """Carries out the operations of plans. Its methods raise ToolFault."""
-
-    async def propose_plan(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output: ...
-
-    async def revise_plan(self, asked: Revise) -> Output: ...
-
-    async def update_step(self, step_id: str, status: str, note: str) -> Output: ...
-
-    async def show_plan(self, plan_id: str) -> Output: ...
-
-    async def generate_list(self, step_id: str) -> Output: ...
-
-    async def run_plan(self, step_id: str, task_list: list[ListedTask]) -> Output: ...
-
-    async def pause_work(self) -> Output: ...
-
-    async def stop_work(self) -> Output: ...
-
-
 #: What may be called beside running work: reading the plan, proposing a change, steering.
 BESIDE_WORK: Final = frozenset({"plan_tool.get", REVISE, "task_loop.pause", "task_loop.stop"})
 
 
-def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
-    """Return the operations of plans and work; ``desk`` carries them out, or raises ToolFault."""
+def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
+    """Return the operations of plans and work, which the desk carries out."""
+    talk, plan = Need.CONVERSATION, Need.PLAN
     return (
         _make_operation(
             "plan_tool.propose",
             "Propose a plan, where steps build on each other or the size is not clear yet; read "
             "first. Clear calls of its first step may follow it, for after the user's yes.",
             Propose,
-            lambda args: desk.propose_plan(args.goal, args.steps),
-            needs=(Need.CONVERSATION,),
+            desk.propose_plan,
+            talk,
             listed=True,
         ),
         _make_operation(
             REVISE,
             "Change steps of the plan, or end it; the user decides, but for steps of a draft.",
             Revise,
-            lambda args: desk.revise_plan(args),
-            needs=(Need.PLAN,),
+            desk.revise_plan,
+            plan,
         ),
         _make_operation(
-            "plan_tool.update_step",
-            "Say how a step stands that you work on.",
+            UPDATE_STEP,
+            "Say how a step stands; in_progress begins it.",
             UpdateStep,
-            lambda args: desk.update_step(args.step_id, args.status, args.note),
-            needs=(Need.PLAN, Need.WORKER),
+            desk.update_step,
+            plan,
+            Need.WORKER,
         ),
         _make_operation(
             "plan_tool.get",
             "Show the plan with the state of its steps.",
             GetPlan,
-            lambda args: desk.show_plan(args.plan_id),
-            needs=(Need.PLAN,),
+            desk.show_plan,
+            plan,
         ),
         _make_operation(
             "task_tool.generate_list",
             "Have a step's tasks listed beforehand, for the user to see.",
             GenerateList,
-            lambda args: desk.generate_list(args.step_id),
-            needs=(Need.PLAN, Need.CONVERSATION),
+            desk.generate_list,
+            plan,
+            talk,
         ),
         _make_operation(
             "task_loop.run",
-            "Carry out the approved plan, one step of it, or a list of operations.",
+            "Carry out the approved plan, or one step of it; its calls may follow in this reply.",
             RunWork,
-            lambda args: desk.run_plan(args.step_id, args.task_list),
-            needs=(Need.PLAN, Need.CONVERSATION),
+            desk.run_plan,
+            plan,
+            talk,
             weight=Weight.HEAVY,
         ),
         _make_operation(
             "task_loop.pause",
             "Halt the running work at its next safe point, because the user wants it.",
             Nothing,
-            lambda args: desk.pause_work(),
-            needs=(Need.WORK,),
+            desk.pause_work,
+            Need.WORK,
         ),
         _make_operation(
             "task_loop.stop",
             "End the running work now, because the user wants it.",
             Nothing,
-            lambda args: desk.stop_work(),
-            needs=(Need.WORK,),
+            desk.stop_work,
+            Need.WORK,
         ),
     )
 
 
-#: What is written for people, and the calls of a list, which are checked when they are made.
-_WORDS: Final = frozenset(
-    {"goal", "steps", "name", "description", "note", "task_list", "requirements"}
-)
+#: What is written for people.
+_WORDS: Final = frozenset({"goal", "steps", "name", "description", "note", "requirements"})
 
 
 def _make_operation(
@@ -224,7 +195,9 @@ def _make_operation(
     summary: str,
     arguments: type[A],
     run: Callable[[A], Awaitable[Output]],
-    **more: Any,  # as of ``Operation``
+    *needs: Need,
+    listed: bool = False,
+    weight: Weight = Weight.LIGHT,
 ) -> Operation[A]:
     async def prepare(args: A, places: tuple[Place, ...], context: ToolContext) -> Work:
         async def work() -> Output:
@@ -242,5 +215,7 @@ def _make_operation(
         arguments=arguments,
         prepare=prepare,
         content=_WORDS,
-        **more,
+        needs=needs,
+        listed=listed,
+        weight=weight,
     )
