@@ -543,9 +543,11 @@ async def run_program(
     *,
     with_input: bool = False,
     more: Mapping[str, str] = MappingProxyType({}),
+    memory: int | None = None,
 ) -> AsyncGenerator[Program, None]:
     """A program of the app's own with both outputs piped, and ``more`` variables; killed when the
-    block ends. Raises OSError when it cannot be started, ValueError for a NUL in an argument.
+    block ends. ``memory`` bounds its heap, in bytes, on Linux. Raises OSError when it cannot be
+    started, ValueError for a NUL in an argument.
     """
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     program = await Program.start(
@@ -554,8 +556,18 @@ async def run_program(
         {**passed_on, **more},
         stdin=asyncio.subprocess.PIPE if with_input else asyncio.subprocess.DEVNULL,
     )
+    if memory is not None:
+        _bound_memory(program.pid, memory)
     try:
         yield program
     finally:
         program.close()
         await program.wait()
+
+
+def _bound_memory(pid: int, memory: int) -> None:
+    """Let allocations of a process fail beyond so many bytes, where the system can."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -43,6 +44,7 @@ from duckflow_tui.tools.process_group import Program
 
 TIME_LIMIT: Final = 20.0  # seconds; R18
 MAX_MATCHES: Final = 200
+_MEMORY: Final = 512 * 1024 * 1024  # bytes that a search program may take
 MAX_CONTEXT: Final = 20  # lines before and as many behind a match
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
 _ROW: Final = re.compile(rb"(\d+)(?::(\d+):|-)(.*)", re.S)
@@ -220,9 +222,15 @@ async def _by_program(
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
     argv += ["--", args.pattern, search.target_path]  # R08b
-    async with run_program(argv, search.workspace.root) as rg:
+    async with run_program(argv, search.workspace.root, memory=_MEMORY) as rg:
         async for row in _iter_rows(rg, search.workspace.root, found):
             yield row
+        if await rg.wait() == -signal.SIGABRT:  # a line is too long for it
+            found.files.clear()
+            found.count = 0
+            async for row in _by_worker(search, found):
+                yield row
+            return
         if search.glob is not None:
             found.searched = None  # it was given more files than the glob means
         words = (await rg.read(rg.stderr)).decode("utf-8", "replace")

@@ -9,6 +9,8 @@ LF``. Exit status 2 and a message for a wrong pattern.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -21,21 +23,27 @@ from io import BufferedReader
 from typing import BinaryIO, cast
 
 _SNIFFED = 8_192
+_PIECE = 1_000_000  # bytes of a line, or characters in UTF-16, that are searched at once
 _CPU_S = 60  # over any limit of the program's: ends a search that lost the program
+_MEMORY = 1 << 30  # bytes; some expressions take more the longer they search
 
 
-def _limit_time() -> None:
-    """Let the system end the process when a pattern keeps it busy and nobody is there to."""
+def _limit_resources() -> None:
+    """Let the system end the process when a pattern keeps it busy and nobody is there to, or takes
+    all memory.
+    """
     try:
         import resource
     except ImportError:  # not on Windows
         return
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+    with contextlib.suppress(OSError, ValueError):  # not on macOS
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 
 def main() -> int:
     """Run one search; returns the exit status."""
-    _limit_time()
+    _limit_resources()
     source, sink = cast("BufferedReader", sys.stdin.buffer), sys.stdout.buffer
     order = json.loads(source.readline())
     width: int = order["width"]
@@ -52,11 +60,16 @@ def main() -> int:
         before: deque[bytes] = deque(maxlen=order["context"])
         after = 0  # lines to come that stand near a match
         with file:
-            for number, line in _iter_lines(file):
-                found = pattern.search(line)
+            matched = 0  # the newest line that matched
+            for number, offset, line in _iter_pieces(file):
+                found = pattern.search(line) if number != matched else None
+                if offset and not found:
+                    continue  # the first piece tells of a line, and the first one that matches
                 mark = "-"
                 if found:
-                    mark = f":{len(line[: found.start()].encode('utf-8', 'replace')) + 1}:"
+                    matched = number
+                    column = offset + len(line[: found.start()].encode("utf-8", "replace")) + 1
+                    mark = f":{column}:"
                 shown = f"{mark}{line[:width]}".encode("utf-8", "replace")
                 row = b"%s\0%d%s\n" % (path, number, shown)
                 if found or after:
@@ -97,17 +110,25 @@ def _open_file(path: bytes) -> BinaryIO | None:
     return os.fdopen(file, "rb")
 
 
-def _iter_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+def _iter_pieces(file: BinaryIO) -> Iterator[tuple[int, int, str]]:
+    """The lines of a text file in pieces that fit into memory: the number of the line from 1, bytes
+    of it before the piece, and the piece. Of a binary file there are none.
+    """
     head = file.read(_SNIFFED)
     file.seek(0)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        for number, line in enumerate(file.read().decode("utf-16", "replace").split("\n"), 1):
-            yield number, line.rstrip("\r")
+    wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\0" in head and not wide:
         return
-    if b"\0" in head:
-        return
-    for number, raw in enumerate(file, 1):
-        yield number, raw.decode("utf-8", "replace").rstrip("\r\n")
+    text = io.TextIOWrapper(
+        file, encoding="utf-16" if wide else "utf-8", errors="replace", newline="\n"
+    )
+    number, offset = 1, 0
+    while piece := text.readline(_PIECE):
+        yield number, offset, piece.rstrip("\r\n")
+        if piece.endswith("\n"):
+            number, offset = number + 1, 0
+        else:
+            offset += len(piece.encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

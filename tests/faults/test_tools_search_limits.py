@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,40 @@ async def test_a_child_of_the_search_program_that_holds_its_outputs_holds_no_end
     finally:
         for pid in running_with(mark):
             os.kill(pid, signal.SIGKILL)
+
+
+def memory_of_children() -> int:
+    """Megabytes that the largest process has that this one started."""
+    most = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            rows = Path(f"/proc/{pid}/status").read_text().splitlines()
+            fields = dict(row.split(":\t", 1) for row in rows if ":\t" in row)
+            if fields["PPid"] == str(os.getpid()) and "VmRSS" in fields:
+                most = max(most, int(fields["VmRSS"].split()[0]) // 1024)
+    return most
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux bounds it")
+@pytest.mark.parametrize("path", ["", "/nowhere"], ids=["program", "worker"])
+async def test_a_line_of_any_length_is_searched_in_bounded_memory(
+    bench: Bench, root: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Longer than a search may take memory; what lies behind it is found too."""
+    if path:
+        monkeypatch.setenv("PATH", path)
+    monkeypatch.setattr(search, "_MEMORY", 64 << 20)
+    with (root / "b.txt").open("wb") as file:
+        for _ in range(150):
+            file.write(b"abcdefgh" * 131_072)
+        file.write("\nlocated needle at ä the end\n".encode())
+        file.write("ä".encode() * 1_500_000 + b" second needle")
+    (root / "c.txt").write_text("a needle\n")
+    task, most = bench.begin(SEARCH, pattern="needle"), 0
+    while not task.done():
+        await asyncio.sleep(0.02)
+        most = max(most, memory_of_children())
+    text = (await done(task)).result.text
+    assert most < 100
+    for found in ("a.py", "b.txt", "2: located needle", "c.txt", "3: ä", "at byte 3,000,009"):
+        assert found in text
