@@ -197,6 +197,7 @@ async def test_what_an_earlier_request_needed_leaves_with_the_first_answer_to_th
 
 
 async def test_the_gauges_stay_while_the_user_types_and_is_consulted(open_apps: OpenApps) -> None:
+    """Covers S4-117."""
     fake = FakeEngine(goals.falling())
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("alt+4")

@@ -75,7 +75,7 @@ def groups(app: DuckflowApp) -> list[str]:
 async def test_the_chat_and_the_tasks_of_a_plan_run_in_their_groups_of_workers(
     tmp_path: Path,
 ) -> None:
-    """Leaving a session ends the group of its chat; a task ends without the chat."""
+    """Covers S4-111. Leaving a session ends the group of its chat; a task ends without the chat."""
     async with ScriptedEndpoint(REPLIES) as server, seat(tmp_path, server) as user:
         await settled(user.pilot, lambda: groups(user.app) == ["chat"], "the chat loop")
         await user.types("two notes please")

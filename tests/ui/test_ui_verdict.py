@@ -44,6 +44,7 @@ ROWS = {
 async def test_a_verdict_tells_its_remark_and_unfolded_all_that_the_judge_said(
     tmp_path: Path, language: str
 ) -> None:
+    """Covers S4-115."""
     (tmp_path / "work").mkdir()
     main = (decision("I write.", write("four points\n"), requirements=WORDS), done("Written."))
     script = Script(replies={"main": main, "satisfaction": (JUDGE,)})

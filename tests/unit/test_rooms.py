@@ -94,6 +94,7 @@ def test_a_room_imports_only_what_lies_before_it(room: str) -> None:
 
 
 def test_only_the_ui_room_imports_textual() -> None:
+    """Covers S4-111."""
     wrong = [
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")

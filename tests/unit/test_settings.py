@@ -49,6 +49,7 @@ def test_without_a_file_every_key_has_its_default(places: Places) -> None:
 
 
 def test_the_file_wins_over_defaults_and_the_environment_over_the_file(places: Places) -> None:
+    """Covers S4-100."""
     write(places, FILE)
     environ = {
         "DUCKFLOW_EXECUTION__MAX_STEPS": "9",
@@ -349,6 +350,7 @@ query_tool = "ask"
 
 
 def test_servers_are_read_from_the_file_and_the_environment(places: Places) -> None:
+    """Covers S4-100: servers bring operations of their own."""
     write(places, SERVERS)
     environ = {
         "DUCKFLOW_MCP__SERVERS__CLOCK__TIMEOUT_S": "7",
