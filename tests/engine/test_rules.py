@@ -236,6 +236,24 @@ async def test_a_rule_of_the_command_line_that_is_revoked_names_nothing_more(
         assert "echo hi, echo ho" not in sent[2]
 
 
+async def test_what_the_user_denies_is_refused_until_the_rule_is_revoked(tmp_path: Path) -> None:
+    """Also their own kept rules and the command line allow it no more. Their own line runs."""
+    run = action("shell.run", command="echo hi")
+    replies = script(decision("I run.", run), ended(), decision("Again.", run), ended())
+    async with session(tmp_path, replies, headless=True, allow=("echo hi",)) as made:
+        made.engine.rules.add_denial("echo")
+        await made.turn("say hi")
+        await made.engine.run_command("echo mine")
+        await made.until(lambda state: len(made.results()) == 2)
+        (rule,) = made.state.grants
+        assert await made.engine.rules.revoke_rule(rule) is None
+        await made.turn("again")
+        outcomes = [m.result.outcome for m in made.results()]
+        assert outcomes == [Outcome.DENIED, Outcome.OK, Outcome.OK]
+        changes = [(c.grant.path, c.revoked) for c in made.state.rule_log]
+        assert changes == [("echo", False), ("echo", True)]
+
+
 async def test_a_command_that_waits_by_a_rule_of_the_command_line_asks_once_it_is_revoked(
     tmp_path: Path,
 ) -> None:

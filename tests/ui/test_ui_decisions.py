@@ -12,14 +12,14 @@ from support.journal_events import started
 from support.lists import is_listing, list_text, open_list, settle_keys, take_action, take_twice
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
-from support.replays import replaying, tape_with
+from support.replays import player_of, replaying, tape_with
 from support.screens import screen_text
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
-from duckflow_tui.state.gates import GateChoice, GateOpened, GrantAdded
+from duckflow_tui.state.gates import DENY, GateChoice, GateOpened, GrantAdded
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
@@ -151,6 +151,19 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used(
         assert "set at 14:56" in next(r for r in rows if "standard mode" in r and "set" in r)
         await pilot.press("down")
         assert "your key at an approval" in text(app)
+
+
+async def test_what_is_denied_stands_among_the_rules(open_apps: OpenApps) -> None:
+    engine = RuledEngine(decided())
+    denied = GIVEN.replace(grant_id="d", operation=DENY, path="git push", source="settings")
+    async with open_apps.standing(engine) as (app, pilot):
+        engine.store.dispatch(GrantAdded(grant=denied))
+        await opened(app, pilot, "rules")
+        row = next(r for r in page(app) if "never: git push" in r)
+        assert "settings · used 0 times" in row
+        await pilot.press("down")
+        await settled(pilot, lambda: "the settings (approval.deny) or --deny" in text(app))
+        assert "denies git push" in text(app)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +307,7 @@ async def test_in_a_replay_both_pages_are_read_only() -> None:
     tape = tape_with(*((float(at), event) for at, event in enumerate(events)))
     async with replaying(tape) as (app, pilot):
         await pilot.press("end")
-        await settled(pilot, lambda: bool(app.player.store.state.grants), "the end")
+        await settled(pilot, lambda: bool(player_of(app).store.state.grants), "the end")
         for name, action in (("rules", "revoke the rule"), ("decisions", "export")):
             app.run_typed(f"/{name}")
             await settled(pilot, lambda: is_listing(app, *BOARDS), name)
@@ -308,4 +321,4 @@ async def test_in_a_replay_both_pages_are_read_only() -> None:
             await settled(pilot, lambda: "This is a replay" in text(app), name)
             await pilot.press("escape")
             await settled(pilot, lambda: app.screen is app.bench)
-        assert app.player.store.state.grants == (GIVEN,)
+        assert player_of(app).store.state.grants == (GIVEN,)

@@ -12,7 +12,7 @@ from duckflow_tui.session.decisions import list_uses, rule_words, step_words, wh
 from duckflow_tui.state.audit import AuditEntry, make_entry
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import Grant
+from duckflow_tui.state.gates import DENY, Grant
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.decisions import list_entry_facts, render_entry
@@ -102,8 +102,10 @@ class RuleSource(StateSource[Item]):
     def _about_rule(self, rule: Grant, width: int) -> list[Row]:
         palette, words = self.palette, self.words
         given = to_datetime(rule.at)
+        denies = rule.operation == DENY
+        what = visible_line(rule.path) if denies else rule_words(rule, words)
         facts: list[tuple[str, str, str]] = [
-            (words("rules.fact.allows"), rule_words(rule, words), palette.text),
+            (words("rules.fact.denies" if denies else "rules.fact.allows"), what, palette.text),
             (words("rules.fact.from"), words(f"rules.from.{_get_kind(rule)}"), palette.quiet),
         ]
         if given:
