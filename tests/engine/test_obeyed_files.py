@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from support.bench import done
 from support.journal_disks import until
+from support.session import action, decision, script, session
+from support.session import done as ended
 from support.shell import ShellBench
 
 from duckflow_tui.state.conversation import NoticeMessage
@@ -94,6 +96,21 @@ async def test_what_a_session_did_not_tell_the_next_one_tells(
         assert notices(next_one) == [(line, ".after, program")], number
     assert pending(root) == []
     await next_one.end_commands()
+
+
+async def test_a_session_begins_with_what_the_one_before_did_not_tell(tmp_path: Path) -> None:
+    line = "echo x > .odd; chmod 700 .odd; sleep 60"
+    call = action("shell.run", command=line, background=True)
+    replies = script(decision("I run it.", call), ended())
+    async with session(tmp_path, replies, mode="trusted") as made:
+        await made.engine.send("begin")
+        await made.answer(GateChoice.ONCE)
+        await made.ended()
+        await until((made.workspace / ".odd").exists)
+    async with session(tmp_path, script(), mode="trusted") as made:
+        await made.until(lambda _: WRITTEN in made.notices())
+        (told,) = [m for m in made.state.messages if isinstance(m, NoticeMessage)]
+        assert (told.params["command"], told.params["paths"]) == (line, ".odd")
 
 
 async def test_a_damaged_record_of_an_earlier_session_tells_nothing(
