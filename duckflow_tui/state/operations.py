@@ -187,6 +187,12 @@ class OperationResult(Frozen):
         return self.changes or (*self.touched, *self.destroyed)
 
     @property
+    def shown_changes(self) -> tuple[FileChange, ...]:
+        """The changes that a user cares about: of ignored files only that they were deleted."""
+        deleted = (change for change in self.destroyed if change.kind == "delete")
+        return self.changes or (*self.touched, *deleted)
+
+    @property
     def label(self) -> str:
         """How it ended, as the model reads it before the text: a command that failed is not ok."""
         if self.outcome is Outcome.OK and not self.went_well:

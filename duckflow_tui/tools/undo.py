@@ -84,10 +84,8 @@ def last_changed(state: AgentState, *, ignored: bool = False) -> OperationMessag
     """
     for message in reversed(list_all_calls(state)):
         result = message.result
-        lost = any(ignored or change.kind == "delete" for change in result.destroyed)
-        stands = (result.changes or result.touched or lost) and (
-            message.call_id not in state.undone_calls
-        )
+        changes = result.undoable_changes if ignored else result.shown_changes
+        stands = changes and message.call_id not in state.undone_calls
         if stands and _is_of_this_folder(state, message):
             return message
     return None

@@ -199,7 +199,7 @@ class OperationBlock(Block):
             said = words(f"transcript.answer.{answer.choice}")
         if said:
             rows += _labelled_rows(words("transcript.label.answer"), said, look, width)
-        for change in message.result.undoable_changes:
+        for change in message.result.shown_changes:
             target = f" → {change.target}" if change.target else ""
             kind = words(f"rewind.kind.{change.kind}")
             text = f"{kind} {change.path}{target} +{change.added} −{change.removed}"
@@ -455,7 +455,7 @@ class CommandBlock(OperationBlock):
         hidden = len(lines) - FIRST_LINES - LAST_LINES
         quiet = ink(look.palette.quiet)
         rows: list[Row] = []
-        touched = self.message.result.touched
+        touched = self.message.result.shown_changes
         label: Piece = (look.words("transcript.label.change"), ink(look.palette.faint))
         changed = rows_of([label, *file_pieces(list(touched), look)], width) if touched else []
         if lines == [""]:
