@@ -51,15 +51,15 @@ async def _opened(shown: FilePreview) -> tuple[float, float, float]:
         waiting = gate([shown], can_edit=False)
         start, cpu = time.perf_counter(), time.process_time()
         app.card.gates = (waiting,)
-        whole = view.unseen()
-        await _until(lambda: view.unseen() < whole)
+        whole = view.document.unseen
+        await _until(lambda: view.document.unseen < whole)
         opened, cpu = time.perf_counter() - start, time.process_time() - cpu
         pages: list[float] = []
         for _ in range(20):
-            left = view.unseen()
+            left = view.document.unseen
             start = time.perf_counter()
             view.action_page_down()
-            await _until(lambda left=left: view.unseen() < left)
+            await _until(lambda left=left: view.document.unseen < left)
             pages.append(time.perf_counter() - start)
         return opened, median(pages), cpu
 

@@ -311,7 +311,7 @@ async def test_a_broken_line_keeps_its_indentation(open_apps: OpenApps) -> None:
         assert lines
         assert all(line.split("↳ ")[1].startswith(" " * 8) for line in lines)
         assert app.diff is not None
-        assert app.diff.view.unseen() == 0
+        assert app.diff.view.document.unseen == 0
 
 
 def test_no_single_sign_is_lit_beside_words_that_changed_or_alone() -> None:

@@ -55,19 +55,13 @@ class FoldedPastes:
         """The text with every chip replaced by what was pasted."""
         return CHIP.sub(lambda match: self._texts.get(match.group(), match.group()), text)
 
-    def ending_at(self, before: str) -> str | None:
-        """The chip that the text before the cursor ends with."""
-        for chip in self._texts:
-            if before.endswith(chip):
-                return chip
-        return None
+    def ending_at(self, before: str) -> str:
+        """The chip that the text before the cursor ends with; empty for none."""
+        return next((chip for chip in self._texts if before.endswith(chip)), "")
 
-    def starting_at(self, after: str) -> str | None:
-        """The chip that the text behind the cursor begins with."""
-        for chip in self._texts:
-            if after.startswith(chip):
-                return chip
-        return None
+    def starting_at(self, after: str) -> str:
+        """The chip that the text behind the cursor begins with; empty for none."""
+        return next((chip for chip in self._texts if after.startswith(chip)), "")
 
     def clear(self) -> None:
         """Forget the texts: the composer is empty."""
@@ -505,11 +499,11 @@ class Composer(TextArea, inherit_bindings=False):
         line = self.document.get_line(row)
         if key == "backspace":
             chip = self._pastes.ending_at(line[:column])
-            start, end = column - len(chip or ""), column
+            start, end = column - len(chip), column
         else:
             chip = self._pastes.starting_at(line[column:])
-            start, end = column, column + len(chip or "")
-        if chip is None:
+            start, end = column, column + len(chip)
+        if not chip:
             return False
         self.delete((row, start), (row, end))
         return True

@@ -175,6 +175,8 @@ class DiffView(LineView, can_focus=True):
     def off_screen(self) -> OffScreen:
         """The parts above and below the part on screen."""
         layout = self._laid_out
+        if not self.scrollable_content_region.height:
+            return OffScreen(lines_below=sum(self.document.weights))
         if not layout.count:
             return OffScreen()
         top = self.scroll_offset.y
@@ -199,18 +201,9 @@ class DiffView(LineView, can_focus=True):
         """Whether two versions stand side by side."""
         return self.split and self.can_split
 
-    @property
-    def whole_off_screen(self) -> OffScreen:
-        """The same where the view has no line at all."""
-        return OffScreen(lines_below=sum(self.document.weights))
-
     def height_for(self, width: int) -> int:
         """Lines that the whole document takes at this width, its scroll bar included."""
         return max(1, self._lay_out(width - self.styles.scrollbar_size_vertical).height)
-
-    def unseen(self) -> int:
-        """Lines of the document that have not been on screen."""
-        return self.document.unseen
 
     def reveal_unseen(self) -> None:
         """Scroll to the first line that was not on screen, without passing over others."""

@@ -96,68 +96,6 @@ def _join_spans(text: str, spans: list[Span]) -> tuple[Span, ...]:
 Layer = tuple[Span, Style]
 
 
-class DiffStyles:
-    """Styles of the rows of one document in one palette."""
-
-    def __init__(self, document: DiffDocument, palette: Palette) -> None:
-        self.palette = palette
-        self._document = document
-        self._sides: dict[tuple[int, int, bool], tuple[SyntaxLines, dict[int, int]]] = {}
-
-    def ground_style(self, row: DiffRow, *, left_out: bool) -> Style:
-        """The style of a line before anything is laid over it."""
-        palette = self.palette
-        if left_out:
-            return ink(palette.faint, on=palette.background, strike=row.mark != " ")
-        if row.mark == "+":
-            return ink(palette.text, on=palette.added)
-        if row.mark == "-":
-            return ink(palette.text, on=palette.removed)
-        return ink(palette.quiet, on=palette.background)
-
-    def mark(self, row: DiffRow) -> Style:
-        """The style of the sign in front of the line."""
-        palette = self.palette
-        return ink(palette.good if row.mark == "+" else palette.bad, bold=True)
-
-    def layers(self, index: int) -> list[Layer]:
-        """The spans laid over a row: syntax first, then the words that changed."""
-        row = self._document.rows[index]
-        if row.kind is not RowKind.LINE:
-            return []
-        plain = row.mark == " "
-        layers: list[Layer] = [
-            (span, _token_style(self.palette, token, plain=plain))
-            for span, token in self._syntax_spans(index)
-        ]
-        if row.partner >= 0:
-            other = self._document.rows[row.partner].text
-            if row.mark == "-":
-                words, back = changed_words(row.text, other)[0], self.palette.removed_word
-            else:
-                words, back = changed_words(other, row.text)[1], self.palette.added_word
-            layers.extend((span, ink(self.palette.text, on=back)) for span in words)
-        return layers
-
-    def _syntax_spans(self, index: int) -> Iterable[tuple[Span, Token]]:
-        """The old version and the new one are lexed apart: each is a text that makes sense."""
-        rows = self._document.rows
-        row = rows[index]
-        side = (row.file, row.hunk, row.mark == "-")
-        if side not in self._sides:
-            other = "+" if row.mark == "-" else "-"
-            hunk = next(h for h in self._document.hunks if h.hunk_id == (row.file, row.hunk))
-            chosen = [at for at in range(hunk.first + 1, hunk.last + 1) if rows[at].mark != other]
-            lines = SyntaxLines(
-                self._document.previews[row.file].language,
-                lambda at: rows[chosen[at]].text,
-                len(chosen),
-            )
-            self._sides[side] = lines, {at: number for number, at in enumerate(chosen)}
-        lines, numbers = self._sides[side]
-        return lines.spans(numbers[index])
-
-
 def paint_text(text: str, span: Span, ground: Style, layers: Iterable[Layer]) -> list[Piece]:
     """The characters of ``span`` in pieces of one style each, later layers over earlier ones."""
     start, stop = span
@@ -212,7 +150,7 @@ class DiffRenderer:
         self._matches: dict[int, list[tuple[int, Span]]] = {}  # by row
         for match in search.found:
             self._matches.setdefault(match[0], []).append(match)
-        self._styles = DiffStyles(document, palette)
+        self._sides: dict[tuple[int, int, bool], tuple[SyntaxLines, dict[int, int]]] = {}
         self._numbers = {hunk.hunk_id: n for n, hunk in enumerate(document.hunks)}
 
     def caption_row(self, part: DiffCell, width: int, at: int) -> tuple[Row, Style]:
@@ -242,7 +180,7 @@ class DiffRenderer:
         if part.remark:
             return self._draw_remark(layout, part)
         left_out = (row.file, row.hunk) in self._document.left_out
-        ground = self._styles.ground_style(row, left_out=left_out)
+        ground = self._ground_style(row, left_out=left_out)
         fill = Style(bgcolor=ground.bgcolor)
         number = row.old if row.mark == "-" or old else row.new
         drawn = self._draw_gutter(layout, part, row.mark, number, fill, left_out=left_out)
@@ -253,7 +191,7 @@ class DiffRenderer:
             text = self._words("diff.blank_lines", count=row.count)
             drawn.append(Segment(text, fill + ink(self.palette.quiet, italic=True)))
             return drawn, fill
-        layers: list[Layer] = [] if left_out else self._styles.layers(part.row)
+        layers: list[Layer] = [] if left_out else self._layers_on(part.row)
         here = ink(self.palette.on_accent, on=self.palette.accent)
         there = ink(None, on=self.palette.selection)
         for match in self._matches.get(part.row, ()):
@@ -267,6 +205,54 @@ class DiffRenderer:
         if not layout.wraps and span[1] < len(row.text):
             drawn.append(Segment("…", ground + ink(self.palette.accent)))
         return drawn, fill
+
+    def _ground_style(self, row: DiffRow, *, left_out: bool) -> Style:
+        """The style of a line before anything is laid over it."""
+        palette = self.palette
+        if left_out:
+            return ink(palette.faint, on=palette.background, strike=row.mark != " ")
+        if row.mark == "+":
+            return ink(palette.text, on=palette.added)
+        if row.mark == "-":
+            return ink(palette.text, on=palette.removed)
+        return ink(palette.quiet, on=palette.background)
+
+    def _layers_on(self, index: int) -> list[Layer]:
+        """The spans laid over a row: syntax first, then the words that changed."""
+        row = self._document.rows[index]
+        if row.kind is not RowKind.LINE:
+            return []
+        plain = row.mark == " "
+        layers: list[Layer] = [
+            (span, _token_style(self.palette, token, plain=plain))
+            for span, token in self._syntax_spans(index)
+        ]
+        if row.partner >= 0:
+            other = self._document.rows[row.partner].text
+            if row.mark == "-":
+                words, back = changed_words(row.text, other)[0], self.palette.removed_word
+            else:
+                words, back = changed_words(other, row.text)[1], self.palette.added_word
+            layers.extend((span, ink(self.palette.text, on=back)) for span in words)
+        return layers
+
+    def _syntax_spans(self, index: int) -> Iterable[tuple[Span, Token]]:
+        """The old version and the new one are lexed apart: each is a text that makes sense."""
+        rows = self._document.rows
+        row = rows[index]
+        side = (row.file, row.hunk, row.mark == "-")
+        if side not in self._sides:
+            other = "+" if row.mark == "-" else "-"
+            hunk = next(h for h in self._document.hunks if h.hunk_id == (row.file, row.hunk))
+            chosen = [at for at in range(hunk.first + 1, hunk.last + 1) if rows[at].mark != other]
+            lines = SyntaxLines(
+                self._document.previews[row.file].language,
+                lambda at: rows[chosen[at]].text,
+                len(chosen),
+            )
+            self._sides[side] = lines, {at: number for number, at in enumerate(chosen)}
+        lines, numbers = self._sides[side]
+        return lines.spans(numbers[index])
 
     def _draw_remark(self, layout: DiffLayout, part: DiffCell) -> tuple[Row, Style]:
         """The user's remark on the line above."""

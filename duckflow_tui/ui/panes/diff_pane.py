@@ -375,7 +375,7 @@ class DiffPane(Vertical, SidePane):
         return Text(said, style=palette_of(self).accent)
 
     def _foot_text(self, palette: Palette) -> Text:
-        off = self.view.off_screen if self.size.height > 1 else self.view.whole_off_screen
+        off = self.view.off_screen
         text = Text(" ", no_wrap=True, overflow="ellipsis", end="")
         counts: list[str] = []
         roomy = self.size.height > _FEWEST_HINTS
