@@ -85,8 +85,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._stands = False
         self._whole = False  # the pane that is shown has all but the line at the foot
         self._kept_in = options.data_dir  # the folder with the arrangement; None keeps none
-        self._interrupted_at = float("-inf")
-        self._escaped_at = float("-inf")
+        self._first_press = ("", float("-inf"))  # what a second press of the key does, and when
         self._drafting: Timer | None = None  # runs from a key until the draft is kept
         self.header = Header(options.title, demo=options.demo, id="header")
         self.status = StatusLine(id="status")
@@ -414,13 +413,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         engine = self.host.session.get_writable_engine()
         if engine is None or not any(m.kind == "user" for m in engine.store.state.messages):
             return
-        now = self._clock.monotonic()
-        if now - self._escaped_at <= TWICE_WITHIN:
-            self._escaped_at = float("-inf")
+        if self._is_second_press("shell.rewind_again"):
             self.host.action_page("rewind")
-        else:
-            self._escaped_at = now
-            self.status.show_notice("shell.rewind_again")
 
     def _stop_what_is_beside(self) -> bool:
         """No turn runs: end an answer that is still on its way, and the user's own command."""
@@ -453,12 +447,20 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def quit_on_second(self, key: str, count: int = 0) -> None:
         """End the app if the key before was the same; else say what a second one would do."""
-        now = self._clock.monotonic()
-        if now - self._interrupted_at <= TWICE_WITHIN:
+        if self._is_second_press(key, count=count):
             self.host.exit(0)
-        else:
-            self._interrupted_at = now
-            self.status.show_notice(key, count=count)
+
+    def _is_second_press(self, key: str, count: int = 0) -> bool:
+        """Whether the key before did the same within ``TWICE_WITHIN``; else says under ``key`` what
+        a second press would do.
+        """
+        (before, at), now = self._first_press, self._clock.monotonic()
+        if before == key and now - at <= TWICE_WITHIN:
+            self._first_press = ("", float("-inf"))
+            return True
+        self._first_press = (key, now)
+        self.status.show_notice(key, count=count)
+        return False
 
     def action_fold(self) -> None:
         chat = self.talk.transcript

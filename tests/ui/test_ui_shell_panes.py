@@ -47,7 +47,6 @@ from duckflow_tui.ui.bridge import FRAME, Bridge
 from duckflow_tui.ui.fuzzy import Sieve
 from duckflow_tui.ui.panes.status import DUCK, Mood
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import short_count
 
 
 def shown(widget: Any) -> str:
@@ -291,21 +290,6 @@ async def test_an_estimate_is_marked_and_an_unknown_cost_is_not_shown() -> None:
     assert "context ~21 %" in text
     assert "1 call " in text
     assert "$" not in text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0"),
-        (999, "999"),
-        (4_210, "4.2k"),
-        (42_000, "42k"),
-        (999_499, "999k"),
-        (1_300_000, "1.3M"),
-    ],
-)
-def test_counts_are_short(count: int, text: str) -> None:
-    assert short_count(count) == text
 
 
 async def test_vitals_start_without_evidence_and_tell_why() -> None:

@@ -66,7 +66,9 @@ class Talk(Vertical):
         self._going: Worker[None] | None = None  # on with another session
         self._waiting = 0  # questions that are open
         self._carries = False  # one was answered while another waited
-        self._asked_since = _SinceAsked()
+        self._asked_about = ""  # id of the question that is shown, empty for none
+        self._seen = 0  # messages there were when it opened, or when the user turned to it last
+        self._messages = 0  # there are
 
     def compose(self) -> ComposeResult:
         yield Vertical(id="chat")
@@ -229,7 +231,17 @@ class Talk(Vertical):
         self._carry_focus(before)
         gate = self.gate.gate
         asked = card.card_id if card else gate.gate_id if gate else ""
-        self.gate.yields = self.card.yields = self._asked_since.said(state, asked)
+        self.gate.yields = self.card.yields = self._was_talked_since(state, asked)
+
+    def _was_talked_since(self, state: AgentState, asked: str) -> bool:
+        """Whether something was said since this question opened, or since the user turned to it
+        last.
+        """
+        self._messages = len(state.messages)
+        if asked != self._asked_about:
+            self._asked_about, self._seen = asked, self._messages
+        said = any(isinstance(message, _SAID) for message in state.messages[self._seen :])
+        return bool(asked) and (said or any(live.aside for live in state.live.values()))
 
     def _show_start(self, start: Start, state: AgentState) -> None:
         from duckflow_tui.ui.panes.start import is_fresh
@@ -281,7 +293,7 @@ class Talk(Vertical):
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))
         if self.gate in around or self.card in around:
-            self._asked_since.take_seen()
+            self._seen = self._messages
             self.gate.yields = self.card.yields = False
 
     def watch_words(self) -> None:
@@ -308,27 +320,6 @@ def oldest_question(
     if seen and any(gate.gate_id == seen[0].gate_id for gate in state.gates):
         return state.gates[0]
     return min((*state.gates, *state.cards), key=lambda q: q.opened_at, default=None)
-
-
-class _SinceAsked:
-    """Whether something was said since a question opened, or since the user turned to it last."""
-
-    def __init__(self) -> None:
-        self._question = ""
-        self._count = 0  # messages there are
-        self._mark = 0  # messages there were then
-
-    def said(self, state: AgentState, question: str) -> bool:
-        """``question`` is the id of the open one, empty for none."""
-        self._count = len(state.messages)
-        if question != self._question:
-            self._question, self._mark = question, self._count
-        said = any(isinstance(m, _SAID) for m in state.messages[self._mark :])
-        return bool(question) and (said or any(live.aside for live in state.live.values()))
-
-    def take_seen(self) -> None:
-        """The user has seen the chat and turns to the question."""
-        self._mark = self._count
 
 
 def step_words(gate: Gate, state: AgentState, words: Catalogue) -> str:
