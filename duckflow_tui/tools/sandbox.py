@@ -475,7 +475,7 @@ class Sandbox:
             "",
         )
         with contextlib.suppress(OSError, ValueError, IndexError):
-            theirs = (git[0] / "gitdir").read_text("utf-8").strip()
+            theirs = str(Path(git[0], (git[0] / "gitdir").read_text("utf-8").strip()).resolve())
         if theirs != str(root / ".git"):
             git = []  # only the repository itself can say that this is one of its worktrees
         given = [*find_toolchain(self._environ, written), sys.base_prefix, sys.prefix]

@@ -30,6 +30,7 @@ NOT_SET_UP = 125  # exit status of a command that was not started
 PROXY = ("127.0.0.1", 3128)  # where a command with hosts finds its proxy, in a network of its own
 _SETTLE = 0.15  # seconds in which what a command started may still end with it
 _SEARCH = 0.3  # seconds of work for which the files that programs have open are looked through
+_TRIES = 3  # of making the sandbox
 _LOOK = 0.005  # seconds between two looks at it
 
 # What a command may take: far above what builds and tests need, below what stops the machine.
@@ -175,7 +176,8 @@ def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
             found[path] = Mount(path, "sealed")
         elif path != root and _is_below(path, root) and not _is_below(path, *empty):
             found |= {path: Mount(path, "read", path)} if os.path.exists(path) else {}
-    for path in (path for path in plan["blank"] if not _is_below(path, *empty)):
+    there = [path for path in plan["blank"] if os.path.lexists(path)]
+    for path in (path for path in there if not _is_below(path, *empty)):
         found[path] = Mount(path, "sealed" if os.path.isdir(path) else "blank")
     shut = [path for path in found if _is_below(path, root) and found[path].kind != "write"]
     kept = (*closed, *plan["hidden"])
@@ -300,6 +302,8 @@ def mount_tree(plan: dict[str, Any], mounts: list[Mount]) -> None:
     size = f"size={shared_memory()}"
     _mount_filesystem("tmpfs", "/dev/shm", _NO_SETUID | _NO_DEVICES, f"mode=1777,{size}")
     for mount in mounts:
+        if mount.kind == "blank" and not os.path.lexists(mount.target):
+            continue  # a socket that vanished
         _make_room(mount, trees)
         if mount.source:
             _attach_tree(trees[mount.target], mount.target)
@@ -399,7 +403,30 @@ def run_around(plan: dict[str, Any], command: list[str]) -> NoReturn:
     plan = {**plan, "cwd": os.getcwd(), "here": [here.st_dev, here.st_ino]}
     for name in _ASKED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for left in reversed(range(_TRIES)):
+        child, told, complained = _start_inside(plan, command)
+        with os.fdopen(told, "rb") as pipe, os.fdopen(complained, "rb") as complaint:
+            if pipe.read(1) == b"+":
+                words = pipe.readline().split()
+                if len(words) != 2:
+                    _end_as(-signal.SIGKILL)  # all of it was killed
+                if words[1] == b"0":
+                    os.waitpid(child, 0)
+                _end_as(int(words[0]))
+            os.waitpid(child, 0)
+            why = complaint.read()
+        if not (why and left):  # else a file may have vanished since the mounts were planned
+            os.write(2, why)
+            break
+    _exit_refused(OSError(errno.EIO, "the sandbox was not made"))
+
+
+def _start_inside(plan: dict[str, Any], command: list[str]) -> tuple[int, int, int]:
+    """Start the first process in the sandbox; returns it, the pipe on which it tells, and the one
+    on which bubblewrap complains.
+    """
     told, tell = os.pipe()
+    complained, complain = os.pipe()
     mounts = plan_mounts(plan)  # while the system's sockets can still be listed
     if plan["rung"] == "namespaces":
         enter_namespaces(plan)
@@ -408,26 +435,23 @@ def run_around(plan: dict[str, Any], command: list[str]) -> NoReturn:
         os.close(told)
         try:
             if plan["rung"] == "namespaces":
+                os.close(complain)
                 mount_tree(plan, mounts)
                 run_inside(plan, command, tell)
+            errors = os.dup(2)
             os.set_inheritable(tell, True)
-            program = [sys.executable, "-I", "-S", "-c", plan["source"], "inside", str(tell)]
+            os.set_inheritable(errors, True)
+            os.dup2(complain, 2)
+            program = [sys.executable, "-I", "-S", "-c", plan["source"], "inside"]
             carried = json.dumps({key: plan[key] for key in plan if key != "source"})
-            argv = bubblewrap_argv(plan, mounts, [*program, carried, *command])
+            inside = [*program, str(tell), str(errors), carried, *command]
+            argv = bubblewrap_argv(plan, mounts, inside)
             os.execv(argv[0], argv)
         except OSError as error:
             _exit_refused(error, tell)
     os.close(tell)
-    with os.fdopen(told, "rb") as pipe:
-        begun = pipe.read(1)
-        if begun != b"+":
-            _exit_refused(OSError(errno.EIO, "the sandbox was not made"))
-        words = pipe.readline().split()
-        if len(words) != 2:
-            _end_as(-signal.SIGKILL)  # all of it was killed
-        if words[1] == b"0":
-            os.waitpid(child, 0)
-    _end_as(int(words[0]))
+    os.close(complain)
+    return child, told, complained
 
 
 def run_inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
@@ -525,7 +549,7 @@ def _end_as(code: int) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """``hold PLAN COMMAND ...`` or ``inside PIPE PLAN COMMAND ...``."""
+    """``hold PLAN COMMAND ...`` or ``inside PIPE STDERR PLAN COMMAND ...``."""
     try:
         match sys.argv[1:]:
             case ["hold", plan, *command]:
@@ -533,7 +557,9 @@ def main() -> NoReturn:
                 with open("/proc/self/cmdline", "rb") as file:
                     source = file.read().split(b"\0")[4].decode()
                 run_around({**json.loads(plan), "source": source}, command)
-            case ["inside", pipe, plan, *command]:
+            case ["inside", pipe, errors, plan, *command]:
+                os.dup2(int(errors), 2)
+                os.close(int(errors))
                 run_inside(json.loads(plan), command, int(pipe))
             case _:
                 raise SystemExit(2)

@@ -917,6 +917,34 @@ def test_a_command_does_not_run_when_its_sandbox_cannot_be_set_up(made: Made) ->
     assert list(made.root.iterdir()) == []
 
 
+def test_what_vanishes_while_a_sandbox_is_made_costs_no_command_and_no_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a socket between the look for it and its mount: bubblewrap fails, and is tried again."""
+    root, fails = tmp_path / "work", tmp_path / "fails"
+    root.mkdir()
+    program = tmp_path / "bwrap"
+    program.write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = --help ] || if [ "$(cat {fails})" -gt 0 ]; then\n'
+        f"  echo $(($(cat {fails}) - 1)) >{fails}; echo vanished >&2; exit 1\nfi\n"
+        'exec /usr/bin/bwrap "$@"\n'
+    )
+    program.chmod(0o755)
+    choice = SandboxChoice("auto", folder=tmp_path / "kept", rungs=("bwrap",))
+    sandbox = Sandbox(choice, Workspace(root), os.environ)
+    monkeypatch.setattr(sandbox, "_find_bwrap", lambda: str(program))
+    fails.write_text("5")
+    if asyncio.run(sandbox.find_level()) != "full":
+        no_full_sandbox("; ".join(sandbox.why))
+    made = Made(sandbox, root, tmp_path, "bwrap", "us")
+    for failing, said in ((2, ("ran\n", "", 3)), (3, ("", "vanished", 125))):
+        fails.write_text(str(failing))
+        found = made.run("echo ran; exit 3")
+        assert (found.stdout, found.stderr[:8], found.returncode) == said
+    sandbox.close()
+
+
 def test_where_the_user_wants_a_full_sandbox_nothing_runs_without_one(tmp_path: Path) -> None:
     choice = SandboxChoice("full", folder=tmp_path / "kept", rungs=("seatbelt",))
     sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
