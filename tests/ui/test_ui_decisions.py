@@ -23,7 +23,7 @@ from duckflow_tui.state.gates import DENY, GateChoice, GateOpened, GrantAdded
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.panes.key_guard import ANEW_S, SETTLE_S
 from duckflow_tui.ui.screens.decisions import DecisionSource
 from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.network import NetworkSource
@@ -287,7 +287,7 @@ async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_sam
         )
         assert "refused  each discount has to act" in screen_text(app)
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
+        app.clock.advance(ANEW_S)
         await pilot.press("p")
         await settled(pilot, lambda: bool(engine.answers), "the answer")
         assert engine.answers[0].choice is GateChoice.PROJECT

@@ -81,6 +81,9 @@ class ListPage(Dialog[T], Generic[T]):
         self._chosen = ""
         self._at = 0  # where the chosen row was when it was last seen
         self._first = 0  # the row that the list began with when it was last drawn
+        #: The words of a filter with the items that were searched for them, and what was found.
+        self._searched: tuple[Sequence[str], Mapping[str, Any]] = [], {}
+        self._found: Mapping[str, Any] = {}
         self._ids_at: dict[int, str] = {}  # by the line of the screen on which the row is drawn
         self._ticker: Timer | None = None
         self._title = Static("", markup=False, classes="card-title list-title")
@@ -140,15 +143,21 @@ class ListPage(Dialog[T], Generic[T]):
     def list_items(self) -> Mapping[str, Any]:
         """The items that the filter leaves, by id."""
         source, items = self.source, self.source.list_items()
-        wanted = half_width(self.query_text).casefold().split()
-        if not wanted or source.ANSWERS_FILTER:
+        words = half_width(self.query_text).casefold().split()
+        if not words or source.ANSWERS_FILTER:
             return items
-
-        def matches(item: Any) -> bool:
-            text = half_width(source.get_search_text(item)).casefold()
-            return all(word in text for word in wanted)
-
-        return {item_id: item for item_id, item in items.items() if matches(item)}
+        if (words, items) != self._searched:  # several times a drawing, for thousands of rows
+            texts = {
+                item_id: half_width(source.get_search_text(item)).casefold()
+                for item_id, item in items.items()
+            }
+            self._found = {
+                item_id: item
+                for item_id, item in items.items()
+                if all(word in texts[item_id] for word in words)
+            }
+            self._searched = words, dict(items)
+        return self._found
 
     @property
     def room(self) -> int:
