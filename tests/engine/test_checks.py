@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.bench import Bench
+from support.model_words import WORDS
 from support.shell import ShellBench
 
 from duckflow_tui.state.base import hash_data
@@ -24,7 +25,6 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
 from duckflow_tui.work.checks import Finding, RequirementChecks
-from tests.support.model_words import WORDS
 
 TESTS = "pytest -q"
 BEGUN = 1000.0  # of the run, which took two seconds

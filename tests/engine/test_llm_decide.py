@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 from support.endpoint import Bench, action, bench, decision, prompt
+from support.model_words import WORDS
 from support.pinned import CountingIds
 
 from duckflow_tui.llm.codec import WireRequest
@@ -25,7 +26,6 @@ from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.prompt import ChatMessage
-from tests.support.model_words import WORDS
 
 MAIN = Reply(decision=decision(actions=[action()]), chunk_size=5)
 

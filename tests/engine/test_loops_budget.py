@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
+from support import model_words
 from support.pinned import CountingIds, ManualClock
 from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.prepared import UNTOUCHED
@@ -30,7 +31,6 @@ from duckflow_tui.state.usage import BudgetRaised
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.budget import BudgetEnd, BudgetLimits, CallBudget
-from tests.support import model_words
 
 CALLS = "DUCKFLOW_EXECUTION__MAX_MODEL_CALLS"
 TOKENS = "DUCKFLOW_LIMITS__MAX_TOKENS"

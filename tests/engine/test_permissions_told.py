@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.bench import done
+from support.shell import ShellBench
 
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.tools.shell import RUN
-from tests.support.bench import done
-from tests.support.shell import ShellBench
 
 CALLS = (
     ("file_ops.write_file", {"path": "made.txt", "content": "x\n"}),

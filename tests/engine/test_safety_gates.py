@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support import consults, plans
 from support.bench import Bench, done
+from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.desk import Desk, Unanswered, UnattendedDesk
@@ -36,7 +37,6 @@ from duckflow_tui.state.operations import ApprovalMode, Effect
 from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
-from tests.support.model_words import WORDS
 
 
 def make_gate(gate_id: str = "gate_1", **more: object) -> Gate:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.model_words import WORDS
 from support.pinned import CountingIds
 from support.session import Session, action, decision, done, script, session
 
@@ -30,7 +31,6 @@ from duckflow_tui.state.session import DraftSaved, SessionResumed
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 from duckflow_tui.state.turn import TurnStarted
 from duckflow_tui.tools.notices import Notices
-from tests.support.model_words import WORDS
 
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 READ = action("file_ops.list_dir", path=".")

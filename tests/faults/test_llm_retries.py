@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.endpoint import Bench, Heard, action, bench, decision, prompt
+from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.llm.endpoints import Endpoint, Roles
@@ -18,7 +19,6 @@ from duckflow_tui.llm.exchange import Patience
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.words.catalogue import Catalogue
-from tests.support.model_words import WORDS
 
 GOOD = Reply(text="Hello.")
 

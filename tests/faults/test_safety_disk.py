@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.bench import Bench, descriptors
+from support.model_words import WORDS
 
 from duckflow_tui.safety import changing
 from duckflow_tui.safety.changing import Disk
@@ -400,7 +401,8 @@ async def test_a_fault_at_any_step_of_an_undo_or_a_redo_is_all_or_nothing(
             if not report.undone:
                 failed[way] += 1
                 assert files(root) == now
-                path = words(report.key, **report.params)
+                why = {"why": WORDS(report.why)} if report.why is not None else {}
+                path = words(report.key, **report.params, **why)
                 assert any(name in path for name in ("a.txt", "d.txt", "x/b.txt"))
                 report = await turn()
             assert report.key == f"operations.{way}.done"

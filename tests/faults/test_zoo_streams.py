@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from support.endpoint import Bench, bench
+from support.model_words import WORDS
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import JsonObject
-from tests.support.model_words import WORDS
 
 READ = "file_ops__read_file"
 A, B = '{"path": "a"}', '{"path": "b"}'

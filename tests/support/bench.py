@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.changing import Disk
@@ -26,7 +27,6 @@ from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.tools.operation import Blobs, Registry, default_registry
 from duckflow_tui.tools.router import ToolRouter
-from tests.support.model_words import WORDS
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 from support.bench import Bench
+from support.model_words import WORDS
 
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
@@ -21,7 +22,6 @@ from duckflow_tui.tools.obeyed import ObeyedFiles
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import LIMIT, FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
-from tests.support.model_words import WORDS
 
 
 def no_full_sandbox(why: str = "") -> NoReturn:

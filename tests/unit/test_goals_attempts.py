@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support import plans
+from support.model_words import WORDS
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -33,7 +34,6 @@ from duckflow_tui.work.attempts import (
     read_first_plan,
     summarize_calls,
 )
-from tests.support.model_words import WORDS
 
 RAN = Evidence(kind="command", source="pytest", exit_code=1, text="2\nfailed")
 SEEN = Evidence(kind="file", source="a.py", text="")

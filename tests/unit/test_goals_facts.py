@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.model_words import WORDS
 
 from duckflow_tui.prompting.replies import SatisfactionReply
 from duckflow_tui.state.agent import AgentState
@@ -36,7 +37,6 @@ from duckflow_tui.state.plan import Plan
 from duckflow_tui.work.checks import Finding
 from duckflow_tui.work.facts import Fact, collect_facts, format_facts, resolve_reference
 from duckflow_tui.work.judging import find_strongest_run, judge_requirements, read_evaluation
-from tests.support.model_words import WORDS
 
 CHANGES = """- changed src/a.py +1 −1
 - deleted old.bin

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.endpoint import Heard, decision, prompt
+from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.llm import codec_json, codec_tools
@@ -19,7 +20,6 @@ from duckflow_tui.state.decision import MAX_ACTIONS, Action, NextStep, SelfCheck
 from duckflow_tui.state.operations import Effect, OperationResult, OperationSpec, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
-from tests.support.model_words import WORDS
 
 ACTIONS = (
     Action(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.endpoint import OPERATIONS, action, decision
+from support.model_words import WORDS
 from support.pinned import CountingIds
 
 from duckflow_tui.llm.codec import reading_of
@@ -19,7 +20,6 @@ from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.tools.operation import default_registry
-from tests.support.model_words import WORDS
 
 
 def read(data: JsonObject) -> tuple[TurnDecision, Reading]:

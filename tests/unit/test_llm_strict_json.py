@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.model_words import WORDS
 
 from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, parse_object
-from tests.support.model_words import WORDS
 
 
 @pytest.mark.parametrize(

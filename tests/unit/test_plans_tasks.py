@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.model_words import WORDS
 
 from duckflow_tui.prompting.replies import ProposedTask
 from duckflow_tui.state.base import JsonObject
@@ -27,7 +28,6 @@ from duckflow_tui.work.report import (
     result_line,
 )
 from duckflow_tui.work.task_lists import MAX_TASKS, read_tasks
-from tests.support.model_words import WORDS
 
 READ = OperationSpec(name="f.read", summary="", parameters={}, effect=Effect.READ)
 WRITE = OperationSpec(name="f.write", summary="", parameters={}, effect=Effect.WRITE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support import plans
+from support.model_words import WORDS
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, WorkStatus, apply_edits
@@ -11,7 +12,6 @@ from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.ui.panes.plan_rows import one_line, status_words
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.propose import describe_plan, find_held_steps
-from tests.support.model_words import WORDS
 
 
 def step(number: int, *needs: str, **fields: object) -> Step:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from figures import list_model_texts
 from support.prompt_states import OPERATIONS, busy_state, compiler
 
 from duckflow_tui.glance import LANGUAGES
@@ -11,7 +12,6 @@ from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.layers import LongMemory, main_values, session_values
 from duckflow_tui.prompting.templates import Template, TemplateError, load_texts
 from duckflow_tui.state.decision import PromptPattern
-from tests.figures import list_model_texts
 
 
 def render(text: str, **values: str) -> str:

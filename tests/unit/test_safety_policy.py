@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.model_words import WORDS
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import (
@@ -18,7 +19,6 @@ from duckflow_tui.safety.policy import (
 )
 from duckflow_tui.state.gates import ROUTINE, Gate, GateChoice, Grant, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
-from tests.support.model_words import WORDS
 
 PLAN, STRICT, STANDARD, TRUSTED = ApprovalMode
 A, G, D = Decision.ALLOW, Decision.GATE, Decision.DENY

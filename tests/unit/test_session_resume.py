@@ -11,6 +11,7 @@ from support.consults import budget
 from support.conversations import user
 from support.decision_states import GIVEN
 from support.gates import gate
+from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 from support.plans import (
     FIX,
@@ -40,7 +41,6 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import PromptFigures, PromptParts
 from duckflow_tui.tools.notices import Notices
-from tests.support.model_words import WORDS
 
 NOW = ManualClock().now()
 TURN = TurnInfo(turn_id="turn_1", message_id="msg_1", started_at=NOW - 60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.model_words import WORDS
 from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
@@ -57,7 +58,6 @@ from duckflow_tui.state.plan import Plan
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import Interrupted
 from duckflow_tui.tools.calls import list_remarks
-from tests.support.model_words import WORDS
 
 GATE = Gate(
     gate_id="gate_1",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+from support.model_words import WORDS
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, LocalizedText, StateError
@@ -42,7 +43,6 @@ from duckflow_tui.state.plan_events import (
     WorkFinished,
     WorkStarted,
 )
-from tests.support.model_words import WORDS
 
 
 def step(name: str, *needs: str, status: WorkStatus = WorkStatus.PENDING) -> Step:

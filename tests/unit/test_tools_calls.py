@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from support.model_words import WORDS
 from support.pinned import ManualClock
 
 from duckflow_tui.safety.desk import Desk
@@ -32,7 +33,6 @@ from duckflow_tui.tools.calls import (
 from duckflow_tui.tools.changes import PlannedChange
 from duckflow_tui.tools.diffs import compare_files
 from duckflow_tui.tools.operation import Edits, Output, ToolFault, Work
-from tests.support.model_words import WORDS
 
 
 def place(name: str) -> Place:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.model_words import WORDS
 
 import duckflow_tui
 from duckflow_tui.tools.edits import Edit, EditRefused, apply_edits
-from tests.support.model_words import WORDS
 
 CODE = "def a():\n    return 1\n\n\ndef b():\n    return 1\n"
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pydantic import Field, ValidationError
+from support.model_words import WORDS
 
 from duckflow_tui.llm.decision_reading import find_nearest_names
 from duckflow_tui.safety.paths import Place
@@ -22,7 +23,6 @@ from duckflow_tui.tools.operation import (
     default_registry,
     find_placeholders,
 )
-from tests.support.model_words import WORDS
 
 
 class Part(Arguments):
