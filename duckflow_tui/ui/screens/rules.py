@@ -104,9 +104,10 @@ class RuleSource(StateSource[Item]):
         given = to_datetime(rule.at)
         denies = rule.operation == DENY
         what = visible_line(rule.path) if denies else rule_words(rule, words)
+        origin = "typed" if denies and rule.source == "key" else _get_kind(rule)
         facts: list[tuple[str, str, str]] = [
             (words("rules.fact.denies" if denies else "rules.fact.allows"), what, palette.text),
-            (words("rules.fact.from"), words(f"rules.from.{_get_kind(rule)}"), palette.quiet),
+            (words("rules.fact.from"), words(f"rules.from.{origin}"), palette.quiet),
         ]
         if given:
             facts.append((words("decisions.fact.when"), f"{given:%Y-%m-%d %H:%M}", palette.quiet))
