@@ -106,14 +106,14 @@ def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
 
 
 PATCH: Final = "*** Begin Patch"
-#: What a call as text cannot do without.
-_HOLDS_CALLS: Final = re.compile(r"[<\[{]|^\*{3} ", re.M)
+#: Signs of which every call as text has one.
+_CALL_SIGNS: Final = ("<", "[", "{", "*** ")
 NOT_READ: Final = ModelText("reply.calls_not_read", {})
 
 
 def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
     """The calls that the text of a reply holds; None where it holds none and is an answer."""
-    if _HOLDS_CALLS.search(text) is None:
+    if not any(sign in text for sign in _CALL_SIGNS):
         return None
     from duckflow_tui.llm.text_calls import read_calls
 

@@ -43,6 +43,8 @@ RESULTS: Final = "Results of your actions:"  # how a message with results begins
 
 _FIELDS: Final = "|".join(TurnDecision.model_fields)
 #: What a decision or a call looks like, as far as it is written: then a text is no plain answer.
+_PIECE: Final = 1 << 18  # characters that are searched at once
+_OVERLAP: Final = 1 << 10  # that a match may reach into the next piece
 _WRITTEN: Final = re.compile(
     rf"^(?:\{{|```json)|[\"'“](?:{_FIELDS})[\"'”]\s*:|\{{\s*(?:{_FIELDS})\s*:"
     r"|[\"'](?:name|tool|tool_name|function|operation)[\"']\s*:"
@@ -203,11 +205,19 @@ def _split_patches(actions: object, prompt: Prompt) -> object:
 
 def _is_prose(text: str, prompt: Prompt) -> bool:
     """Whether nothing in a text looks like a decision, or like a call of an operation."""
-    if _WRITTEN.search(text.strip()):
+    if _occurs_in(_WRITTEN, text.strip()):
         return False
     specs = (*prompt.known, *prompt.operations)
     names = (name for spec in specs for name in (spec.name, wire_name(spec.name)))
-    return not any(re.search(rf"{re.escape(name)}\W{{0,3}}[({{]", text) for name in names)
+    return not any(
+        _occurs_in(re.compile(rf"{re.escape(name)}\W{{0,3}}[({{]"), text) for name in names
+    )
+
+
+def _occurs_in(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether the pattern matches somewhere; in pieces, as one search holds up all threads."""
+    starts = range(0, max(len(text), 1), _PIECE)
+    return any(pattern.search(text, at, at + _PIECE + _OVERLAP) for at in starts)
 
 
 def _is_owed(prompt: Prompt) -> bool:

@@ -222,7 +222,10 @@ class LLMService:
             broken = error
             completion = exchange.completion
         assert exchange.decoder is not None  # made together with the completion
-        decoded = exchange.decoder.decode(completion, prompt, self._ids, llm_id)
+        # In a thread: a reply of some megabytes would keep keys waiting for seconds.
+        decoded = await asyncio.to_thread(
+            exchange.decoder.decode, completion, prompt, self._ids, llm_id
+        )
         if broken is not None:
             decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
         elif completion.failed and not decoded.from_text and not decoded.problems:

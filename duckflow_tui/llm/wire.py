@@ -225,7 +225,7 @@ def wire_text(text: str) -> str:
 
 def join_surrogates(text: str) -> str:
     """The text with pairs as their character; lone halves stay."""
-    if HALF.search(text) is None:
+    if text.isascii() or HALF.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
