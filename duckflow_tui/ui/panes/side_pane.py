@@ -1,4 +1,4 @@
-"""What the column beside the chat asks of each of its panes."""
+"""The base of each pane in the column beside the chat."""
 
 from __future__ import annotations
 
