@@ -230,3 +230,50 @@ async def test_a_plan_of_which_a_step_failed_is_told_to_the_model(tmp_path: Path
         await answer(running, "stop")
         await running.ended()
         assert len(running.server.of("main")) == 2
+
+
+async def test_a_step_reads_what_the_turn_and_the_steps_before_it_changed(tmp_path: Path) -> None:
+    """As the files are now, without reading them again. Covers S2-33."""
+    before = action("file_ops.write_file", path="of_turn.txt", content="written by the turn\n")
+    first = action("file_ops.write_file", path="of_step.txt", content="draft\n")
+    mends = action(
+        "file_ops.edit_file", path="of_step.txt", edits=[{"old": "draft", "new": "final words"}]
+    )
+    replies = Script(
+        replies={
+            "main": (decision("", before), proposal(first, ends(1))),
+            "task": (decision("", mends, ends(2)), decision("", write("c"), next_step="done")),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        assert (await running.ended()).outcome == "done"
+        second, third = (request.text for request in running.server.of("task"))
+        assert "written by the turn" in second
+        assert "draft" in second
+        assert "final words" in third
+        assert "Files changed: of_step.txt" in third
+
+
+@pytest.mark.parametrize("words", ["It went well.", '{"status": "excellent"}', ""])
+async def test_a_step_that_is_done_does_not_fail_by_the_form_of_its_report(
+    words: str, tmp_path: Path
+) -> None:
+    """The report falls back to what is known, and says so. Covers S2-34."""
+    begin = action("task_loop.run", step_id="1")
+    replies = Script(
+        replies={
+            "main": (
+                proposal(ends_turn=False),
+                decision("", begin, write("a"), ends(1, "a is there")),
+            ),
+            "report": (Reply(text=words, repeat=True),),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_steps")
+        await running.until(lambda state: any(card.report for card in state.cards))
+        assert statuses(running.state)[0] is DONE
+        assert reports(running) == [("first", "a is there", ("a",))]
