@@ -16,7 +16,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.memory import CompactionMessage
-from duckflow_tui.state.plan import LISTED, Plan, Step
+from duckflow_tui.state.plan import Plan, Step
 
 
 def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
@@ -44,8 +44,7 @@ class _PendingReply:
 
 
 class ThreadLog:
-    """The messages of the conversation, or of answers ``aside``, in an order that only grows. The
-    calls of a list of tasks are no part: the call that ran it tells their results.
+    """The messages of the conversation, or of answers ``aside``, in an order that only grows.
 
     A reply is held back until its calls have their results or can get none any more: for the turn
     and its steps those of asides, for an aside those of both sides, because one aside may be
@@ -73,8 +72,7 @@ class ThreadLog:
             self._said.clear()
             self._log = []
         for message in messages[known:]:
-            if not message.step_id.startswith(LISTED):
-                self._take_message(message)
+            self._take_message(message)
         self._admit_asides(answers)
         self._read = len(messages)
         self._last = messages[-1] if messages else None

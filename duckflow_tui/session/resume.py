@@ -313,7 +313,7 @@ def _is_question_pending(state: AgentState, again: set[str]) -> bool:
     """Whether a gate or a card opens again before anything else happens."""
     if any(gate.call_id in again for gate in state.gates):
         return True
-    works = state.work is not None and bool(state.work.plan_id)
+    works = state.work is not None
     held = works or any(call.call_id in again for call in state.running)
     if held and any(card.kind in OPENED_AGAIN for card in state.cards):
         return True

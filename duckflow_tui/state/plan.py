@@ -79,7 +79,7 @@ Halt = Literal["", "stopped", "wish", "waits"]
 
 
 class Task(Frozen):
-    """One operation inside a step (S2-12); ``depends_on`` holds task ids."""
+    """One operation inside a step (S2-12)."""
 
     task_id: str
     operation: str
@@ -87,7 +87,6 @@ class Task(Frozen):
     description: str = ""
     status: WorkStatus = WorkStatus.PENDING
     result: str | None = None  # one line; the whole is in the conversation under ``call_id``
-    depends_on: tuple[str, ...] = ()
     call_id: str = ""  # of the call that ran it, empty before
     started_at: float | None = None  # seconds since the epoch
     duration_s: float = 0.0
@@ -220,10 +219,10 @@ class StepReport(Frozen):
 
 
 class WorkInfo(Frozen):
-    """The work that goes on now: one step of a plan, or a task list of a turn without a plan."""
+    """The work that goes on now, on one step of a plan after the other."""
 
     work_id: str
-    plan_id: str = ""
+    plan_id: str
     step_id: str = ""
     mode: ExecutionMode = "adaptive"
     loop: int = Field(default=0, ge=0)  # decisions of an adaptive step, tasks of a list
@@ -233,7 +232,6 @@ class WorkInfo(Frozen):
 
 
 REVISE: Final = "plan_tool.revise"  # the operation that changes a plan
-LISTED: Final = "work_"  # begins the id of work that is a list of tasks of no plan
 SOFT_STEPS: Final = 7  # more than this gets a word (C24)
 MAX_STEPS: Final = 300  # steps of a plan; what the screen is measured for
 _DIGITS: Final = 9  # of a number that may mean a step

@@ -65,7 +65,7 @@ class PlanProposed(Event, kind="plan_proposed"):
             raise StateError(f"plan {self.plan.plan_id} is there already")
         if self.plan.status is not PlanStatus.DRAFT:
             raise StateError("a new plan is a draft")
-        if state.work is not None and state.work.plan_id:
+        if state.work is not None:
             raise StateError(f"plan {state.work.plan_id} is being worked on")
         _check_plan(self.plan)
         state.plans = (*state.plans, self.plan)
@@ -308,10 +308,6 @@ class TaskChanged(Event, kind="task"):
 
     def apply(self, state: AgentState) -> None:
         plan, step = _get_step(state, self.plan_id, self.step_id)
-        if self.task.status is WorkStatus.IN_PROGRESS:
-            done = {t.task_id for t in step.task_list if t.status is WorkStatus.COMPLETED}
-            if missing := [need for need in self.task.depends_on if need not in done]:
-                raise StateError(f"task {self.task.task_id} waits for {missing[0]}")
         tasks = {t.task_id: t for t in step.task_list} | {self.task.task_id: self.task}
         _replace_plan(state, plan.with_step(step.replace(task_list=tuple(tasks.values()))))
 
@@ -338,7 +334,7 @@ class ReportAdded(Event, kind="report"):
 
 
 class WorkStarted(Event, kind="work_started"):
-    """Work on a plan or a list begins; there is one at a time."""
+    """Work on a plan begins; there is one at a time."""
 
     work: WorkInfo
 

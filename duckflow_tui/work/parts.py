@@ -50,12 +50,11 @@ class TurnParts:
         message = UserMessage(message_id=message_id, text=text, step_id=step_id, at=now)
         await self.store.commit(UserMessageAdded(message=message))
 
-    async def add_report(self, report: StepReport, step_id: str = "", for_model: str = "") -> None:
-        """Put a report into the conversation, or into the thread of a list of tasks."""
+    async def add_report(self, report: StepReport, for_model: str) -> None:
+        """Put a report into the conversation."""
         message = ReportMessage(
             message_id=self.ids("msg"),
             report=report,
-            step_id=step_id,
             for_model=for_model,
             at=self.store.clock.now(),
         )

@@ -171,7 +171,7 @@ class PhaseKeeper:
                 self._machine.move_to(Phase.EXECUTION, Trigger.GATE_APPROVED)
             case PlanAnswered() if state.phase is Phase.AWAITING_APPROVAL:
                 self._machine.move_to(Phase.PLANNING, Trigger.GATE_REFUSED)
-            case WorkStarted(work=work) if work.plan_id:
+            case WorkStarted():
                 self._machine.move_to(Phase.EXECUTION, Trigger.GATE_APPROVED)
             case CardAnswered(answer=answer) if _was_approval_question(state):
                 if answer.action == REJECT.action:

@@ -57,7 +57,6 @@ PLAN = Plan(
                     operation="files.mend",
                     args={"path": "page.html", "edits": [{"old": "<body>", "new": "<body>…"}]},
                     description="put the weather in",
-                    depends_on=("task_00000001",),
                 ),
             ),
             started_at=START + 3,

@@ -22,7 +22,7 @@ from duckflow_tui.state.gates import (
 )
 from duckflow_tui.state.goal import ObjectiveChanged, TaskObjective
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
-from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
+from duckflow_tui.state.plan import PlanStatus, Step, WorkStatus
 from duckflow_tui.state.plan_events import PlanProposed, StepChanged, TaskChanged
 from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.app import DuckflowApp
@@ -400,13 +400,11 @@ async def test_a_provisional_plan_is_scrolled_to_its_end() -> None:
     """Covers S3-36."""
     store = store_with(turn_started())
     store.state.memory = WorkingMemory(plan_brief=("look", "mend", "the last"))
-    store.state.work = WorkInfo(work_id="w", mode="tasklist", started_at=NOW)
     app = app_with(FakeEngine(store))
     async with standing(app, 120):
         pane = app.bench.plan
-        assert "tasks without a plan" in rows(app)[0]
-        assert "Provisional" in rows(app)[1]
-        assert pane.line_count(40) == pane.get_content_height(pane.size, pane.size, 40) == 5
+        assert "Provisional" in rows(app)[0]
+        assert pane.line_count(40) == pane.get_content_height(pane.size, pane.size, 40) == 4
 
 
 async def test_a_step_that_has_begun_says_no_more_that_it_asks_first() -> None:
@@ -419,27 +417,6 @@ async def test_a_step_that_has_begun_says_no_more_that_it_asks_first() -> None:
         assert len(marked) == 1, "of three steps one is still to come"
         assert "Test for stacked discounts" in marked[0]
         assert sum("asks first" in row for row in rows(app)) == 1
-
-
-async def test_work_without_a_plan_is_a_line_of_the_pane() -> None:
-    store = store_with(turn_started())
-    store.state.work = WorkInfo(work_id="w", mode="tasklist", loop=2, limit=4, started_at=NOW - 12)
-    app = app_with(FakeEngine(store))
-    async with standing(app):
-        assert rows(app)[0].split() == [
-            "▶",
-            "tasks",
-            "without",
-            "a",
-            "plan",
-            "·",
-            "task",
-            "2",
-            "of",
-            "4",
-            "0:12",
-            "◌",
-        ]
 
 
 def test_lines_and_places_belong_together_in_a_plan_of_any_size() -> None:

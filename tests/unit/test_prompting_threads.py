@@ -30,7 +30,7 @@ from duckflow_tui.state.decision import Action, PromptPattern
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
-from duckflow_tui.state.plan import LISTED, Plan, ReportMessage, StepReport
+from duckflow_tui.state.plan import Plan, ReportMessage, StepReport
 from duckflow_tui.state.prompt import Prompt
 
 Encode = Callable[[Prompt], list[dict[str, Any]]]
@@ -127,14 +127,6 @@ def test_a_step_reads_the_conversation_of_which_it_is_a_part() -> None:
     step, turn = of_step(talk, of), of_turn(talk, of)
     assert "Step 2: Write the page: Put the weather of the city" in step.tail
     assert step.history == turn.history == tuple(talk.state.messages)
-
-
-def test_the_calls_of_a_list_are_told_by_the_call_that_ran_it_alone() -> None:
-    talk = working_talk()
-    before = of_turn(talk).history
-    (call,) = talk.act("a.py", step_id=f"{LISTED}00000001")
-    talk.came(call, "A", step_id=f"{LISTED}00000001")
-    assert of_turn(talk).history == before
 
 
 def crowded(talk: Talk) -> None:

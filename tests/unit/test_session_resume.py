@@ -342,10 +342,6 @@ RUNS, WAITS = WorkStatus.IN_PROGRESS, WorkStatus.PENDING
         (cut(running_call("plan_tool.revise", started=True), cards=(change_card(),)), True),
         (cut(running_call("plan_tool.propose", started=True), cards=(change_card(),)), False),
         (cut(running_call("task_loop.run", started=True), work=WORK), False),
-        (
-            cut(running_call("task_loop.run", started=True), work=WORK.replace(plan_id="")),
-            False,
-        ),
         (cut(running_call("task_loop.run", started=True)), False),
         (cut(running_call(), asked=(), plans=in_list(RUNS, RUNS)), True),
         (cut(running_call(), asked=(), plans=in_list(RUNS, WAITS)), False),
@@ -393,7 +389,6 @@ async def test_the_users_no_is_the_result_where_the_app_ended_before_it_was_one(
         (cut(asked=(), cards=(plan_card(draft()),)), False),
         (cut(running_call(), cards=(plan_card(draft()),)), True),
         (cut(asked=(), cards=(report_card(report()),), work=WORK), True),
-        (cut(asked=(), cards=(report_card(report()),), work=WORK.replace(plan_id="")), False),
         (cut(asked=(), cards=(budget(),)), True),
         (cut(asked=("c2",), cards=(budget(),)), False),  # its calls are run first
         (cut(asked=(), cards=(budget().replace(step_id=FIX),)), False),

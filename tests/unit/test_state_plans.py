@@ -340,7 +340,7 @@ class PlanEvents(RuleBasedStateMachine):
     @rule()
     def start_work(self) -> None:
         busy = self.state.work is not None
-        info = WorkInfo(work_id=f"w{next(self.numbers)}", started_at=0.0)
+        info = WorkInfo(work_id=f"w{next(self.numbers)}", plan_id="p", started_at=0.0)
         assert self.send(WorkStarted(work=info)) is not busy
 
     @precondition(lambda self: self.state.work is not None)
@@ -350,19 +350,13 @@ class PlanEvents(RuleBasedStateMachine):
         self.send(WorkFinished(work_id=self.state.work.work_id, outcome="completed"))
 
     @precondition(lambda self: self.plan is not None)
-    @rule(at=st.integers(0, 4), need=st.booleans(), status=st.sampled_from(list(WorkStatus)))
-    def task(self, at: int, need: bool, status: WorkStatus) -> None:
+    @rule(at=st.integers(0, 4), status=st.sampled_from(list(WorkStatus)))
+    def task(self, at: int, status: WorkStatus) -> None:
         plan = self.plan
         assert plan is not None
         chosen = plan.steps[at % len(plan.steps)]
-        before = chosen.task_list[-1] if chosen.task_list else None
-        needs = (before.task_id,) if need and before else ()
-        made = Task(
-            task_id=f"t{next(self.numbers)}", operation="x", depends_on=needs, status=status
-        )
-        taken = self.send(TaskChanged(plan_id=plan.plan_id, step_id=chosen.step_id, task=made))
-        if status is WorkStatus.IN_PROGRESS and needs and before is not None:
-            assert taken == (before.status is WorkStatus.COMPLETED)
+        made = Task(task_id=f"t{next(self.numbers)}", operation="x", status=status)
+        assert self.send(TaskChanged(plan_id=plan.plan_id, step_id=chosen.step_id, task=made))
 
     @invariant()
     def one_writer(self) -> None:

@@ -25,7 +25,6 @@ from duckflow_tui.state.plan import (
     PlanStatus,
     ReportMessage,
     Step,
-    WorkInfo,
     WorkStatus,
 )
 from duckflow_tui.ui.host import bind_keys, host_of
@@ -41,7 +40,6 @@ from duckflow_tui.ui.panes.plan_rows import (
     status_words,
     step_row,
     task_row,
-    work_row,
 )
 from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
 from duckflow_tui.ui.panes.side_pane import SidePane
@@ -83,7 +81,6 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         super().__init__(id=id)
         self._tree = PlanTree()
         self._clock = clock
-        self._work: WorkInfo | None = None
         self._brief: tuple[str, ...] = ()  # what the model means to do, before there is a plan
         self._asking: dict[str, str] = {}  # ids of steps and calls that wait for the user
         self._held = False  # the work is paused
@@ -101,8 +98,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
-        old, beside = self._tree.plan, (self._work, self._brief, self._asking, self._held)
-        self._work = state.work
+        old, beside = self._tree.plan, (self._brief, self._asking, self._held)
         # It is about the turn that runs: beside one that has ended, nothing waits for a plan.
         self._brief = state.memory.plan_brief if state.turn is not None else ()
         plan, asked = state.active_plan, state.objective
@@ -118,7 +114,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
             self.scroll_to(0, 0, animate=False)
         else:
             self._keep_cursor()
-        if changed is None or beside != (self._work, self._brief, self._asking, self._held):
+        if changed is None or beside != (self._brief, self._asking, self._held):
             self.invalidate()
         for first, stop in changed or ():
             self.redraw(first, stop)
@@ -212,7 +208,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         foot = self._foot_rows(width, self.scrollable_content_region.height)
         if self._tree.plan is None:
             return len(self._without_plan(width)) + len(foot)
-        return self._tree.total_height + (self._other_work is not None) + len(foot)
+        return self._tree.total_height + len(foot)
 
     def render_line(self, y: int) -> Strip:
         width, height = self.scrollable_content_region.size
@@ -229,8 +225,6 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         if plan is None:
             rows = self._without_plan(width)
             return rows[line] if line < len(rows) else []
-        if line == self._tree.total_height and self._other_work is not None:
-            return work_row(self._other_work, self._make_pen(), width)
         spot = self._tree.spot_at(line)
         if spot is None:
             return []
@@ -255,24 +249,17 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         return step_row(step, facts, self._make_pen(), width)
 
     def _without_plan(self, width: int) -> list[Row]:
-        """Work that goes on, and what the model means to do, marked as provisional (S3-36)."""
+        """What the model means to do, marked as provisional (S3-36)."""
         palette, room = palette_of(self), max(8, width - 2)
-        rows = [work_row(self._work, self._make_pen(), width)] if self._work is not None else []
         if self._brief:
             said = rows_of([(self.words("plan.provisional"), ink(palette.accent))], room)
-            rows += prefix_rows(said, (" ", ink(None)), (" ", ink(None)))
+            rows = list(prefix_rows(said, (" ", ink(None)), (" ", ink(None))))
             for number, item in enumerate(self._brief, 1):
                 lines = rows_of([(visible_line(item), ink(palette.quiet))], max(8, room - 3))
                 rows += prefix_rows(lines, (f"  {number} ", ink(palette.faint)))
-        if rows:
             return rows
         none = self.words("plan.none")
         return [[Segment(f" {none[i:j]}", ink(palette.faint))] for i, j in wrap(none, room)]
-
-    @property
-    def _other_work(self) -> WorkInfo | None:
-        """Work that goes on and belongs to no plan."""
-        return self._work if self._work is not None and not self._work.plan_id else None
 
     def _make_pen(self) -> Pen:
         sign = SPINNER[int(monotonic() / SPIN) % len(SPINNER)] if self._is_spinning else STILL
@@ -302,7 +289,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
     # --- time -------------------------------------------------------------------------------
 
     def _tick_as_needed(self) -> None:
-        moves = self._tree.at_work is not None or self._other_work is not None
+        moves = self._tree.at_work is not None
         self._spin_until(
             (SPIN if self._is_spinning else COUNT) if moves and self.is_mounted else 0.0
         )
@@ -318,8 +305,6 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
     def _draw_spinner(self) -> None:
         if not self.is_on_screen:
             return
-        if self._other_work is not None:
-            self.redraw(self._tree.total_height, self._tree.total_height + 1)
         step = self._tree.at_work
         spot = self._tree.find_spot(step.step_id) if step else None
         if step is None or spot is None:

@@ -266,22 +266,6 @@ def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -
     return _step_row(left, parts, width)
 
 
-def work_row(work: WorkInfo, pen: Pen, width: int) -> Row:
-    """Work that belongs to no plan: ``▶ task 2/4   0:12 ⠹``."""
-    palette, words = pen.palette, pen.words
-    said = words("plan.work")
-    if work.loop:
-        said = f"{said} · {loop_words(work, words)}"
-    left = [Segment(" ", ink(None)), Segment("▶ ", ink(palette.accent))]
-    left.append(Segment(said, ink(palette.text)))
-    elapsed = worked_s(work.started_at, work.waited_s, pen.now, pen.waits_since)
-    parts = [
-        BarPart(clock_text(elapsed), ink(palette.quiet)),
-        BarPart(pen.sign, ink(palette.accent), gap=1),
-    ]
-    return _step_row(left, parts, width)
-
-
 def task_words(task: Task, words: Catalogue) -> str:
     """The description of a task: the model's words for it, else its operation and target."""
     if task.description.strip():
