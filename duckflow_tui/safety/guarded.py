@@ -64,6 +64,7 @@ class Guarded(NamedTuple):
     secret: tuple[str, ...]  # files, and folders that hold nothing else
     whole: bool = True
     links: tuple[str, ...] = ()  # that stand for a repository, the root's own too
+    led: tuple[Path, ...] = ()  # where repositories below the root lead to, also what is absent
 
 
 class KnownSecrets:
@@ -148,7 +149,7 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
     own = {*map(str, workspace.closed_places)}
     closed: dict[str, Identity] = {}
     secret: dict[str, None] = {}
-    links = list[str]()
+    links, led = list[str](), list[Path]()
     until, seen, whole = time.monotonic() + MAX_SECONDS, 0, True
     # Folders by the one they lie in, no path being kept twice; and whether that is closed.
     pending = [("", "", False)]
@@ -174,7 +175,7 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
                 for name in names:
                     if name.lower() in REPOSITORY_NAMES:
                         whole &= _note_closed_place(f"{here}/{name}", closed)
-            git = find_git_places(Path(here), Path(here)).closed[1:]
+            led += (git := find_git_places(Path(here), Path(here)).closed[1:])
             whole &= _note_closed_below(root, git, closed)
         parent = here.rpartition("/")[2]
         places = [f"{here}/{name}" for name in names if _is_protected_name(name) and not shut]
@@ -182,7 +183,8 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
         for path in places if folder else links:
             whole &= _note_closed_place(path, closed)
         if folder and places:
-            whole &= _note_closed_below(root, find_git_places(Path(here)).closed, closed)
+            led += (git := find_git_places(Path(here)).closed)
+            whole &= _note_closed_below(root, git, closed)
         for name in folders:
             if f"{here}/{name}" in own:
                 continue
@@ -203,7 +205,7 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
     unknown = _unknown_to_git(workspace.root, tuple(secret))
-    return Guarded(closed, unknown, whole, tuple(links))
+    return Guarded(closed, unknown, whole, tuple(links), tuple(led))
 
 
 def linked_elsewhere(workspace: Workspace) -> int:

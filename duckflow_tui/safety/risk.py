@@ -192,7 +192,12 @@ class ZoneMap:
         #: Directories of the app, and what git is told to obey.
         self.own = tuple({Path(os.path.realpath(path)): None for path in closed})
         self.own_names = _fold_paths((*closed, *self.own))
+        self._found = list[tuple[str, ...]]()
         self.run_by_git = _fold_paths(git.programs)
+
+    def close_found(self, paths: Iterable[Path]) -> None:
+        """Protect these places, which a look below the root found, in place of those before."""
+        self._found = _fold_paths(paths)
 
     def judge_location(self, spot: Location) -> ZoneJudgement:
         """The zone of a location whose path holds no link."""
@@ -232,7 +237,7 @@ class ZoneMap:
             return "protected_name"
         if inside is None and spot.names and spot.names[0] in _SYSTEM:
             return "protected_system"
-        if lies_in(spot.names, self.own_names):
+        if lies_in(spot.names, [*self.own_names, *self._found]):
             return "protected_own"
         # A bind mount of a protected directory has its identity too.
         for path in (self.root / ".git", self.root / ".duckflow", *self.own):

@@ -105,6 +105,12 @@ class Workspace:
         """Places that git obeys; they need not be there."""
         return (self.root / ".git", *self._zones.git)
 
+    def close_found(self, paths: Iterable[Path]) -> None:
+        """Protect these places, which a look below the root found, in place of those before: what
+        repositories in it lead to, which may lie anywhere.
+        """
+        self._zones.close_found(paths)
+
     # --- judging -----------------------------------------------------------------------------
 
     def locate_path(self, given: str) -> Place:

@@ -636,6 +636,29 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
         await bench.end_commands()
 
 
+async def test_where_a_repository_in_the_folder_leads_is_closed_to_edits_too(
+    root: Path, tmp_path: Path
+) -> None:
+    """From the test of the sandbox on, which comes before the first request to a model."""
+    (root / "sub/.git").mkdir(parents=True)
+    (root / "sub/.git/config").write_text("[include]\n\tpath = ../../more\n")
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        await bench.shell.test_sandbox()
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        for path, outcome in (("more", Outcome.DENIED), ("less", Outcome.OK)):
+            message = await bench.call("file_ops.write_file", path=path, content="x\n")
+            assert message.result.outcome is outcome, path
+        (root / "sub/.git/config").write_text("")
+        await bench.call(RUN, command="true")
+        message = await bench.call("file_ops.write_file", path="more", content="x\n")
+        assert message.result.outcome is Outcome.OK
+    finally:
+        await bench.end_commands()
+
+
 async def test_a_secret_that_comes_after_a_command_in_the_background_began_is_said_once(
     root: Path, tmp_path: Path
 ) -> None:

@@ -171,7 +171,7 @@ def test_a_folder_that_is_gone_needs_not_be_closed(tmp_path: Path) -> None:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
         return best_opener()(directory, path, flags, mode)
 
-    assert find_guarded_places(Workspace(tmp_path, opener=opener)) == ({}, (), True, ())
+    assert find_guarded_places(Workspace(tmp_path, opener=opener)) == ({}, (), True, (), ())
 
 
 def test_files_that_are_written_under_another_name_elsewhere_are_counted(tmp_path: Path) -> None:
