@@ -1,4 +1,6 @@
-"""The permissions that a model is told of are those that its calls then meet."""
+"""The permissions that a model is told of are those that its calls then meet; a refusal is told in
+the language of the session.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.bench import done
+from support.bench import done as ended
+from support.session import action, decision, done, script, session
 from support.shell import ShellBench
 
 from duckflow_tui.state.gates import GateChoice
@@ -44,8 +47,21 @@ async def test_forty_calls_meet_what_the_model_was_told(mode: ApprovalMode, tmp_
         if opened.done():
             assert operation in told.asks, (operation, args)
             await bench.answer(opened.result(), GateChoice.REJECT)
-            assert (await done(task)).result.outcome is Outcome.REJECTED
+            assert (await ended(task)).result.outcome is Outcome.REJECTED
             continue
         opened.cancel()
         denied = task.result().result.outcome is Outcome.DENIED
         assert operation in (told.refused if denied else told.runs), (operation, args)
+
+
+@pytest.mark.parametrize(
+    ("language", "told"),
+    [("en", "none.py does not exist; file_ops.find_files"), ("ja", "none.py は存在しない。")],
+)
+async def test_a_refusal_is_told_in_the_language_of_the_session(
+    tmp_path: Path, language: str, told: str
+) -> None:
+    reads = decision("", action("file_ops.read_file", path="none.py"))
+    async with session(tmp_path, script(reads, done()), language=language) as s:
+        await s.turn("read it")
+        assert told in s.server.of("main")[1].new_text

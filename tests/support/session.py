@@ -235,6 +235,7 @@ async def session(
     author: Author | None = None,
     provider: Provider | None = None,
     versioned: bool = True,
+    language: str = "en",
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
 
@@ -267,7 +268,7 @@ async def session(
             no_session=no_session,
             trust=trust,
         )
-        choice = choose_session(flags, places, "en", {**UNTOUCHED, **(environ or {})})
+        choice = choose_session(flags, places, language, {**UNTOUCHED, **(environ or {})})
         if roles:
             named = choice.settings.roles.model_copy(update=roles)
             settings = choice.settings.model_copy(update={"roles": named})
