@@ -1,7 +1,7 @@
 """Fixed stories with a model and a judge that make no mistake, and the project they are played in.
 
 A story is a session of one or several messages. The model of a message says its replies one after
-the other, then the words of the last; a step of the plan is done with one reply.
+the other, then the words of the last; a plan step is done with one reply.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ async def test_gates_rules_refusals_and_effects_are_told_with_who_decided(tmp_pa
         why = [why_words(state, entry, EN) for entry in found[:4]]
         assert why[1].endswith("your rule allows it: write a.txt")
         assert "the place is protected" in why[2]
-        assert why[3].startswith("It asks: a change of a file in the folder needs your consent")
+        assert why[3].startswith("It asks: a change of a file in the folder needs your approval")
 
 
 async def test_a_way_back_and_a_resume_take_no_decision_away(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_markdown_fits_a_pull_request_and_holds_no_secret() -> None:
     assert "| edit | 3 | 2 | 1 | 2 | 0 | 1 |" in lines
     row = next(line for line in lines if "three" in line)
     assert row.startswith(
-        "| 2025-06-15 14:58 | by rule | edit `src/shop/pricing.py` | one \\| two ##"
+        "| 2025-06-15 14:58 | auto-approved | edit `src/shop/pricing.py` | one \\| two ##"
     )
     assert "!\\[\\](http://x)" in row
     assert "hunter2" not in text
@@ -147,7 +147,7 @@ def test_a_call_that_never_ran_is_not_said_to_have_run_unasked(outcome: Outcome)
     call = next(m for m in state.messages if isinstance(m, OperationMessage) and m.allowed)
     never = call.replace(result=call.result.replace(outcome=outcome), allowed="mode", ruling=None)
     state.messages[:] = [never]
-    assert kind_words(make_entry(never), EN) == "not run"
+    assert kind_words(make_entry(never), EN) == "skipped"
     assert never.call_id not in {entry.place for entry in list_decisions(state)}
     assert make_entry(call).kind in UNASKED
 
@@ -160,7 +160,7 @@ def test_what_no_rule_could_answer_is_said_once() -> None:
     asked = entry.replace(ruling=ruling, ruleable=True, no_rule="not_named")
     assert why_words(state, asked, EN).endswith("there was none.")
     elsewhere = asked.replace(no_rule="cd")
-    assert why_words(state, elsewhere, EN).endswith("not in the folder that the rules are for)")
+    assert why_words(state, elsewhere, EN).endswith("outside the folder the rules are for)")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

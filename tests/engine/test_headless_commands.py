@@ -291,7 +291,7 @@ async def test_where_nothing_holds_a_command_that_consent_begins_nothing(tmp_pat
     said = io.StringIO()
     status, _ = await headless(tmp_path, asks_for("touch made"), sandboxed=True, err=said)
     assert status == 2
-    assert "nothing here holds all that a command does (NO SANDBOX)" in said.getvalue()
+    assert "there is no full sandbox here (NO SANDBOX)" in said.getvalue()
     assert not (tmp_path / "work/made").exists()
 
 
@@ -342,7 +342,7 @@ async def test_a_command_of_the_app_runs_on_the_session_that_is_taken_up(tmp_pat
     status, records = await headless(
         tmp_path, (), text="/rename two tries", resume=session_id, err=said
     )
-    assert (status, said.getvalue()) == (0, "· The session goes on.\nNamed: two tries\n")
+    assert (status, said.getvalue()) == (0, "· Session resumed.\nNamed: two tries\n")
     assert records == []  # and no word of a model
 
 
@@ -350,7 +350,7 @@ async def test_a_command_of_the_app_runs_on_the_session_that_is_taken_up(tmp_pat
     ("digest", "sign", "told"),
     [
         (Reply(data={"digest": "five answers were given"}), "·", "tokens"),
-        (Reply(text="no digest"), "!", "without a digest (the model gave none)"),
+        (Reply(text="no digest"), "!", "without a summary (the model wrote none)"),
     ],
 )
 async def test_what_a_compaction_came_to_is_said(
@@ -376,9 +376,9 @@ async def test_what_a_compaction_came_to_is_said(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("/nothing here", "There is no command /nothing. /keys lists them."),
+        ("/nothing here", "Unknown command: /nothing. /keys lists them all."),
         ("/theme", "/theme needs the screen; start without -p."),
-        ("/profile bold", "bold is none of"),
+        ("/profile bold", "bold is not one of"),
         ("/more", "Nothing is running"),
     ],
 )

@@ -64,7 +64,7 @@ def test_what_no_flag_lets_run_is_denied_without_one(tmp_path: Path) -> None:
     with served(script(decision("I run it.", runs), done())) as server:
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.returncode == 3
-    assert "--mode and --allow name what may run without asking" in ended.stderr
+    assert "--mode and --allow say what may run without asking" in ended.stderr
 
 
 def test_a_command_that_failed_is_not_called_done(tmp_path: Path) -> None:
@@ -132,11 +132,11 @@ def test_stuck_work_stops_and_says_why_what_was_done_and_what_is_missing(tmp_pat
         assert len(server.endpoint.of("main")) == 5
     assert ended.returncode == 4
     lines = ended.stderr.splitlines()
-    cause = "The AI makes the same call again, search TAX_RATE, and it brings nothing new."
+    cause = "The AI repeats the same call, search TAX_RATE, and it brings nothing new."
     assert [line for line in lines if cause in line] != []
     assert "Files changed: note.md" in lines
     assert "Not met: TAX_RATE stands in calc.py" in lines
-    assert any(line.startswith("Stopped, because it was stuck") for line in lines[-3:])
+    assert any(line.startswith("Stopped because it was stuck") for line in lines[-3:])
 
 
 def test_the_records_begin_with_the_session(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_retry_is_said_while_it_waits(tmp_path: Path) -> None:
     with served(script(refused, done("Done."))) as server:
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.stdout == "Done.\n"
-    said = r"^· the server has a problem · trying again in \d+ s$"
+    said = r"^· server error · retrying in \d+ s$"
     assert re.search(said, ended.stderr, re.M), ended.stderr
 
 
@@ -168,8 +168,8 @@ def test_an_endpoint_of_the_command_line_is_named_by_its_flag(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--demo", "--json"), "--json and --stream belong to -p"),
-        (("--demo", "--stream"), "--json and --stream belong to -p"),
+        (("--demo", "--json"), "--json and --stream need -p"),
+        (("--demo", "--stream"), "--json and --stream need -p"),
         (("-p", "x", "--max-calls", "abc"), "--max-calls abc cannot be used"),
         (("-p", "x", "--max-calls", "0"), "--max-calls 0 cannot be used"),
         (("-p", "x", "--max-calls", "9" * 5000), "cannot be used"),
@@ -248,7 +248,7 @@ def test_a_question_is_printed_with_its_options_and_has_its_own_exit_status(tmp_
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.returncode == 5
     assert ended.stdout == ("I found two.\nWhich of the two?\n  1  the first\n  2  the second\n")
-    assert "Ended with a question to you" in ended.stderr
+    assert "Ended with a question for you" in ended.stderr
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
@@ -329,8 +329,8 @@ def test_without_a_screen_the_report_after_the_last_attempt_and_its_options_are_
         ended = run(tmp_path, server.endpoint.base_url, "--mode", "trusted")
     assert ended.returncode == 1
     said = next(line for line in ended.stderr.splitlines() if "After 3 attempts" in line)
-    assert "met to 0.40. Missing: the reason. Nobody was there" in said
-    for way in ("taken as it is", "instructions", "another way", "the cause", "given up"):
+    assert "the score is 0.40. Missing: the reason. Nobody was there" in said
+    for way in ("accepted as it is", "instructions", "another way", "the cause", "given up"):
         assert way in said
 
 

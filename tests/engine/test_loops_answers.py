@@ -54,12 +54,12 @@ def moves_of_pace(before: Figures, now: Figures) -> str:
     by = now.limit - before.limit
     if now.attempt > before.attempt:
         assert now.stamina == round(1 - 0.1 * (now.attempt - 1), 4)
-        return "limit, stamina anew"
+        return "limit, stamina reset"
     if by:
         assert now.stamina > before.stamina
         return f"limit +{by}, stamina up"
     assert now.stamina == before.stamina
-    return "limit, stamina stay"
+    return "limit, stamina same"
 
 
 def moves_of_ledger(s: Session, before: Figures, now: Figures) -> str:
@@ -67,9 +67,9 @@ def moves_of_ledger(s: Session, before: Figures, now: Figures) -> str:
     old = {item.requirement_id: item for item in before.items}
     added = [i for i in now.items if i.requirement_id not in old and i.requirement == SAID]
     if any(i.priority > old[i.requirement_id].priority for i in now.items if i not in added):
-        return "the others second"
+        return "others come second"
     if added:
-        return "a requirement now"
+        return "becomes a requirement"
     asked = s.server.of("requirements")
     return "joins the request" if asked and SAID in asked[-1].text else ""
 
@@ -78,15 +78,15 @@ def moves_of_plan(s: Session, before: Figures, now: Figures) -> str:
     """The words of a card for how the plan moved; empty where it did not."""
     if now.plan is None or before.plan is None:
         return (
-            "a small-step plan"
+            "a plan of small steps"
             if "plan_tool.propose whose" in s.server.of("main")[-1].new_text
             else ""
         )
     if now.plan.steps[0].taken:
-        return f"the step is done, the plan {'halts' if now.plan.halted else 'goes on'}"
+        return f"step done, plan {'on hold' if now.plan.halted else 'goes on'}"
     if any("change the plan with plan_tool.revise" in r.text for r in s.server.of("main")):
         return "the AI changes the plan"
-    return "the plan halts" if now.plan.halted and not before.plan.halted else ""
+    return "plan on hold" if now.plan.halted and not before.plan.halted else ""
 
 
 def moves_of_work(s: Session, now: Figures) -> str:
@@ -96,7 +96,7 @@ def moves_of_work(s: Session, now: Figures) -> str:
         stopped = s.state.last_turn.outcome == "stopped"
         return "closes the request as stopped" if stopped else "closes the request"
     waits = "consulting.analysis" in s.notices()
-    return "it waits for you" if waits else "the request stays open"
+    return "waits for you" if waits else "request stays open"
 
 
 async def effects_of(s: Session, way: str) -> tuple[set[str], set[str]]:
@@ -123,7 +123,7 @@ async def effects_of(s: Session, way: str) -> tuple[set[str], set[str]]:
 
 #: Effects on nothing but what the model is told.
 TOLD = {
-    *("the same way", "drops the old way", "asked elsewhere", "as before", "a summary stays"),
+    *("the same way", "drops the old way", "asks elsewhere", "as before", "keeps a summary"),
     *("shown here", "two new ways", "cause and fix"),
 }
 HELD = done("Then so.").model_copy(update={"hold": HOLD})

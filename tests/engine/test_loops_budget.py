@@ -212,7 +212,7 @@ async def test_headless_nobody_raises_it_and_the_status_is_four(tmp_path: Path) 
         )
         assert len(server.of("main")) == 1
     assert status == 4
-    assert "The limit of 1 call to models" in err.getvalue()
+    assert "The limit of 1 model call" in err.getvalue()
 
 
 async def test_a_step_counts_its_own_calls_and_the_turn_its_own(tmp_path: Path) -> None:

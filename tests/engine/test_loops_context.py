@@ -348,7 +348,7 @@ async def test_what_was_sent_can_be_read_part_by_part_without_keys(tmp_path: Pat
 async def test_a_question_is_listed_with_the_parts_that_were_sent(
     tmp_path: Path, protocol: Literal["tools", "json"]
 ) -> None:
-    """The form of the reply is one of them, also where the endpoint counted the whole."""
+    """The reply format is one of them, also where the endpoint counted the whole."""
     (tmp_path / "work").mkdir()
     write = action("file_ops.write_file", path="a.txt", content="x\n")
     replies = script(decision("I write.", write, task_profile="FILE_OPERATION"), done())

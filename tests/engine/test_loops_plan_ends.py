@@ -163,7 +163,7 @@ async def test_of_several_plans_one_is_in_hand_and_a_key_takes_another(tmp_path:
         await s.engine.send("two other notes")
         await asked(s, CardKind.PLAN)
         second = s.state.plans[1].plan_id
-        assert s.engine.plan.close_plan(second) is not None  # its card waits for an answer
+        assert s.engine.plan.close_plan(second) is not None  # its card waiting for an answer
         await answer(s, "run_steps")
         await asked(s, CardKind.REPORT)
         at_work = LocalizedText(key="plan.problem.at_work")

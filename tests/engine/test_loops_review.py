@@ -628,8 +628,8 @@ async def test_requirements_that_could_not_be_had_are_said_and_the_request_is_ju
         end = await s.turn("write the notes")
         (told,) = [n for n in told_by(s) if n.key == "judging.no_requirements"]
         assert Catalogue("en")(told.key, **told.params) == (
-            "What you asked for could not be split into requirements (the AI did not answer in the "
-            "form it was asked for). The answer is judged as a whole."
+            "The request could not be split into requirements (the AI did not answer in the "
+            "requested form). The result is judged as a whole."
         )
         assert "形式" in Catalogue("ja")(told.key, **told.params)
         assert (end.outcome, end.satisfaction) == ("done", 0.9)

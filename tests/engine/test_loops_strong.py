@@ -1,4 +1,4 @@
-"""The strong model decides on hard requests, and only there."""
+"""The strong model, and only there."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_several_models_are_named_and_none_is_taken(tmp_path: Path) -> None:
     with serving("b", "a") as server:
         ended = ran(tmp_path, ports=(server,))
         assert (ended.returncode, ended.stdout) == (2, "")
-        assert "has several models. Name one with --model: a, b" in ended.stderr
+        assert "has several models. Choose one with --model: a, b" in ended.stderr
         assert asked(server) == ["/v1/models"]
 
 
@@ -121,7 +121,7 @@ def test_several_servers_are_named_with_their_models(tmp_path: Path) -> None:
         ended = ran(tmp_path, ports=(one, two))
         assert ended.returncode == 2
         said = ended.stderr
-    assert "Name one with --model, or a server with --base-url" in said
+    assert "Choose one with --model, or a server with --base-url" in said
     assert f"  127.0.0.1:{port_of(one)}: a\n" in said
     assert f"  127.0.0.1:{port_of(two)}: b\n" in said
 
@@ -148,7 +148,7 @@ def test_a_model_of_a_provider_whose_key_is_not_set_names_the_variable(tmp_path:
         there = ran(tmp_path, "--model", "gpt-5", ports=(server,))
     nowhere = ran(tmp_path, "--model", "claude-opus", ports=())
     assert (there.returncode, nowhere.returncode) == (2, 2)
-    assert "No model named gpt-5 was found. There are:" in there.stderr
+    assert "No model named gpt-5 was found. Available:" in there.stderr
     assert "For gpt-5, set OPENAI_API_KEY, or name its server" in there.stderr
     assert "For claude-opus, set ANTHROPIC_API_KEY" in nowhere.stderr
 
@@ -157,7 +157,7 @@ def test_a_model_that_two_servers_have_is_not_guessed(tmp_path: Path) -> None:
     with serving("a") as one, serving("a") as two:
         ended = ran(tmp_path, "--model", "a", ports=(one, two))
     assert ended.returncode == 2
-    assert "Name one of them with --base-url" in ended.stderr
+    assert "Choose one of them with --base-url" in ended.stderr
 
 
 def test_a_model_without_any_server_says_what_is_missing(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_an_address_alone_takes_its_only_model_or_names_them(tmp_path: Path) -> 
     with serving("a", "b") as server:
         ended = ran(tmp_path, "--base-url", server.endpoint.base_url)
         assert ended.returncode == 2
-        assert "Name one with --model: a, b" in ended.stderr
+        assert "Choose one with --model: a, b" in ended.stderr
     ended = ran(tmp_path, "--base-url", "http://127.0.0.1:9/v1")
     assert ended.returncode == 2
     assert "No connection to 127.0.0.1:9" in ended.stderr
@@ -198,10 +198,10 @@ def test_a_key_of_the_environment_is_used_with_its_address(tmp_path: Path) -> No
         assert ran(tmp_path, "--api-key-env", "OPENAI_API_KEY", environ=own).returncode == 0
         with serving("first", "second") as other:
             many = ran(tmp_path, environ={**own, "OPENAI_BASE_URL": other.endpoint.base_url})
-            assert "Name one with --model: first, second" in many.stderr
+            assert "Choose one with --model: first, second" in many.stderr
         wrong = ran(tmp_path, environ={**own, "OPENAI_API_KEY": "sk-wrong-0123456789"})
     assert wrong.returncode == 2
-    assert "does not accept the key in OPENAI_API_KEY" in wrong.stderr
+    assert "rejected the key in OPENAI_API_KEY" in wrong.stderr
     assert "sk-wrong" not in wrong.stderr
 
 
@@ -248,8 +248,8 @@ def test_a_kept_key_that_is_wrong_or_gone_is_told_as_such(tmp_path: Path) -> Non
         gone = ran(tmp_path)
     host = f"127.0.0.1:{port_of(server)}"
     assert (wrong.returncode, gone.returncode) == (1, 1)
-    assert f"{host} does not accept the key that is kept for far" in wrong.stderr
-    assert f"{host} needs a key, but the one kept for far cannot be read" in gone.stderr
+    assert f"{host} rejected the key stored for far" in wrong.stderr
+    assert f"{host} needs a key, but the one stored for far cannot be read" in gone.stderr
     for ended in (wrong, gone):
         assert "/connect" in ended.stderr
         assert "DUCKFLOW_KEY" not in ended.stderr
@@ -264,7 +264,7 @@ def test_the_newest_session_of_the_folder_goes_on(tmp_path: Path) -> None:
         assert (again.returncode, again.stdout) == (0, "Again.\n")
         assert again.stderr.splitlines()[-1] == first.stderr.splitlines()[-1]
         for flags in (("--resume",), ("--no-session",), ("--demo",)):
-            assert "--continue goes neither" in ran(tmp_path, "--continue", *flags).stderr
+            assert "--continue cannot be combined" in ran(tmp_path, "--continue", *flags).stderr
 
 
 def test_in_the_app_a_part_of_the_flags_is_no_reason_to_refuse(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of
         assert made.state.hosts == state.hosts
     for level, opened in (("none", 3), ("full", 2)):
         state.session = state.session.replace(sandbox=level)
-        said = f"Commands that ran with the network open: {opened}."
+        said = f"Commands run with the network open: {opened}."
         assert said in beyond_words(state, Catalogue("en"))
     text = "\n".join(export_lines(folder, "network", Catalogue("en"), str))
     assert f"| {model.host} | the model | {', '.join(model.roles)} | --base-url |" in text

@@ -55,7 +55,7 @@ def test_the_list_names_each_session_of_the_workspace(shop: Shop) -> None:
     assert len(rows) == 7
     assert rows[0].split()[:3] == ["session_00000004", "2025-05-29", "23:06"]
     assert "* Release 2.0" in rows[0]
-    assert "waits for an approval" in rows[1]
+    assert "waiting for approval" in rows[1]
     assert any("written by a later version" in row for row in rows)
     assert "7 sessions" in done.stderr
     assert "session_00000007" in shop.run("list", "--all").stdout
@@ -160,14 +160,14 @@ def test_what_is_elsewhere_is_named_where_nothing_is_here(shop: Shop) -> None:
     pruned = shop.run("prune")
     assert (
         pruned.stdout
-        == "Nothing of this workspace is in the trash. · 1 in other workspaces: --all\n"
+        == "Nothing from this workspace is in the trash. · 1 in other workspaces: --all\n"
     )
     would = shop.run("prune", "--all")
     assert would.returncode == 1
     assert "1 session, " in would.stdout
     unknown = shop.run("show", "zzzz")
     assert unknown.returncode == 2
-    assert "These are here" not in unknown.stderr
+    assert "Sessions here" not in unknown.stderr
     assert "in other workspaces: --all" in unknown.stderr
 
 

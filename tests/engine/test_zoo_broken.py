@@ -63,8 +63,8 @@ async def broken(s: Session) -> None:
     assert "Now I look whether it works.".startswith(part.text)
     notice = next(m for m in s.state.messages if isinstance(m, NoticeMessage))
     words = Catalogue("en")(notice.key, **notice.params)
-    assert "broke in the middle of the answer" in words
-    assert "/retry goes on from what is done" in words
+    assert "broke in the middle of the reply" in words
+    assert "/retry continues" in words
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])

@@ -131,7 +131,7 @@ async def test_a_missing_a_wrong_and_a_withheld_key_are_told_apart() -> None:
         server(GOOD, key="right"), api_key_env="MY_KEY", environ={"MY_KEY": "x1"}
     ) as at:
         words = await told(at)
-    assert "does not accept the key in MY_KEY" in words
+    assert "rejected the key in MY_KEY" in words
 
 
 async def test_a_wrong_name_of_a_model_is_answered_with_those_there_are() -> None:
@@ -198,4 +198,4 @@ async def test_a_model_of_another_protocol_is_told_as_such() -> None:
     body = {"error": {"message": "This model is only supported in v1/responses and not in "
                       "v1/chat/completions."}}  # fmt: skip
     async with bench(server(*failing(404, body))) as at:
-        assert "cannot be used by chat completions" in await told(at)
+        assert "does not work with chat completions" in await told(at)

@@ -52,7 +52,7 @@ async def told(at: Bench, language: str = "en") -> str:
 async def test_a_wrong_key_is_named_and_not_shown(kind: type[Provider]) -> None:
     async with asked(kind(), key="wrong-key-987654321") as at:
         words = await told(at)
-    assert "does not accept the key in MY_KEY" in words
+    assert "rejected the key in MY_KEY" in words
     assert "endpoints.here.api_key_env" in words
     assert "987654321" not in words
     assert at.slept == []
@@ -217,7 +217,7 @@ async def test_an_error_of_any_shape_is_told_by_its_words(body: str, words: str)
     provider.failing.append(refusal(501, body))
     async with asked(provider) as at:
         said = await told(at)
-    assert f" failed: “{words}”. This is on the server's side" in said
+    assert f" failed: “{words}”. The problem is on the server's side" in said
 
 
 async def test_the_words_are_there_in_japanese() -> None:

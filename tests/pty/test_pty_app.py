@@ -257,7 +257,7 @@ def test_the_rest_of_a_paste_is_waited_for_and_its_want_is_told(tmp_path: Path) 
     with program(tmp_path) as terminal:
         terminal.sees("the demo")
         terminal.type(b"\x1b[200~hello")
-        terminal.sees("where the paste ends")
+        terminal.sees("the end of the paste")
         assert _written(terminal) == "hello"
         terminal.type(b"!")
         terminal.until(lambda: _written(terminal) == "hello!", "the key behind it")
@@ -416,7 +416,7 @@ def test_an_editor_in_the_folder_that_is_worked_in_is_not_started(
         terminal.type("typed")
         terminal.sees("typed")
         terminal.type(b"\x07")
-        terminal.sees("was not started: it lies in")
+        terminal.sees("was not started: it is inside")
         terminal.type("!")
         terminal.sees("typed!")
     assert not (tmp_path / "ran").exists()

@@ -79,9 +79,9 @@ def test_with_a_key_in_the_environment_three_keys_do_as_well(tmp_path: Path) -> 
         with start(tmp_path, environ=environ) as terminal:
             terminal.sees("1 ", "key in OPENAI_API_KEY")
             terminal.type("hello there\r")
-            terminal.sees("Your message is kept")
+            terminal.sees("Your message is saved")
             terminal.type("\r")
-            terminal.sees("one-model", "take this model")
+            terminal.sees("one-model", "select")
             terminal.type("\r")
             terminal.sees("› hello there", "Hello from the model.")
             assert KEY not in terminal.text
@@ -138,7 +138,7 @@ def test_to_look_again_puts_the_mark_on_the_server_that_is_found(tmp_path: Path)
             terminal.type("2")
             terminal.sees("› 1 ", "1 model")
             terminal.type("\r")
-            terminal.sees("guarded-model", "take this model")
+            terminal.sees("guarded-model", "select")
         finally:
             server.shutdown()
             server.server_close()
@@ -174,7 +174,7 @@ def test_a_wrong_key_is_named_with_its_host_and_corrected_in_place(
             terminal.type("also-wrong-000000\r")
             terminal.sees("accept", host, "again.")  # words that no end of a line cuts
             terminal.type(KEY + "\r")
-            terminal.sees("guarded-model", "take this model")
+            terminal.sees("guarded-model", "select")
             terminal.type("\r")
             terminal.sees("standard ·", "guarded-model")
         assert KEY.encode() not in terminal.output
@@ -191,9 +191,9 @@ def test_only_the_name_of_a_variable_can_be_kept(tmp_path: Path) -> None:
         with start(tmp_path, environ={"MY_OWN_KEY": KEY}) as terminal:
             terminal.sees("with its address")
             terminal.type("1")
-            terminal.sees("Address, or the provider's name")
+            terminal.sees("Address or provider name")
             terminal.type(base_url + "\t\t\x1b[C")
-            terminal.sees("Only the name is kept")
+            terminal.sees("Only the name is stored")
             terminal.type("\x1b[Z")
             terminal.listen(0.3)
             terminal.type("NO_SUCH_KEY\r")
@@ -201,7 +201,7 @@ def test_only_the_name_of_a_variable_can_be_kept(tmp_path: Path) -> None:
             terminal.type("\x15")
             terminal.listen(0.3)
             terminal.type("MY_OWN_KEY\r")
-            terminal.sees("guarded-model", "take this model")
+            terminal.sees("guarded-model", "select")
             terminal.type("\r")
             terminal.sees("standard ·", "guarded-model")
         assert KEY.encode() not in terminal.output

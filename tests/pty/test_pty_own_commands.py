@@ -39,12 +39,12 @@ def test_two_marks_give_the_command_the_terminal_and_the_chat_says_how_it_ended(
 ) -> None:
     with program(tmp_path) as terminal:
         terminal.type("!!read -p 'na''me? ' name; test -t 1 && echo hello $name; exit 3")
-        terminal.sees("!! with the terminal")
+        terminal.sees("!! in the terminal")
         terminal.type("\r")
         terminal.sees("name? ")
         assert terminal.modes == terminal.modes_before
         terminal.type("duck\n")
-        terminal.sees("hello duck", "exit status 3 · Enter goes back")
+        terminal.sees("hello duck", "exit status 3 · Enter returns")
         terminal.type("\n")
         terminal.sees("exit 3", "Message")
         assert "hello duck" not in terminal.text

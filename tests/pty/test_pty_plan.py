@@ -1,4 +1,4 @@
-"""The installed program carries a plan out, with keys: approve, ask beside the work, wish, stop."""
+"""The installed program carries a plan out, with keys: approve, ask side question, wish, stop."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
         terminal.listen(GATE_DEAF)
         assert sleepers() == []
         terminal.type("y")
-        terminal.sees("has begun")
+        terminal.sees("has started")
 
         terminal.type("where are you?\r")
         terminal.sees("It is the first note.")
         assert sorted(sleepers()) == [GROUP, GONE]
 
         terminal.type("a third one too\r")
-        terminal.sees("Change of plan", "third note")
+        terminal.sees("Plan change", "third note")
         focus_and(terminal, "y")
         terminal.sees("0/3")
 

@@ -57,7 +57,7 @@ def test_esc_ends_a_reply_at_once_and_enter_asks_again(tmp_path: Path) -> None:
         terminal.type("tell me all\r")
         terminal.sees("Sentence 5.")
         terminal.type("\x1b")
-        terminal.sees("stopped by you here", "Paused: nothing more is done until you go on.")
+        terminal.sees("stopped by you here", "Paused: nothing more is done until you continue.")
         said = [line for line in terminal.lines if "Sentence" in line]
         assert len(said) < 30
         terminal.listen(0.5)

@@ -38,7 +38,7 @@ def test_a_gate_a_queue_and_a_draft_survive_a_kill(tmp_path: Path) -> None:
         asked = len(server.endpoint.requests)
         with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
             terminal.sees("write it", "I write.", "Enter to decide", "count it", "half a thought")
-            terminal.sees("The session goes on.")
+            terminal.sees("Session resumed.")
             assert len(server.endpoint.requests) == asked
             assert not (tmp_path / "work" / "a.txt").exists()
             terminal.type(b"\x7f" * len("half a thought"))
@@ -74,7 +74,7 @@ def test_a_stream_in_the_middle_of_a_queue_is_taken_up_by_a_key(tmp_path: Path) 
         server.release("two")
         with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
             terminal.sees("The first.", "tell me two", "tell me three")
-            terminal.sees("The work was interrupted", "Enter go on")
+            terminal.sees("The work was interrupted", "Enter continue")
             assert [waiting.text for waiting in kept(tmp_path).queue] == ["tell me three"]
             assert len(server.endpoint.of("main")) == 2
             terminal.type("\r")
@@ -155,7 +155,7 @@ def test_a_command_that_was_cut_is_shown_as_unknown(tmp_path: Path) -> None:
             terminal.until(lambda: any(call.started for call in kept(tmp_path).running))
             killed(terminal)
         with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
-            terminal.sees("sleep 50", "outcome not known", "The work was interrupted")
+            terminal.sees("sleep 50", "outcome unknown", "The work was interrupted")
             terminal.type("\r")
             terminal.sees("I look first.")
             assert "not known" in str(server.endpoint.of("main")[-1])
@@ -181,7 +181,7 @@ def test_the_end_names_the_command_and_leaves_an_open_gate_open(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [("", "There is no session of"), ("beef", "There is no session beef of this folder")],
+    [("", "There is no session in"), ("beef", "There is no session beef of this folder")],
 )
 def test_a_session_that_is_not_there_is_a_usage_error(
     tmp_path: Path, given: str, says: str

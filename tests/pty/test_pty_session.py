@@ -166,7 +166,7 @@ def test_a_long_new_file_is_approved_with_three_keys(tmp_path: Path, count: int)
                 return False
             return int(seen[1]) + int(asked[1]) == count
 
-        terminal.sees("You have not seen", f"of {count} lines", "allow all the same")
+        terminal.sees("You have not seen", f"of {count} lines", "allow anyway")
         terminal.until(adds_up, "two counts of the same lines")
         assert not (tmp_path / "work" / "big.py").exists()
         terminal.listen(GATE_DEAF)
@@ -355,7 +355,7 @@ def test_a_folder_is_trusted_with_keys_after_a_look_at_what_it_brings(tmp_path: 
         terminal.sees("+ Use tabs, never spaces.")
         terminal.listen(GATE_DEAF)
         terminal.type("y")
-        terminal.sees("used, because you trust")
+        terminal.sees(", because you trust")
         terminal.type("hello\r")
         terminal.sees("Hello again.")
         assert "never spaces" in server.endpoint.of("main")[-1].text
@@ -376,7 +376,7 @@ def test_without_a_screen_the_command_line_says_whether_a_folder_is_trusted(
             assert ("never spaces" in server.endpoint.of("main")[-1].text) is bool(flags)
             terminal.sees("because you trust" if flags else "Not used: AGENTS.md.")
     with start(tmp_path, "http://127.0.0.1:9/v1", "--trust") as terminal:
-        terminal.sees("--trust belongs to -p")
+        terminal.sees("--trust needs -p")
 
 
 def test_two_programs_in_one_folder_each_ask_for_their_own_change(tmp_path: Path) -> None:

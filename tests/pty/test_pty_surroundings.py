@@ -72,9 +72,9 @@ def test_two_instances_of_a_workspace_have_a_session_each(tmp_path: Path) -> Non
                     assert third.wait() == 2
                     said = bytes(third.output).decode()
                 killed(second)
-            assert f"{one} is open in another window already (process {first.pid})" in said
+            assert f"{one} is already open in another window (process {first.pid})" in said
             words = " ".join(said.split())
-            assert "Go on there; without --continue or --resume, a new session begins" in words
+            assert "Continue there; without --continue or --resume, a new session begins" in words
             first.type("and now?\r")
             first.sees("One again.")
             first.until(lambda: replies(tmp_path, one) == ["To one.", "One again."])
@@ -133,7 +133,7 @@ def test_a_folder_that_is_gone_before_the_start_is_said(tmp_path: Path) -> None:
     enter = ["sh", "-c", 'rmdir "$0" && exec "$@"', str(gone)]
     with program(gone, before=enter) as terminal:
         assert terminal.wait() == 2
-        assert "The folder you are in was deleted" in bytes(terminal.output).decode()
+        assert "The current folder was deleted" in bytes(terminal.output).decode()
 
 
 def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_end(
@@ -157,9 +157,7 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
         home = Path(f"/proc/self/fd/{held}")  # also once the program has ended
         fill(home / "ballast")
         terminal.type("write it\r")
-        terminal.sees(
-            "The disk is full", "memory only", "cannot be recorded now", "Enter to decide"
-        )
+        terminal.sees("The disk is full", "not saved", "cannot be recorded now", "Enter to decide")
         terminal.type("\r")
         terminal.sees("Esc back")  # the gate has the focus
         terminal.listen(GATE_DEAF)
@@ -182,7 +180,7 @@ def test_a_home_that_can_only_be_read_is_said_and_the_session_works(tmp_path: Pa
         served(script(done("Hello."))) as server,
         start(tmp_path, server.endpoint.base_url, disk="ro,size=1m") as terminal,
     ):
-        terminal.sees("The disk is read-only", "lives in memory only", "memory only")
+        terminal.sees("The disk is read-only", "is only in memory", "not saved")
         terminal.type("hi\r")
         terminal.sees("Hello.")
         assert "--resume" not in left(terminal)
@@ -195,7 +193,7 @@ def test_a_home_that_is_none_is_said_and_the_session_works(tmp_path: Path) -> No
         served(script(done("Hello."))) as server,
         start(tmp_path, server.endpoint.base_url) as terminal,
     ):
-        terminal.sees("lives in memory only", "memory only")
+        terminal.sees("is only in memory", "not saved")
         terminal.type("hi\r")
         terminal.sees("Hello.")
         assert "--resume" not in left(terminal)

@@ -114,7 +114,7 @@ class Play:
 
     async def card(self, kind: CardKind) -> Card:
         """The card of this kind that is open or opens next; gates before it are approved, but for
-        a change of the plan, which is asked for beside them.
+        a plan change, which is asked for beside them.
         """
         wait = self.until if kind is CardKind.PLAN_CHANGE else self.approving
         await wait(lambda state: any(card.kind is kind for card in state.cards))
@@ -141,7 +141,7 @@ class Play:
         await self.engine.send(text, when="now")
 
     def beside(self) -> list[str]:
-        """What the model has said beside the work, oldest first."""
+        """What the model has said side question, oldest first."""
         messages = self.state.messages
         return [m.text for m in messages if isinstance(m, AssistantMessage) and m.aside]
 

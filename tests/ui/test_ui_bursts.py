@@ -220,7 +220,7 @@ async def test_a_text_typed_at_the_question_of_trusted_mode_is_whole_in_the_comp
     app = app_with(fake)
     async with standing(app) as pilot:
         assert isinstance(app.clock, ManualClock)
-        for text in ("ab", "yes, go on", "long words\x7f\r"):
+        for text in ("ab", "yes, go ahead", "long words\x7f\r"):
             app.action_mode("trusted")
             await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
             app.clock.advance(SETTLE_S)

@@ -62,9 +62,9 @@ CHOSEN = (
     Chosen("v", lambda seat: seat.app.bench.diff.view.split, True, focus=DIFF),
     Chosen("w", lambda seat: seat.app.bench.diff.view.wrap, False, focus=DIFF),
     Chosen("/profile research", profile_of, RESEARCH, "All requests of this session count as"),
-    Chosen("/mode strict", mode_of, STRICT, "strict mode, for this session"),
+    Chosen("/mode strict", mode_of, STRICT, "strict mode for this session"),
     Chosen("shift+tab", mode_of, ApprovalMode.STANDARD, "for this session", name="cycle_mode"),
-    Chosen("ctrl+o", details_of, True, "Details are shown in this session", name="screen.fold"),
+    Chosen("ctrl+o", details_of, True, "Details shown for this session", name="screen.fold"),
     Chosen("/lang ja", lambda seat: seat.app.words.language, "ja"),  # the last: all is said anew
 )
 
@@ -143,8 +143,12 @@ async def test_the_page_of_settings_has_the_choice_and_its_line(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "variable", "said"),
     [
-        ("[ui\n", "", "Holds until the program ends. It is not kept: settings.toml:1: not TOML"),
-        ("ui = 3\n", "", "It is not kept: settings.toml:1: must be a table"),
+        (
+            "[ui\n",
+            "",
+            "Applies until the program ends. It was not saved: settings.toml:1: not TOML",
+        ),
+        ("ui = 3\n", "", "It was not saved: settings.toml:1: must be a table"),
         ("[ui]\n", "duck-contrast", "DUCKFLOW_UI__THEME sets it at the next start"),
     ],
 )

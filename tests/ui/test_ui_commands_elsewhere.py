@@ -78,17 +78,17 @@ def test_every_command_of_another_program_leads_to_one_of_ours(name: str) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("/add-dir ../other", "an approval that names it"),
-        ("/terminal-setup", "Ctrl+J is a new line"),
+        ("/add-dir ../other", "an approval that names the place"),
+        ("/terminal-setup", "Ctrl+J starts a new line"),
         ("/init: please", "AGENTS.md"),
         ("/setings", "Did you mean /settings?"),
         ("/theem dark", "Did you mean /theme?"),
-        ("/qqqq1-x", "There is no command /qqqq1-x"),
-        ("/add-dir\n../other", "an approval that names it"),
-        ("/undo.", "/undo. is not a command. Did you mean /undo?"),
+        ("/qqqq1-x", "Unknown command: /qqqq1-x"),
+        ("/add-dir\n../other", "an approval that names the place"),
+        ("/undo.", "/undo.. Did you mean /undo?"),
         ("/help。", "Did you mean /help?"),
-        ("/ヘルプ", "There is no command /ヘルプ"),
-        ("/" + "x" * 300, "There is no command /xxx"),
+        ("/ヘルプ", "Unknown command: /ヘルプ"),
+        ("/" + "x" * 300, "Unknown command: /xxx"),
     ],
 )
 async def test_what_begins_like_a_command_is_answered_and_not_sent(

@@ -123,7 +123,7 @@ def test_in_a_step_taking_the_result_ends_the_step_and_says_so() -> None:
     of_step = of_turn.model_copy(update={"step_id": "step_1"})
     key = next(o.key for o in of_turn.options if o.action == "accept_result")
     assert option_effects(of_turn, words)[key] == "closes the request"
-    assert option_effects(of_step, words)[key] == "the step is done, the plan halts"
+    assert option_effects(of_step, words)[key] == "step done, plan on hold"
 
 
 @pytest.mark.parametrize("columns", [160, 100, 76])
@@ -157,9 +157,9 @@ async def test_a_card_asks_and_offers_numbers(card: Card, open_apps: OpenApps) -
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        ({}, "Attempts used up"),
+        ({}, "No attempts left"),
         ({"attempts": 2}, "The same is still missing"),
-        ({"attempts": 1, "missing": ()}, "Not met, and nothing was named as missing"),
+        ({"attempts": 1, "missing": ()}, "Not met, but nothing was named as missing"),
     ],
     ids=["no attempt is left", "twice the same", "nothing is named"],
 )
@@ -251,7 +251,7 @@ async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else(open_apps: O
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("+")
-        await settled(pilot, lambda: "“+” is no choice here: 1 2 3 4 m" in screen_text(app))
+        await settled(pilot, lambda: "“+” is not a choice here: 1 2 3 4 m" in screen_text(app))
         assert fake.card_answers == []
     fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
     async with open_apps.standing(fake) as (_, pilot):
@@ -266,7 +266,7 @@ async def test_the_limit_says_what_was_reached(open_apps: OpenApps) -> None:
         _,
     ):
         text = screen_text(app)
-        assert "reached  the failing test is found" in text
+        assert "so far        the failing test is found" in text
         assert "Two discounts are applied one after the other" in text
 
 
@@ -281,7 +281,7 @@ async def test_any_other_key_is_refused_with_a_hint(
         await at_question(pilot)
         for key in ("x", "5", "9", "0", "y", "n", "o", "space", "?"):
             shown = " " if key == "space" else key
-            hint = f"“{shown}” is no choice here: 1 2 3 4 m"
+            hint = f"“{shown}” is not a choice here: 1 2 3 4 m"
             await pilot.press(key)
             await settled(pilot, lambda hint=hint: hint in screen_text(app), hint)
             assert fake.card_answers == [], key
@@ -423,8 +423,8 @@ async def test_the_model_is_told_apart_from_the_app(open_apps: OpenApps) -> None
         _,
     ):
         text = screen_text(app)
-        assert f"its view  {SAYS} A fixture sets the price" in text
-        assert "likely    It waits for another result" in text
+        assert f"AI's view     {SAYS} A fixture sets the price" in text
+        assert "likely cause  It waits for another result" in text
 
 
 async def test_what_was_tried_says_how_it_went_and_how_often(open_apps: OpenApps) -> None:
@@ -477,7 +477,7 @@ async def test_the_report_says_what_was_collected_in_100_characters(open_apps: O
         await settled(pilot, lambda: f"log:{'x' * 100}…" in said(), "what was collected")
         text = said()
         assert "x" * 101 not in text
-        assert "3of3attemptsmade·0.62of1reached" in text
+        assert "3of3attemptsused·score0.62of1" in text
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -519,7 +519,7 @@ async def test_a_review_is_one_line_that_names_what_is_missing(open_apps: OpenAp
         _,
     ):
         text = chat_of(app)
-        assert "▸ Not yet, attempt 1 of 3: no test with two discounts" in text
+        assert "▸ Not done yet, attempt 1 of 3: no test with two discounts" in text
         assert "Attempt 2 of 3" in text
         assert f"{SAYS} Write the test for two discounts first" in text
         assert "exit 4" not in text
@@ -558,12 +558,12 @@ async def test_a_check_that_overrules_the_evaluator_decides_the_verdict(
         app,
         pilot,
     ):
-        assert "▸ Not yet, attempt 1 of 3: no test with two discounts" in chat_of(app)
+        assert "▸ Not done yet, attempt 1 of 3: no test with two discounts" in chat_of(app)
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "exit 4" in chat_of(app))
         text = chat_of(app)
-        assert "the check decided against the AI that judged: A test covers two discounts" in text
-        assert "your own check could not be run: The README says how" in text
+        assert "the check overruled the judge: A test covers two discounts" in text
+        assert "your check could not be run: The README says how" in text
 
 
 async def test_the_last_attempt_does_not_say_that_it_goes_on(open_apps: OpenApps) -> None:

@@ -58,10 +58,10 @@ async def test_requests_are_listed_newest_first_with_what_they_share(open_apps: 
         await open_board(app, pilot)
         rows = page(app).splitlines()
     assert rows[0].startswith("Context  52k of 200k (26 %) · about ")
-    listed = [row for row in rows if ("~" in row and "ago" in row) or "same start" in row]
+    listed = [row for row in rows if ("~" in row and "ago" in row) or "cached prefix" in row]
     assert [row.split()[0] for row in listed[:3]] == ["›", "check", "conversation"]
     assert "52k" in listed[0]
-    assert "87% same start" in listed[0]
+    assert "87% cached prefix" in listed[0]
     assert "~2.2k" in listed[1]
 
 
@@ -131,7 +131,7 @@ async def test_a_request_of_an_earlier_run_has_only_its_figures(open_apps: OpenA
 async def test_before_the_first_request_it_says_so(open_apps: OpenApps) -> None:
     async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await open_board(app, pilot)
-        assert "No request was sent to a model yet." in page(app)
+        assert "No request has been sent to a model yet." in page(app)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_before_the_first_request_it_says_so(open_apps: OpenApps) -> None:
     [
         ((1, 2), "about 22 turns left"),
         ((1, 24, 25, 26), "compacted next turn"),
-        ((1,), "how long it lasts is not known yet"),
+        ((1,), "turns left: not known yet"),
     ],
 )
 async def test_the_forecast_is_in_words(
@@ -162,8 +162,8 @@ async def test_the_bar_shows_what_is_kept_for_the_reply_and_where_compaction_beg
         bar = next(row for row in text.splitlines() if "█" in row and "░" in row)
         assert bar.rstrip().endswith("░")
         assert "·|·" in bar
-        assert "kept for the reply 16k" in text
-        assert "compacted from ~130k" in text
+        assert "reserved for the reply 16k" in text
+        assert "compacted at ~130k" in text
         for part in ("base", "operations", "project", "pinned", "files", "results", "chat"):
             sign = re.search(rf"(\S) {part} ", text)
             assert sign is not None
@@ -201,9 +201,9 @@ def chat(app: DuckflowApp) -> str:
 async def test_the_card_says_what_was_kept_digested_and_dropped(open_apps: OpenApps) -> None:
     async with open_apps.standing(states.engine(states.compacted())) as (app, pilot):
         text = chat(app)
-        assert "Compacted ~118k → ~42k tokens · by itself, the window was full" in text
+        assert "Compacted ~118k → ~42k tokens · automatically, the window was full" in text
         assert "goal, requirements (2), constraints (1), decisions (1), plan" in text
-        assert "14 exchanges: now a digest" in text
+        assert "14 earlier exchanges: now a summary" in text
         assert "33 results; they stay in this session" in text
         assert "cap in cart.py" not in text
         await pilot.press("ctrl+o")
@@ -229,10 +229,10 @@ async def test_why_nothing_was_compacted_stays_until_a_key(open_apps: OpenApps) 
     fake.context.problem = "nothing"
     async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/compact")
-        await settled(pilot, lambda: "There is nothing to compact yet" in shown(app.bench.status))
+        await settled(pilot, lambda: "Nothing to compact yet" in shown(app.bench.status))
         assert app.bench.status.is_waiting
         await pilot.press("x")
-        await settled(pilot, lambda: "nothing to compact" not in shown(app.bench.status), "gone")
+        await settled(pilot, lambda: "Nothing to compact" not in shown(app.bench.status), "gone")
 
 
 async def test_without_a_digest_it_says_why(open_apps: OpenApps) -> None:
@@ -240,7 +240,7 @@ async def test_without_a_digest_it_says_why(open_apps: OpenApps) -> None:
         states.engine(states.compacted(digest="", failure="rate_limited"))
     ) as (app, _):
         text = chat(app)
-        assert "without a digest (the call failed: too many requests)" in text
+        assert "without a summary (the call failed: too many requests)" in text
 
 
 async def test_u_on_the_card_takes_it_back(open_apps: OpenApps) -> None:
@@ -248,9 +248,9 @@ async def test_u_on_the_card_takes_it_back(open_apps: OpenApps) -> None:
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("f2", "up")
         await pilot.press("u")
-        await settled(pilot, lambda: "taken back" in chat(app), "the card")
+        await settled(pilot, lambda: "undone" in chat(app), "the card")
         assert fake.context.asked == ["undo compact_00000001"]
-        assert "u when chosen" not in chat(app)
+        assert "press u on this row" not in chat(app)
         await pilot.press("u")  # there is nothing to take back: it was meant for the composer
         await pilot.pause()
         assert app.bench.composer.draft_text == "u"

@@ -66,8 +66,8 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
         rows = [board.source.render_row(item, 90) for item in board.list_items().values()]
         kinds = [row[2].text.strip() for row in rows]
         assert kinds == [
-            *("by rule", "yours", "revoked", "by --allow", "denied", "refused", "approved"),
-            *("by rule", "rule", "approved", "rule", "mode", "rule"),
+            *("auto-approved", "yours", "revoked", "by --allow", "denied", "refused", "approved"),
+            *("auto-approved", "rule", "approved", "rule", "mode", "rule"),
         ]
         often = "asked 3 · approved 2 (67 %) · refused 1 · auto-allowed"
         assert f"{often} 3 · denied 1 · undone 1" in text(app)
@@ -79,9 +79,9 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
     [
         ("refused", ["4"]),
         ("denied", ["5"]),
-        ("by rule", ["8", "2"]),
+        ("auto-approved", ["8", "2"]),
         ("undone", ["3"]),
-        ("approved", ["3", "1"]),
+        ("approved", ["8", "3", "2", "1"]),
         ("auto-allowed", ["8", "6", "2"]),
         ("asked", ["4", "3", "1"]),
         ("2025-06-15 names.py", ["4"]),
@@ -100,7 +100,7 @@ async def test_the_filter_finds_kind_path_step_and_words(
         await typed(pilot, words)
         assert list(board.list_items()) == [f"call_0000000{place}" for place in places]
         if not places:
-            assert "Nothing has all these words" in text(app)
+            assert "No matches." in text(app)
         await pilot.press("escape")
         assert app.screen is board
         assert len(board.list_items()) == 13
@@ -126,7 +126,7 @@ async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate(
 async def test_without_a_decision_the_page_says_so(open_apps: OpenApps) -> None:
     async with open_apps.standing(RuledEngine(store_with())) as (app, pilot):
         await opened(app, pilot, "decisions")
-        assert "Nothing was asked, refused or changed yet" in text(app)
+        assert "Nothing has been asked, refused or changed yet" in text(app)
 
 
 async def test_an_export_of_a_session_that_is_not_kept_says_so_on_the_page(
@@ -169,15 +169,16 @@ async def test_what_is_denied_stands_among_the_rules(open_apps: OpenApps) -> Non
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("0", "It did not ask: reading in the folder needs no question in standard mode."),
+        ("0", "It did not ask: reading in the folder needs no approval in standard mode."),
         (
             "1",
-            "It asks: a change of a file in the folder needs your consent in standard mode. A rule",
+            "It asks: a change of a file in the folder needs your approval in standard mode. "
+            "A rule",
         ),
         ("2", f"It did not ask: your rule allows it: edit {GIVEN.path}"),
         ("5", "It was refused: the place is protected; no key and no rule allows it."),
         ("6", "It did not ask: the command line names it (--allow), or the demo's own rule."),
-        ("7", "You ran it yourself: your key was the consent."),
+        ("7", "You ran it yourself: your key was the approval."),
     ],
 )
 async def test_a_call_says_why_it_asked_or_did_not(
@@ -282,7 +283,7 @@ async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_sam
         await pilot.press("p")
         await settled(
             pilot,
-            lambda: "answered one question, which you did not allow" in whole(app),
+            lambda: "answered one approval, which you did not allow" in whole(app),
             "the rule",
         )
         assert "refused  each discount has to act" in screen_text(app)

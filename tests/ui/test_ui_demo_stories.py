@@ -60,7 +60,7 @@ async def test_a_missed_requirement_is_seen_missing_and_then_seen_met(tmp_path: 
         await user.says(list_requests("en")["savings"])
         await user.decides("y")
         await user.decides("y")
-        await user.sees("Not yet, attempt 1 of 3: The README says so", "Attempt 2 of 3")
+        await user.sees("Not done yet, attempt 1 of 3: The README says so", "Attempt 2 of 3")
         await user.decides("y")
         await user.sees("Now all three are there", "▸ Done: 3 of 3 · tests pass")
         await user.sees(", 2 attempts, ", " edits  3 files +21")
@@ -76,7 +76,7 @@ async def test_a_stuck_model_asks_and_a_word_of_the_user_brings_it_to_the_end(
     """Covers S0-38, S0-39."""
     async with seat(tmp_path) as user:
         await user.says(list_requests("en")["tax"])
-        await user.sees("Going in circles", "4× search tax rate", "let it go on")
+        await user.sees("Going in circles", "4× search tax rate", "let it continue")
         await user.decides("2", "8", "space", "percent_sign", "enter")
         await user.decides("y")
         await user.sees('TAX_RATE = Decimal("0.08")', "/undo")

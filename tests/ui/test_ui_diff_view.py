@@ -85,7 +85,7 @@ async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(open_apps:
     ):
         await drawn(pilot)
         foot = next(line for line in app.text().split("\n") if "hunks" in line)
-        assert foot.rstrip("│ ").endswith(("hunks", "take or leave", "split", "no wrap"))
+        assert foot.rstrip("│ ").endswith(("hunks", "keep or drop", "split", "no wrap"))
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -329,7 +329,7 @@ async def test_v_is_offered_where_two_sides_have_room_and_what_it_said_goes() ->
         await at_gate(pilot)
         assert "v split" not in app.text()
         await press(pilot, "v")
-        assert "too narrow for two sides" in app.text()
+        assert "too narrow for side by side" in app.text()
         await press(pilot, "w")
         assert "too narrow" not in app.text()
         await press(pilot, "v")
@@ -369,7 +369,7 @@ async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
         await press(pilot, "v")
         together = any("line 3 " in line and "line 3!" in line for line in app.text().split("\n"))
         assert together is sides
-        assert ("too narrow for two sides" in app.text()) is not sides
+        assert ("too narrow for side by side" in app.text()) is not sides
 
 
 async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApps) -> None:

@@ -69,17 +69,17 @@ async def in_plan(pilot: Pilot[int], app: DuckflowApp) -> None:
 async def test_what_is_said_while_a_question_is_open_is_seen(
     size: tuple[int, int], asks: str
 ) -> None:
-    """Covers S4-60: an answer beside the work is not hidden behind what waits."""
+    """Covers S4-60: a side question is not hidden behind what waits."""
     store = working(at_gate=True) if asks == "a gate" else drafted()
     app = app_with(FakeEngine(store))
     async with standing(app, *size) as pilot:
         await settled(pilot, lambda: app.bench.talk.open_question is not None, "the question")
         asked = user("how far is it?").model_copy(update={"aside": True, "message_id": "a1"})
         store.dispatch(UserMessageAdded(message=asked))
-        answer = assistant("Step 2 of 3; it waits for your key.", 2)
+        answer = assistant("Step 2 of 3; waits for your key.", 2)
         answer = answer.model_copy(update={"aside": True, "answers": "a1", "message_id": "a2"})
         store.dispatch(AssistantReplied(message=answer))
-        await settled(pilot, lambda: says(app, "Step 2 of 3; it waits"), "the answer")
+        await settled(pilot, lambda: says(app, "Step 2 of 3; waits"), "the answer")
         assert len(chat(app)) >= 4
         await at_question(pilot)
         await settled(pilot, lambda: len(chat(app)) < 5 or size[1] > 20, "the room given back")
@@ -248,7 +248,7 @@ async def test_what_enter_does_is_said_once_while_paused_before_a_question(langu
     app = app_with(FakeEngine(store), language=language)
     async with standing(app, 120, 40) as pilot:
         store.dispatch(TurnPaused(at=store.clock.now()))
-        leads = {"en": "Enter leads", "ja": "Enter で質問へ"}[language]
+        leads = {"en": "Enter opens", "ja": "Enter で質問へ"}[language]
         await settled(pilot, lambda: says(app, leads), "the words")
         assert not says(app, "Enter goes on")
 
@@ -258,8 +258,8 @@ async def test_a_pause_does_not_call_halted_what_runs_to_its_end() -> None:
     app = app_with(FakeEngine(store))
     async with standing(app, 120, 40) as pilot:
         store.dispatch(TurnPaused(at=store.clock.now()))
-        await settled(pilot, lambda: says(app, "what runs goes on to its end"), "the words")
-        assert not says(app, "is halted")
+        await settled(pilot, lambda: says(app, "what is running finishes"), "the words")
+        assert not says(app, "is on hold")
 
 
 async def test_an_own_command_is_listed_and_can_be_ended_alone() -> None:
@@ -280,7 +280,7 @@ async def test_an_own_command_is_listed_and_can_be_ended_alone() -> None:
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, ListPage), "the board")
         assert "sleep 60" in screen_text(app)
-        await take_action(app, pilot, "end it, with all it started")
+        await take_action(app, pilot, "end it and all it started")
         await settled(pilot, lambda: fake.asked[-1:] == ["end call_9"], "the end of it")
 
 

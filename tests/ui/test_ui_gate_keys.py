@@ -417,7 +417,7 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
 async def test_space_is_offered_where_there_are_several_hunks(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
-        assert "space take or leave" in app.text()
+        assert "space keep or drop" in app.text()
 
 
 async def test_choices_are_dropped_when_the_preview_is_renewed(open_apps: OpenApps) -> None:
@@ -568,10 +568,10 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         text = app.text()
         assert app.answers == []
         assert "edit src/shop/pricing.py" in text
-        assert "2 questions; 1 of them you did not allow" in " ".join(text.split())
+        assert "2 approvals; 1 of them you did not allow" in " ".join(text.split())
         assert "allowed once  the total was wrong" in text
         assert "refused  the total was wrong" in text
-        assert "p  keep this rule" in text
+        assert "p  save this rule" in text
         await press(pilot, "p")  # too soon to have been read
         assert app.answers == []
         app.clock.advance(ANEW_S)
@@ -589,7 +589,7 @@ async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(
         assert "nothing else in this session" in app.text()
         app.clock.advance(ANEW_S)
         await press(pilot, "escape")
-        assert "keep this rule" not in app.text()
+        assert "save this rule" not in app.text()
         assert "Apply discounts" in app.text()
         assert app.focused is app.card
         await press(pilot, "p")

@@ -72,7 +72,7 @@ async def test_y_asks_once_before_what_was_not_on_screen(
         assert 500 < left < unseen
         assert f"You have not seen {left} of 600 changed lines" in unframed(app)
         assert next_line in app.text()
-        assert "allow all the same" in app.text()
+        assert "allow anyway" in app.text()
         app.clock.advance(0.9 * ANEW_S)
         await press(pilot, "y")  # held, or before anybody can have read that
         app.clock.advance(0.9 * ANEW_S)
@@ -114,7 +114,7 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
             app.clock.advance(ANEW_S)
             assert app.answers == []
             said = " ".join(app.text().replace("│", " ").split())
-            assert ("this session, all the same" in said) is (number == 2)
+            assert ("this session, anyway" in said) is (number == 2)
         await press(pilot, "n", "enter")
         assert app.answers[0].choice is GateChoice.REJECT
 
@@ -357,7 +357,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     rows = sentence_rows(held, words, DiffDocument([]), with_path=False)
     assert {row.tone for row in rows} == {"text", "quiet"}
     said = rows[-1].text
-    assert said.startswith("In the sandbox: it writes in this folder only, no network · ")
+    assert said.startswith("In the sandbox: can write only in this folder, no network · ")
     assert said.endswith("/undo covers all files here")
     for risk, shown in ((Risk.MEDIUM, False), (Risk.HIGH, True)):
         risky = held.replace(impact=Impact(zone=Zone.NOWHERE, risk=risk))
@@ -500,12 +500,12 @@ async def test_title_that_fills_its_line_is_not_cut() -> None:
 async def test_missing_points_are_said_to_be_missing(open_apps: OpenApps) -> None:
     async with open_apps.asking(command(intent="")) as (app, pilot):
         await at_gate(pilot)
-        assert "The AI gave no purpose and no reason." in app.text()
+        assert "The AI gave no intent and no reason." in app.text()
         assert "HIGH risk: a secret file" in app.text()
         assert "Cannot be undone" in app.text()
         await press(pilot, "i")
         assert app.text().count("not given") == 2
-        assert "no alternatives given" in app.text()
+        assert "none" in app.text()
         assert "runs a program · cannot be undone" in app.text()
 
 

@@ -194,14 +194,14 @@ async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_on
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press(*["down"] * 5)
-        await settled(pilot, lambda: "nothing works on it now" in page(app), "the request")
+        await settled(pilot, lambda: "nothing works on now" in page(app), "the request")
         assert "· Write the notes" in page(app)
         assert "earlier · stopped · 0/1 met" in page(app)
         await pilot.press("down")
         await settled(pilot, lambda: "› ○ P1 say why" in page(app), "its requirement")
         assert "This belongs to an earlier request" in page(app)
-        assert "change it" not in page(app)
-        assert "waive it" not in page(app)
+        assert "edit" not in page(app)
+        assert "drop it" not in page(app)
         assert is_listing(app, RequirementSource)
         assert store.state.earlier == (left,)
         assert item_of(fake, "req_1").is_counted
@@ -326,7 +326,7 @@ async def test_a_new_requirement_is_checked_before_it_is_taken(
         await pilot.press("ctrl+s")
         form = app.screen
         said = form.query_one(".form-problem", Static)
-        await settled(pilot, lambda: "needs words" in str(said.content), "the first problem")
+        await settled(pilot, lambda: "needs a text" in str(said.content), "the first problem")
         form.query_one(TextArea).text = "It is documented"
         form.query_one("#form-priority", OneOf).action_go(1)
         for _ in range(steps):
@@ -351,13 +351,13 @@ async def test_a_requirement_is_waived_with_a_reason_and_wanted_again(open_apps:
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("down", "down")
-        await take_action(app, pilot, "waive it, with a reason")
+        await take_action(app, pilot, "drop it, with a reason")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press(*"later", "enter")
         await settled(pilot, lambda: not item_of(fake, "req_3").is_counted, "the waiver")
         assert item_of(fake, "req_3").waived_because == "later"
         await settled(pilot, lambda: "1/3 met" in page(app), "the count")
-        await take_action(app, pilot, "want it again")
+        await take_action(app, pilot, "restore it")
         await settled(pilot, lambda: item_of(fake, "req_3").is_counted, "its return")
 
 
@@ -365,7 +365,7 @@ async def test_escape_waives_nothing(open_apps: OpenApps) -> None:
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        await take_action(app, pilot, "waive it, with a reason")
+        await take_action(app, pilot, "drop it, with a reason")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press("x", "escape")
         await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
@@ -376,7 +376,7 @@ async def test_what_the_engine_refuses_is_said_on_the_page(open_apps: OpenApps) 
     problem = LocalizedText(key="ledger.problem.not_there", params={"id": "req_1 [now]"})
     async with open_apps.standing(asked(problem=problem)) as (app, pilot):
         await open_board(app, pilot)
-        await take_action(app, pilot, "waive it, with a reason")
+        await take_action(app, pilot, "drop it, with a reason")
         await pilot.press("enter")
         await settled(pilot, lambda: "no requirement req_1 [now]" in page(app), "the problem")
         await pilot.press("enter")

@@ -68,7 +68,7 @@ async def test_f1_opens_the_page_of_keys_from_any_page_and_slash_filters_it(
             assert "Alt+← →" in screen_text(app)
             await pilot.press(*"x")
             await settled(pilot, lambda: "Alt+← →" not in screen_text(app), "none")
-            assert "Nothing has all these words" in screen_text(app)
+            assert "No matches." in screen_text(app)
             await pilot.press("escape")
             await settled(pilot, lambda: "Ctrl+R" in screen_text(app), "all of them")
             await pilot.press("escape")

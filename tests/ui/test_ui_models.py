@@ -21,7 +21,7 @@ from duckflow_tui.ui.screens.settings import SettingSource
 async def at_list(seat: ModelSeat, *words: str) -> None:
     """The list of models is open, with this in it, and no more models come."""
     await seat.says("/model")
-    await seat.sees("Which model answers?", *words)
+    await seat.sees("Choose a model", *words)
     await settled(seat.pilot, lambda: "Asking for more" not in seat.screen, "the whole list")
 
 
@@ -55,7 +55,7 @@ async def test_a_model_that_is_named_with_the_command_is_what_enter_takes(tmp_pa
     with shelf() as (url, _):
         async with at_models(tmp_path, shelf_url=url) as seat:
             await seat.says("/model teal")
-            await seat.sees("Which model answers?", "teal", "Enter take this model")
+            await seat.sees("Choose a model", "teal", "Enter select")
             await settled(seat.pilot, lambda: "mallard" not in seat.screen, "the others left out")
             await settled(seat.pilot, lambda: "Asking for more" not in seat.screen)
             await seat.pilot.press("enter")
@@ -122,13 +122,13 @@ async def test_settings_show_the_model_that_was_chosen_on_the_screen_and_where_i
     with shelf() as (url, _):
         port = url.rpartition(":")[2].removesuffix("/v1")
         async with at_models(tmp_path, ports=f"[{port}]") as seat:
-            kept = "chosen on the screen, kept in connections.json"
+            kept = "chosen on the screen, saved in connections.json"
             assert f'= "pond/small" {kept}' in await setting(seat, "roles.main")
             await seat.says("/connect")
-            await seat.sees("a server here", "3 models")
+            await seat.sees("local server", "3 models")
             seat.clock.advance(1)
             await seat.pilot.press("down", "enter")
-            await seat.sees("Which model at", "mallard-large")
+            await seat.sees("Choose a model at", "mallard-large")
             await seat.pilot.press("down", "enter")
             await settled(seat.pilot, lambda: now(seat) == "local/mallard-small", "the model")
             assert f'= "local/mallard-small" {kept}' in await setting(seat, "roles.main")
@@ -136,7 +136,7 @@ async def test_settings_show_the_model_that_was_chosen_on_the_screen_and_where_i
             assert "= unset by default" in await setting(seat, "roles.fast")
             listed = await setting(seat, "endpoints.local.context")
             assert "= 0 by default" in listed
-            assert "32,768 for mallard-small, as is known of it" in listed
+            assert "32,768, as known for mallard-small" in listed
             engine = seat.app.session.engine
             assert engine is not None
             assert engine.store.state.usage.context_window == 32_768
@@ -193,7 +193,7 @@ async def test_a_model_taken_in_mid_session_answers_and_stands_in_the_header(
         await at_list(seat, "large")
         await seat.pilot.press("down", "enter")
         await settled(seat.pilot, lambda: "large" in header(seat), "the header")
-        await seat.sees("large was tried: answers piece by piece")
+        await seat.sees("Tested large: streams replies")
         await seat.says("hello again")
         await settled(seat.pilot, lambda: seat.server.of("main")[-1].json["model"] == "large")
         assert seat.connections.roles["main"] == ModelRef("pond", "large")
@@ -210,7 +210,7 @@ async def test_an_address_that_was_corrected_once_stays_so_for_the_next_model(
         await seat.sees("Hello.", "ends in /v1")
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
-        await seat.sees("large was tried")
+        await seat.sees("Tested large")
         await seat.says("hello again")
         await settled(seat.pilot, lambda: len(seat.server.of("main")) > 2, "the second answer")
         posted = [r.path for r in seat.server.requests if r.method == "POST"]
@@ -228,7 +228,7 @@ async def test_tab_chooses_for_other_work_and_leaves_the_main_model(tmp_path: Pa
     async with at_models(tmp_path) as seat:
         await at_list(seat, "large")
         await seat.pilot.press("tab")
-        await seat.sees("Which model makes plans?")
+        await seat.sees("Choose the model for plans")
         await seat.pilot.press("down", "enter")
         await settled(seat.pilot, lambda: "creative" in seat.connections.roles, "the choice")
         assert seat.connections.roles["creative"] == ModelRef("pond", "large")
@@ -238,7 +238,7 @@ async def test_tab_chooses_for_other_work_and_leaves_the_main_model(tmp_path: Pa
 async def test_probe_says_in_the_chat_what_the_model_can_do(tmp_path: Path) -> None:
     async with at_models(tmp_path) as seat:
         await seat.says("/probe")
-        await seat.sees("small was tried: answers piece by piece", "JSON schemas")
+        await seat.sees("Tested small: streams replies", "JSON schemas")
 
 
 async def test_settings_that_name_the_model_are_said_to_count_first_at_the_next_start(
@@ -247,12 +247,12 @@ async def test_settings_that_name_the_model_are_said_to_count_first_at_the_next_
     async with at_models(tmp_path, settings=OF_A_FILE) as seat:
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
-        await seat.sees("counts first at the next")
+        await seat.sees("wins at the next")
         assert "settings.toml,line5" in unbroken(seat.screen, chat_width(120, 40))
     async with at_models(tmp_path / "again") as seat:
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
-        await seat.sees("large was tried")
+        await seat.sees("Tested large")
         assert "next start" not in seat.screen
 
 
@@ -266,19 +266,19 @@ async def test_connect_takes_a_server_that_is_found_and_forgets_it_after_a_quest
         port = url.rpartition(":")[2].removesuffix("/v1")
         async with at_models(tmp_path, ports=f"[{port}]") as seat:
             await seat.says("/connect")
-            await seat.sees("a server here", "3 models")
+            await seat.sees("local server", "3 models")
             assert not any(came)
             seat.clock.advance(1)
             await seat.pilot.press("down", "enter")
-            await seat.sees("Which model at", "mallard-large", "$3 / $15")
+            await seat.sees("Choose a model at", "mallard-large", "$3 / $15")
             await seat.pilot.press("down", "enter")
             await settled(seat.pilot, lambda: now(seat).endswith("/mallard-small"), "the model")
             await seat.says("/connect")
             await seat.sees("Connect models", "local")
             seat.clock.advance(1)
             await seat.pilot.press("down")
-            await take_twice(seat.app, seat.pilot, "forget, with its key", "Enter forgets local")
-            await seat.sees("are forgotten")
+            await take_twice(seat.app, seat.pilot, "forget it and its key", "Enter forgets local")
+            await seat.sees("were forgotten")
             assert [one.name for one in seat.connections.all] == ["pond"]
 
 
@@ -289,11 +289,11 @@ async def test_a_server_that_is_taken_puts_a_damaged_file_of_choices_aside_and_t
         port = url.rpartition(":")[2].removesuffix("/v1")
         async with at_models(tmp_path, ports=f"[{port}]") as seat:
             await seat.says("/connect")
-            await seat.sees("a server here", "3 models")
+            await seat.sees("local server", "3 models")
             (seat.home / "data" / "connections.json").write_bytes(b"{")
             seat.clock.advance(1)
             await seat.pilot.press("down", "enter")
-            await seat.sees("Which model at", "mallard-large")
+            await seat.sees("Choose a model at", "mallard-large")
             await seat.pilot.press("down", "enter")
             await seat.sees("was damaged")
             assert "connections.json.damaged-1" in unbroken(seat.screen)
@@ -311,20 +311,20 @@ async def test_asking_for_models_is_said_until_it_is_answered(
             await seat.sees("key in OPENAI_API_KEY")
             seat.clock.advance(1)
             await seat.pilot.press("down", "enter")
-            await seat.sees("Which model at", "teal")
+            await seat.sees("Choose a model at", "teal")
             assert "Asking" not in seat.app.bench.status.notice_text
             assert KEY not in seat.screen
 
 
 async def test_an_address_on_the_first_screen_is_tried_there(tmp_path: Path) -> None:
-    """What it answers stands below, and a server that wants a key leads to its form. What
+    """What it answers stands below, and a server that needs a key leads to its form. What
     was sent before waits meanwhile, and goes to the model that is chosen.
     """
     with shelf() as (url, came), shelf(key=KEY) as (guarded, _):
         async with at_models(tmp_path, connected=False, size=(80, 24)) as seat:
             await seat.sees("Tab address")
             await seat.pilot.press(*"hello", "enter")
-            await seat.sees("Your message is kept")
+            await seat.sees("Your message is saved")
             await seat.pilot.press("tab")
             field = seat.app.bench.query_one("#welcome-address Input", Input)
             await settled(seat.pilot, lambda: field.has_focus, "the field")
@@ -335,7 +335,7 @@ async def test_an_address_on_the_first_screen_is_tried_there(tmp_path: Path) -> 
             await seat.sees("looks like a key")
             assert came == []
             await seat.pilot.press("ctrl+u", *guarded, "enter")
-            await seat.sees("Connect a server", "wants a key")
+            await seat.sees("Connect a server", "needs a key")
             await seat.pilot.press("escape")
             await settled(seat.pilot, lambda: field.has_focus, "the field again")
             await seat.pilot.press("ctrl+u", *url.removeprefix("http://").removesuffix("/v1"))
@@ -360,7 +360,7 @@ async def connected(seat: ModelSeat, address: str, key: str) -> None:
     await seat.sees("Connect models", "another address or key")
     seat.clock.advance(1)
     await seat.pilot.press("down", "enter")
-    await seat.sees("Address, or the provider's name")
+    await seat.sees("Address or provider name")
     await seat.pilot.press(*address, "tab", *key, "enter")
 
 
@@ -385,7 +385,7 @@ async def test_a_key_typed_in_mid_session_is_in_no_journal_log_or_export(
     with shelf(key=KEY) as (url, came):
         async with at_models(tmp_path) as seat:
             await connected(seat, url, KEY)
-            await seat.sees("Which model at", "teal")
+            await seat.sees("Choose a model at", "teal")
             assert came[-1] == f"Bearer {KEY}"
             assert KEY not in seat.screen
             logging.getLogger("duckflow.test").warning("sent %s", KEY)

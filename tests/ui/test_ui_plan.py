@@ -134,9 +134,9 @@ async def test_a_step_and_a_task_at_a_gate_are_marked() -> None:
         fake.store.dispatch(GateOpened(gate=gate(step_id=FIX)))
         await pilot.press("f3")
         await settled(pilot, lambda: "\n ◆ 2" in "\n".join(rows(app)) and len(rows(app)) > 3)
-        assert "asks you" in rows(app)[1]
+        assert "needs you" in rows(app)[1]
         assert "◆" in rows(app)[3]
-        assert "asks you" in rows(app)[3]
+        assert "needs you" in rows(app)[3]
 
 
 async def test_arrows_walk_and_fold() -> None:
@@ -166,7 +166,7 @@ async def test_enter_on_a_task_goes_to_its_call_and_on_a_step_to_its_first_item(
         assert "step 1 · Reproduce the wrong total" in shown(chat)
         await in_the_plan(pilot)
         await pilot.press("down", "down", "enter")
-        await settled(pilot, lambda: "beside the work" in shown(chat))
+        await settled(pilot, lambda: "side question" in shown(chat))
         assert "pricing.py  38 lines" in shown(chat)
 
 
@@ -214,7 +214,7 @@ async def test_what_is_in_the_way_of_a_key_is_said_in_the_pane() -> None:
     async with standing(app) as pilot:
         await in_the_plan(pilot)
         await pilot.press("d", "d")
-        await settled(pilot, lambda: "✗ “Fix it” has begun" in shown(app.bench.plan))
+        await settled(pilot, lambda: "✗ “Fix it” has started" in shown(app.bench.plan))
 
 
 async def test_a_step_is_dropped_by_a_second_key_for_the_same_step() -> None:
@@ -338,9 +338,9 @@ async def test_what_the_model_means_to_do_shows_as_provisional_until_there_is_a_
 
     async with standing(app, 120) as pilot:
         await pilot.press("f3")
-        await settled(pilot, lambda: rows(app) == [" There is no plan yet."], "no plan")
+        await settled(pilot, lambda: rows(app) == [" No plan yet."], "no plan")
         means("look", f"mend {HOSTILE}", "long " * 19)
-        await settled(pilot, lambda: "Provisional" in rows(app)[0])
+        await settled(pilot, lambda: "Until there is a plan" in rows(app)[0])
         _head, first, second, *third = rows(app)
         assert first == "  1 look"
         assert second.startswith("  2 mend ")
@@ -351,7 +351,7 @@ async def test_what_the_model_means_to_do_shows_as_provisional_until_there_is_a_
 
         fake.store.dispatch(PlanProposed(plan=draft()))
         await settled(pilot, lambda: "Reproduce" in rows(app)[0])
-        assert "Provisional" not in shown(app.bench.plan)
+        assert "Until there is a plan" not in shown(app.bench.plan)
 
 
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED, PlanStatus.REJECTED])
@@ -372,7 +372,7 @@ async def test_a_plan_that_is_over_gives_way_to_what_is_meant_for_a_newer_reques
         store.dispatch(
             ObjectiveChanged(objective=old.replace(objective_id="o2", created_at=NOW + 1))
         )
-        await settled(pilot, lambda: "Provisional" in rows(app)[0])
+        await settled(pilot, lambda: "Until there is a plan" in rows(app)[0])
         assert rows(app)[1:] == ["  1 look", "  2 mend"]
         store.dispatch(WorkingMemoryChanged(memory=WorkingMemory()))
         await settled(pilot, lambda: "Reproduce" in rows(app)[0])
@@ -388,12 +388,12 @@ async def test_what_was_meant_for_a_turn_leaves_the_screen_with_it() -> None:
     store.state.memory = WorkingMemory(plan_brief=("look", "mend"))
     app = app_with(FakeEngine(store))
     async with standing(app, 200, 60) as pilot:
-        await settled(pilot, lambda: "Provisional" in screen_text(app), "what is meant")
+        await settled(pilot, lambda: "Until there is a plan" in screen_text(app), "what is meant")
         store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="done", reply="", llm_calls=1))
-        await settled(pilot, lambda: "Provisional" not in screen_text(app), "the end")
+        await settled(pilot, lambda: "Until there is a plan" not in screen_text(app), "the end")
         assert not app.bench.plan.is_on_screen
         await pilot.press("f3")  # nor does it where the pane is asked for
-        await settled(pilot, lambda: rows(app) == [" There is no plan yet."], "no plan")
+        await settled(pilot, lambda: rows(app) == [" No plan yet."], "no plan")
 
 
 async def test_a_provisional_plan_is_scrolled_to_its_end() -> None:
@@ -403,7 +403,7 @@ async def test_a_provisional_plan_is_scrolled_to_its_end() -> None:
     app = app_with(FakeEngine(store))
     async with standing(app, 120):
         pane = app.bench.plan
-        assert "Provisional" in rows(app)[0]
+        assert "Until there is a plan" in rows(app)[0]
         assert pane.line_count(40) == pane.get_content_height(pane.size, pane.size, 40) == 4
 
 

@@ -259,7 +259,7 @@ async def test_remarks_on_steps_are_sent_with_a_no(open_apps: OpenApps) -> None:
 async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew(
     open_apps: OpenApps,
 ) -> None:
-    """Of a change of the plan as well; an empty text takes one away, Esc drops what is written."""
+    """Of a plan change as well; an empty text takes one away, Esc drops what is written."""
     fake = FakeEngine(working(cards=(change_card(),)))
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
@@ -292,7 +292,7 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved(open_apps: OpenApps
         other = draft(goal="something else")
         app.bench.card.show_card(store.state.cards[0], other, 1)
         await pilot.press("y")
-        await settled(pilot, lambda: "the plan has changed" in screen_text(app))
+        await settled(pilot, lambda: "the plan changed" in screen_text(app))
         assert fake.card_answers == []
 
 
@@ -461,7 +461,7 @@ async def test_a_gate_shows_the_figures_of_the_app(open_apps: OpenApps) -> None:
         ),
         (
             "ja",
-            "s  セッション中はサンドボックス内のコマンドすべて",
+            "s  このセッション中はサンドボックス内をすべて許可",
             "x  セッション中は pytest … だけ許可",
             "自動許可: コマンド",
             "サンドボックスの外: ",  # the rest stands on the next row
@@ -549,7 +549,7 @@ async def test_the_chat_shows_cards_reports_and_whose_step_an_item_is(open_apps:
         reads = [line for line in lines if "38 lines" in line]
         assert all(line.startswith("▏") for line in reads)
         beside = next(line for line in lines if "what was it?" in line)
-        assert "beside the work" in beside
+        assert "side question" in beside
         assert not beside.startswith("▏")
         chat.action_fold()
         await settled(

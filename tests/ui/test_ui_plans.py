@@ -68,7 +68,7 @@ async def test_each_plan_says_how_far_it_is_and_one_is_in_hand() -> None:
         await open_board(app, pilot)
         _, newest, older, *rest = page(app)
         assert " ".join(newest.split()) == "› a page on discounts closed · 0 of 3 done"
-        assert " ".join(older.split()) == "▶ discounts active · under way · 1 of 3 done"
+        assert " ".join(older.split()) == "▶ discounts active · in progress · 1 of 3 done"
         assert said()["goal"] in " ".join(rest)
         assert any(line.split()[:2] == ["○", "1"] for line in rest)
         await pilot.press("down")
@@ -103,10 +103,12 @@ async def test_without_a_plan_the_list_says_so() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app, 100, 30) as pilot:
         await open_board(app, pilot)
-        assert any("There is no plan" in line for line in page(app))
+        assert any("No plan in this session" in line for line in page(app))
 
 
-@pytest.mark.parametrize(("how", "means"), [("close", "can reopen it"), ("delete", "no longer")])
+@pytest.mark.parametrize(
+    ("how", "means"), [("close", "can reopen it"), ("delete", "leaves the list")]
+)
 async def test_a_card_says_what_an_end_means_before_the_key(how: str, means: str) -> None:
     """Covers S2-26."""
     fake = FakeEngine(working(cards=(end_card(how),)))

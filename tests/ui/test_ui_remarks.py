@@ -230,7 +230,11 @@ async def test_remarks_on_another_proposal_are_dropped_and_that_is_said(
         await written(app, pilot, "rename")
     fake = once_more(first.store, args_hash="hash-of-others")
     async with open_apps.standing(fake) as (app, pilot):
-        await settled(pilot, lambda: "Dropped: 1 remark" in screen_text(app), "the notice")
+        await settled(
+            pilot,
+            lambda: "1 remark on an earlier proposal dropped" in screen_text(app),
+            "the notice",
+        )
         assert "› rename" not in screen_text(app)
         assert fake.store.state.remarks.remarks == ()
 

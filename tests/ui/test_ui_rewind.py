@@ -32,7 +32,7 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.rewind import MessageSource
 
-UNDO_TOO, UNDO_ONLY = "also undo changes", "only undo changes"
+UNDO_TOO, UNDO_ONLY = "conversation and files", "files only"
 LAST = "what does round_half_even do here"
 
 
@@ -60,7 +60,7 @@ async def test_each_message_says_what_became_of_files_since() -> None:
         await opened(app, pilot)
         rows = page(app).splitlines()
         assert LAST in next(row for row in rows if row.startswith("›"))
-        assert "No file was changed since." in " ".join(page(app).split())
+        assert "No file has changed since." in " ".join(page(app).split())
         await pilot.press("down")
         assert "Now rename cap" in next(row for row in page(app).splitlines() if "›" in row)
         assert "3 files" in page(app)
@@ -80,7 +80,7 @@ async def test_enter_goes_back_the_text_returns_and_files_stay() -> None:
         assert app.bench.composer.draft_text == "Now rename cap to limit everywhere it is used"
         await settled(pilot, lambda: "Changed since and not undone" in chat(app), "what stays")
         assert LAST not in chat(app)
-        assert "2 messages of yours left the conversation" in " ".join(chat(app).split())
+        assert "2 messages of yours removed" in " ".join(chat(app).split())
         assert "Both pass." in chat(app)
         assert "/rewind undo" in shown(app.bench.status)
         app.bench.composer.replace_text("")
@@ -111,8 +111,8 @@ async def test_files_are_undone_after_a_question_alone() -> None:
     async with standing(app) as pilot:
         await opened(app, pilot)
         await pilot.press("down")
-        assert "They stay as they are, unless you undo" in page(app)
-        assert "This message leaves the conversation, with all" in page(app)
+        assert "They stay as they are, unless you also undo" in page(app)
+        assert "This message is removed from the conversation, with all" in page(app)
         await take_action(app, pilot, UNDO_TOO)
         await settled(pilot, lambda: "Enter goes back and undoes" in page(app), "the question")
         assert "They stay as they are" not in page(app)  # said in one way
@@ -178,7 +178,7 @@ async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
     app = app_with(engine)
     async with standing(app) as pilot:
         await opened(app, pilot)
-        assert "No file was changed since." in page(app)
+        assert "No file has changed since." in page(app)
         assert UNDO_ONLY not in page(app)
         await pilot.press("down")
         await take_action(app, pilot, UNDO_ONLY)
@@ -203,7 +203,7 @@ async def test_what_is_in_the_way_is_said_on_the_list() -> None:
     async with standing(app) as pilot:
         await opened(app, pilot)
         await pilot.press("enter")
-        await settled(pilot, lambda: "Work runs." in page(app), "the reason")
+        await settled(pilot, lambda: "Work is running." in page(app), "the reason")
         assert app.bench.composer.draft_text == ""
         await pilot.press("up")  # where it stands already
         await settled(pilot, lambda: "go back" not in page(app), "no way back")

@@ -106,7 +106,7 @@ async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) 
         await to(pilot, page, "1")
         rows = text(page)
         assert "met 1/4" in rows
-        assert "waits for an approval" in rows
+        assert "waiting for approval" in rows
         assert "Discounts are added where they have to be multiplied" in rows
         assert "★ Release 2.0" in rows
         assert rows.index("★ Release 2.0") < rows.index("The total is wrong")
@@ -167,13 +167,17 @@ async def test_no_other_one_is_opened_or_begun_while_work_runs(tmp_path: Path) -
         turn = TurnInfo(turn_id="t", message_id="m", started_at=NOW)
         app.session.engine.store.dispatch(TurnStarted(turn=turn))
         await commanded(pilot, "/new")
-        await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "the reason")
+        await settled(
+            pilot, lambda: "Work is still running" in shown(app.bench.status), "the reason"
+        )
         assert sources(app).resumed == []
         app.status.clear_message()
         page = await opened(app, pilot)
         await to(pilot, page, "3")
         await pilot.press("enter")
-        await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "of the page")
+        await settled(
+            pilot, lambda: "Work is still running" in shown(app.bench.status), "of the page"
+        )
         assert sources(app).resumed == []
         if app.screen is page.page:
             await pilot.press("escape")
@@ -291,15 +295,15 @@ async def test_the_chosen_session_is_watched_again(
     async with standing(app) as pilot:
         page = await opened(app, pilot)
         await to(pilot, page, "9")  # which is no session: its reason stands there already
-        await take_action(app, pilot, "watch it again")
+        await take_action(app, pilot, "replay")
         assert not watched
         while page.facts is None or not page.facts.session_id.endswith("3"):
             await pilot.press("up")
-        await take_action(app, pilot, "watch it again")
+        await take_action(app, pilot, "replay")
         await settled(pilot, lambda: bool(watched), "the replay")
         assert watched == [session_path(tmp_path, WORKSPACE, "session_00000003")]
         await settled(pilot, lambda: says in text(page), "how it ended")
-        assert ("Not shown again" in text(page)) is bool(says)
+        assert ("Not replayed" in text(page)) is bool(says)
         assert app.screen is page.page
 
 
@@ -318,7 +322,7 @@ async def test_only_an_answer_moves_to_the_trash_and_enter_fetches_back(tmp_path
         await take_twice(app, pilot, "to the trash", "Enter moves")
         await settled(pilot, lambda: "session_00000003" not in ids(page), "that it is gone")
         assert not path.exists()
-        await take_action(app, pilot, "trash, back")
+        await take_action(app, pilot, "trash, and back")
         await settled(pilot, lambda: ids(page) == ["session_00000003"], "the trash")
         assert "pin" not in text(page)
         await pilot.press("enter")
@@ -364,7 +368,7 @@ async def test_one_in_use_says_that_it_waits_too(tmp_path: Path) -> None:
     try:
         async with standing(app) as pilot:
             page = await opened(app, pilot)
-            assert "open · waits for an approval" in text(page)
+            assert "open · waiting for approval" in text(page)
     finally:
         resumed.journal.close_now()
 
@@ -377,7 +381,7 @@ async def test_a_narrow_page_says_the_state_and_who_speaks(tmp_path: Path) -> No
     async with standing(app, 60, 20) as pilot:
         page = await opened(app, pilot)
         await to(pilot, page, "a")
-        assert "waits for an approval" in text(page)
+        assert "waiting for approval" in text(page)
         rows = text(page).splitlines()
         first = next(row for row in rows if "word" in row)
         assert "word0 " not in first
@@ -504,7 +508,7 @@ async def test_a_session_that_is_nowhere_cannot_be_exported(tmp_path: Path) -> N
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
         await commanded(pilot, "/export x.md")
-        await settled(pilot, lambda: "lives in memory" in shown(app.bench.status), "the reason")
+        await settled(pilot, lambda: "only in memory" in shown(app.bench.status), "the reason")
 
 
 async def test_the_figures_of_this_folder_are_a_page_of_their_own(tmp_path: Path) -> None:
@@ -512,7 +516,7 @@ async def test_the_figures_of_this_folder_are_a_page_of_their_own(tmp_path: Path
     app = with_shelf(tmp_path)
     async with standing(app, 60, 20) as pilot:
         await commanded(pilot, "/stats")
-        await settled(pilot, lambda: "changes taken back" in screen_text(app), "all")
+        await settled(pilot, lambda: "changes undone" in screen_text(app), "all")
         for said in ("Month    Sessions", "2025-05", "calls to models"):
             assert said in screen_text(app), said
         settle(app)

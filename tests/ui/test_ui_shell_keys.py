@@ -155,7 +155,7 @@ async def test_ctrl_c_quits_twice_within_two_seconds_after_saying_what_waits(
     app = app_with(fake)
     async with standing(app) as pilot:
         await pilot.press("ctrl+c")
-        assert "1 waiting" in app.bench.status.notice_text
+        assert "1 queued message" in app.bench.status.notice_text
         clock_of(fake).advance(2.1)
         await pilot.press("ctrl+c")
         await pilot.pause()

@@ -121,7 +121,7 @@ async def test_a_turn_whose_change_was_taken_back_is_not_called_finished() -> No
         await says("changes undone", undone)
         goals.set_objective(store)
         again = ChangesRedone(call_id=message.call_id, changes=(change,), reopens=True)
-        await says("changed since, to be checked again", again)
+        await says("files changed since · needs a new check", again)
         assert "finished" not in shown(app.bench.vitals)
         store.state.objective = None
         await says("changes undone", undone)
@@ -302,7 +302,7 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
         await pilot.press("enter")
         await pilot.pause()
-        assert "Inputs so far: none." in shown(app.bench.vitals)
+        assert "No inputs yet" in shown(app.bench.vitals)
         assert "How sure the AI is of its plan." in shown(app.bench.vitals)
         change = VitalChange(vital="focus", old=0.75, new=0.65, cause="repeat", at=1.0)
         fake.store.dispatch(VitalsChanged(change=change))

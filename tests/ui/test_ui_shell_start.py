@@ -87,7 +87,7 @@ async def test_without_an_endpoint_the_text_stays() -> None:
         held.set()
         await settled(pilot, lambda: app.bench.talk.welcome is not None)
         await settled(pilot, lambda: app.bench.composer.text == "one")
-        await settled(pilot, lambda: "kept" in screen_text(app))
+        await settled(pilot, lambda: "saved" in screen_text(app))
         assert app.bench.composer.text == "one"
 
 

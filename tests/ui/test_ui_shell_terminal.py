@@ -113,7 +113,7 @@ async def test_an_open_gate_calls_only_when_nobody_looks(
 
 @pytest.mark.parametrize("blurred", [True, False])
 @pytest.mark.parametrize(
-    ("outcome", "said"), [("done", "Done: mend"), ("failed", "not done: mend")]
+    ("outcome", "said"), [("done", "Done: mend"), ("failed", "Ended without finishing: mend")]
 )
 async def test_the_end_of_the_work_calls_only_when_nobody_looks(
     blurred: bool, outcome: TurnOutcome, said: str, monkeypatch: pytest.MonkeyPatch

@@ -77,10 +77,10 @@ async def test_a_number_or_enter_goes_on_with_a_session_of_the_folder(tmp_path: 
     app = app_on(sources, options, ManualClock(NOW))
     async with standing(app, 80, 24) as pilot:
         await settled(pilot, lambda: "Release 2.0" in screen_text(app), "all sessions")
-        assert "Go on where you were" in screen_text(app)
+        assert "Continue where you left off" in screen_text(app)
         rows = screen_text(app).splitlines()[line_with(app, "› 1") :]
         assert "The total is wrong when two dis" in rows[0]
-        assert "waits for an approval" in rows[0]
+        assert "waiting for approval" in rows[0]
         assert "plan 1 of" in rows[1]
         assert "Release 2.0" in rows[4]  # pinned, and the oldest
         assert "cannot be opened" not in screen_text(app)
@@ -89,7 +89,9 @@ async def test_a_number_or_enter_goes_on_with_a_session_of_the_folder(tmp_path: 
             await pilot.press(pressed)
             await settled(pilot, lambda s=session: sources.resumed[-1:] == [s], session)
             # The session that it goes on with is new here too: the same is offered again.
-            await settled(pilot, lambda: "Go on where you were" in screen_text(app), "the start")
+            await settled(
+                pilot, lambda: "Continue where you left off" in screen_text(app), "the start"
+            )
 
 
 async def test_while_something_is_asked_digits_are_for_the_question() -> None:

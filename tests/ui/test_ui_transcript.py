@@ -179,10 +179,10 @@ async def test_notices_have_a_sign_and_a_word_for_their_level() -> None:
 @pytest.mark.parametrize(
     ("waiting", "said"),
     [
-        (Waiting(reason="silent", since=START + 90), "no answer for 10 s"),
+        (Waiting(reason="silent", since=START + 90), "waiting for the model · 10 s"),
         (
             Waiting(reason="rate_limited", until=START + 104),
-            "too many requests · trying again in 4 s",
+            "too many requests · retrying in 4 s",
         ),
         (Waiting(reason="odd\u202ecode", since=START + 90), "odd⟨U+202E⟩code · for 10 s"),
     ],
@@ -203,7 +203,7 @@ async def test_what_runs_counts_its_seconds_and_what_needs_the_user_says_so() ->
     async with app.run_test(size=(100, 24)):
         text = "\n".join(app.lines())
         assert "◌ shell  pytest -q tests  41 %" in text
-        assert text.count("asks you") == 1
+        assert text.count("needs you") == 1
         assert "Esc pauses" not in text  # the gate says what Esc does
         assert any(line.endswith("12 s") for line in app.lines())
         clock.advance(5)
@@ -314,7 +314,7 @@ async def test_a_thought_whose_reply_still_arrives_changes_with_language_and_wid
         assert "".join(app.lines()).count("why") == 60
         app.chat.words = Catalogue("ja")
         await pilot.pause()
-        assert "考えました" in app.lines()[0]
+        assert "思考" in app.lines()[0]
 
 
 # --- replies that arrive ---------------------------------------------------------------------

@@ -79,7 +79,7 @@ async def test_a_reply_that_stands_still_says_that_it_goes_on() -> None:
         clock.advance(3)
         app.chat.show_state(state)
         await pilot.pause()
-        assert any("Writing what to do next · 0:03" in line for line in app.lines())
+        assert any("Deciding what to do next · 0:03" in line for line in app.lines())
         live.text.append(" And more.")
         app.chat.show_state(state)
         await pilot.pause()
@@ -97,7 +97,7 @@ async def test_a_pause_says_what_is_halted() -> None:
         app.chat.show_state(state)
         await pilot.pause()
         text = " ".join(app.lines())
-        assert "Paused: nothing more is done until you go on" in text
+        assert "Paused: nothing more is done until you continue" in text
         state.turn = state.turn.model_copy(update={"pause": "running"})
         app.chat.show_state(state)
         await pilot.pause()

@@ -108,7 +108,7 @@ async def test_the_numbers_on_every_gauge_can_be_recomputed_from_what_enter_show
     value = 1 - 0.6 * loops / limit - 0.1 * failed - 0.03 * reads - 0.1 * (attempt - 1)
     assert near(value, on_gauge(text, "stamina"), 0.0051)
 
-    why = part(text, "Limit", "Consultations")
+    why = part(text, "Loop", "Questions")
     base = figures(rf"base: {NUMBER}", why)[0]
     score = figures(rf"0\.4 × {NUMBER}\s+\+ 0\.4 × {NUMBER}\s+\+ 0\.2 × {NUMBER}\s+= {NUMBER}", why)
     summed = sum(w * v for w, v in zip((0.4, 0.4, 0.2), score[:3], strict=True))
@@ -151,10 +151,10 @@ def test_an_adjustment_is_rounded_and_the_range_is_said() -> None:
     blocks = limit_blocks(limit, EN)
     assert [block.name for block in blocks] == ["task", "vitals", "context", "limit", "final"]
     said = "\n".join(line for block in blocks for line in block.lines)
-    assert "Research, as you said" in said
+    assert "Research, as you chose" in said
     assert "vitals +20 %" in said
     assert "16 × 1.20 × 1.00 = 19.20 → 19" in said
-    assert "19 loops\nkept within 3 and 20" in said
+    assert "19 loops\nkept between 3 and 20" in said
 
 
 def test_the_range_of_the_settings_is_the_one_that_is_said() -> None:
@@ -162,14 +162,14 @@ def test_the_range_of_the_settings_is_the_one_that_is_said() -> None:
         TaskProfile.RESEARCH, "model", Vitals(), Complexity(value=0.0)
     )
     said = [line for block in limit_blocks(limit, EN) for line in block.lines]
-    assert said[-2:] == ["9 loops", "kept within 4 and 9"]
+    assert said[-2:] == ["9 loops", "kept between 4 and 9"]
 
 
 def test_a_fallback_is_said_to_be_one() -> None:
     """Covers S0-30."""
     limit = goals.fallback()
     said = " ".join(limit_summary(Pace(limit=limit, used=2), EN))
-    assert said.startswith("A fallback: after 15 loops you are asked how to go on, unless")
+    assert said.startswith("Fallback: after 15 loops you are asked how to continue, unless")
     assert "the calculation failed" in said
     (block,) = limit_blocks(limit, EN)
     assert block.lines == ("15 loops", "a fallback, not computed")
@@ -190,7 +190,7 @@ def test_an_unknown_reason_is_left_out_and_added_loops_are_told() -> None:
         update={"max_loops": 19, "extended": 5, "reasoning": (Reason(code="new_one"),)}
     )
     said = limit_summary(Pace(limit=limit), EN)
-    assert said[1] == "You added 5. 0 of 19 are used."
+    assert said[1] == "You added 5. 0 of 19 used."
     final = limit_blocks(limit, EN)[-1]
     assert "14 + 5 = 19" in final.lines
 
@@ -334,8 +334,8 @@ async def test_more_loops_by_a_command(open_apps: OpenApps) -> None:
         await pilot.press("f5")
         await settled(pilot, lambda: "loop 4 of 14" in shown(app.bench.vitals))
         await pilot.press("escape", *"/more", "enter")
-        await settled(pilot, lambda: "19 now" in app.bench.status.notice_text, "the limit")
-        assert app.bench.status.notice_text == "5 loops more: the limit is 19 now."
+        await settled(pilot, lambda: "now 19" in app.bench.status.notice_text, "the limit")
+        assert app.bench.status.notice_text == "5 loops more: the limit is now 19."
 
 
 async def test_more_loops_with_nothing_at_work(open_apps: OpenApps) -> None:

@@ -79,7 +79,7 @@ async def test_enter_talks_now_and_tab_queues_while_work_runs(open_apps: OpenApp
     fake = FakeEngine(store_with(turn_started()))
     async with open_apps.standing(fake) as (app, pilot):
         hint = str(app.bench.composer.border_subtitle)
-        assert "Enter talk now" in hint
+        assert "Enter send now" in hint
         assert "Tab next turn" in hint
         await pilot.press("h", "i", "enter")
         await settled(pilot, lambda: bool(fake.store.state.messages), "the message")
@@ -87,7 +87,7 @@ async def test_enter_talks_now_and_tab_queues_while_work_runs(open_apps: OpenApp
         assert isinstance(said, UserMessage)
         assert said.aside
         assert fake.store.state.queue == ()
-        await settled(pilot, lambda: says(app, "› hi   beside the work"), "the chip")
+        await settled(pilot, lambda: says(app, "› hi   side question"), "the chip")
         await pilot.press("y", "o", "tab")
         await settled(pilot, lambda: [q.text for q in fake.store.state.queue] == ["yo"])
         assert len(fake.store.state.messages) == 1
@@ -98,7 +98,7 @@ async def test_while_paused_enter_gives_the_work_another_direction(open_apps: Op
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("escape")
         fake.store.dispatch(TurnPaused(at=fake.store.clock.now()))
-        await settled(pilot, lambda: "direction" in str(app.bench.composer.border_subtitle))
+        await settled(pilot, lambda: "redirects" in str(app.bench.composer.border_subtitle))
         await pilot.press("n", "o", "enter")
         await settled(pilot, lambda: [q.text for q in fake.store.state.queue] == ["no"])
 
@@ -127,11 +127,11 @@ async def test_while_paused_one_place_says_what_enter_does_with_what_is_written(
         fake.store.dispatch(NoticeAdded(message=notice("resume.interrupted_draft")))
         if size[1] >= 20:
             await settled(pilot, lambda: says(app, "was interrupted"), "why it is paused")
-        said = say("composer.redirects") if size[1] >= 20 else "Enter redirects"
+        said = say("composer.redirects") if size[1] >= 20 else "Enter redirect"
         await settled(pilot, lambda: said in "".join(enters()), "what the draft does")
         assert len(enters()) == 1
         await pilot.press(*["backspace"] * len("half a thought"))
-        await settled(pilot, lambda: "Enter go on" in foot(), "what an empty Enter does")
+        await settled(pilot, lambda: "Enter continue" in foot(), "what an empty Enter does")
         assert "redirects" not in foot()
         await pilot.press(*"/help")
         await settled(pilot, lambda: not enters(), "a command is neither")
@@ -209,7 +209,7 @@ async def test_the_queue_may_empty_itself_while_it_is_open(open_apps: OpenApps) 
         await opened(pilot, app, "alt+up")
         for message in store.state.queue:
             store.dispatch(QueueItemRemoved(message_id=message.message_id))
-        await settled(pilot, lambda: "No messages are waiting any more." in page(app))
+        await settled(pilot, lambda: "No more queued messages." in page(app))
         await pilot.press("enter", "full_stop", "escape")
         await settled(pilot, lambda: app.screen is app.bench)
 
@@ -472,7 +472,7 @@ async def test_processes_are_listed_tailed_live_and_ended(open_apps: OpenApps) -
             )
         )
         await settled(pilot, lambda: "␛[31mreloaded" in page(app))
-        await take_action(app, pilot, "end it, with all it started")
+        await take_action(app, pilot, "end it and all it started")
         await settled(pilot, lambda: fake.asked[-1] == "end proc_00000001")
         store.dispatch(
             ProcessEnded(

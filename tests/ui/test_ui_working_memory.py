@@ -155,7 +155,7 @@ async def test_what_the_model_carries_is_listed_and_the_chosen_one_is_shown_whol
         assert "src/shop/pricing.py +3 −1 (edit)" in listed
         for key in ("constraints", "steps", "questions"):
             assert " · ".join(said[key]) in listed
-        assert "decided         rates stay fractions · the user allowed edit pricing.py" in listed
+        assert "decisions       rates stay fractions · the user allowed edit pricing.py" in listed
         assert said["goal"] in below(app)
         await pilot.press("down", "down", "down")
         await settled(pilot, lambda: "3 run the tests" in below(app))
@@ -234,7 +234,7 @@ async def test_the_user_changes_adds_and_removes_items_by_hand() -> None:
     async with standing(app, 120) as pilot:
         await commanded(pilot, "/working")
         await stands(pilot, app)
-        assert "Enter change, add, remove" in page(app)
+        assert "Enter edit, add, remove" in page(app)
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, WorkingForm), "the form")
         area = app.screen.query_one(TextArea)
@@ -242,7 +242,7 @@ async def test_the_user_changes_adds_and_removes_items_by_hand() -> None:
         area.text = "  total() gives\n81.00 "
         await pilot.press("ctrl+s")
         await settled(pilot, lambda: "total() gives 81.00" in below(app))
-        assert "you · the AI reads it with its next request" in below(app)
+        assert "you · sent with the next request" in below(app)
         goal = next(row for row in page(app).splitlines() if "goal  " in row)
         assert goal.rstrip().endswith("81.00  you")
 
@@ -253,7 +253,7 @@ async def test_the_user_changes_adds_and_removes_items_by_hand() -> None:
         area.text = f"{said['constraints'][1]}\n\nno new file\none too many"
         await pilot.press("ctrl+s")
         problem = app.screen.query_one(".form-problem", Static)
-        assert "At most 2 items" in str(problem.content)
+        assert "at most 2 items" in str(problem.content)
         area.text = f"{said['constraints'][1]}\n\nno new file"
         await pilot.press("ctrl+s")
         await settled(pilot, lambda: "2 no new file" in below(app))
@@ -274,7 +274,7 @@ async def test_the_user_changes_adds_and_removes_items_by_hand() -> None:
         assert fake.store.state.memory.open_questions == ()
 
         await pilot.press("down")  # the last change is the app's to write
-        await settled(pilot, lambda: "change, add" not in page(app))
+        await settled(pilot, lambda: "edit, add" not in page(app))
 
 
 async def test_where_nothing_is_carried_the_user_can_begin() -> None:

@@ -44,13 +44,13 @@ def why(kind: AuditKind = AuditKind.APPROVED, **fields: Any) -> str:
     return why_words(decided().state, entry(kind, **fields), EN)
 
 
-ASKS = "It asks: a command outside the folder needs your consent in standard mode."
+ASKS = "It asks: a command outside the folder needs your approval in standard mode."
 
 
 @pytest.mark.parametrize(
     ("kind", "fields", "said"),
     [
-        (AuditKind.OWN, {}, "You ran it yourself: your key was the consent."),
+        (AuditKind.OWN, {}, "You ran it yourself: your key was the approval."),
         (AuditKind.ANSWERED, {}, ""),  # a card, which no policy judges
         (AuditKind.DENIED, {"ruling": ruled("deny", "", "protected")}, "the place is protected"),
         (
@@ -67,22 +67,22 @@ ASKS = "It asks: a command outside the folder needs your consent in standard mod
         (
             AuditKind.MODE,
             {"ruling": ruled("allow", "read inside")},
-            "reading in the folder needs no question in standard mode.",
+            "reading in the folder needs no approval in standard mode.",
         ),
         (
             AuditKind.MODE,
             {"ruling": ruled("allow", "of later")},
-            "It did not ask: shell needs no question in standard mode.",
+            "It did not ask: shell needs no approval in standard mode.",
         ),
         (
             AuditKind.APPROVED,
             {"ruling": ruled("gate", "shell", "secret")},
-            "in every mode, whatever rule there is: a secret file.",
+            "in every mode, whatever the rules: a secret file.",
         ),
         (
             AuditKind.APPROVED,
             {"ruling": ruled("gate", "shell", "of_later")},
-            "in every mode, whatever rule there is: of_later.",
+            "in every mode, whatever the rules: of_later.",
         ),
         (
             AuditKind.DENIED,
@@ -107,7 +107,7 @@ ASKS = "It asks: a command outside the folder needs your consent in standard mod
         (
             AuditKind.REFUSED,
             {"ruling": ruled("gate", "shell"), "no_rule": "cd"},
-            "No rule can answer that for you. (no rule: not in the folder that the rules are for)",
+            "No rule can answer that for you. (no rule: outside the folder the rules are for)",
         ),
     ],
 )

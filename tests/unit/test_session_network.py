@@ -85,7 +85,7 @@ def test_commands_that_were_not_kept_from_the_network_are_counted(
     state.messages = [ended.replace(**call)]
     said = beyond_words(state, EN)
     assert said.startswith(EN("network.beyond"))
-    assert ("Commands that ran with the network open: 1." in said) == opened
+    assert ("Commands run with the network open: 1." in said) == opened
 
 
 def test_the_export_has_a_row_for_each_use_of_a_host() -> None:
@@ -96,7 +96,7 @@ def test_the_export_has_a_row_for_each_use_of_a_host() -> None:
     lines = network_markdown(state, EN, lambda text: text.replace("p:1", "•")).splitlines()
     assert lines[:5] == [
         *("## Network", "", total_words(state, EN), ""),
-        "| host | for | setting | by proxy | requests | sent | received | first | last |",
+        "| host | for | setting | via proxy | requests | sent | received | first | last |",
     ]
     assert [line.split(" | ")[3:5] for line in lines[6:8]] == [["", "2"], ["•", "1"]]
     assert lines[8:] == ["", EN("network.beyond")]

@@ -94,7 +94,7 @@ def test_a_wrong_key_is_named_with_its_line_and_the_default_holds(
     assert [(p.line, p.key) for p in loaded.problems] == [(line, key)]
     said = loaded.problems[0].describe_problem(Catalogue())
     assert said.startswith(f"{places.settings_file}:{line}: {key}: ")
-    assert said.endswith("; the default holds")
+    assert said.endswith("; the default applies")
     assert loaded.settings.execution.max_steps == 60
     assert places.settings_file.read_text() == text
 

@@ -130,13 +130,15 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     places = places_of(tmp_path)
     places.config.mkdir(parents=True)
     places.settings_file.symlink_to("/proc/nobody/settings.toml")
-    assert "It is not kept: settings.toml: No such file" in kept(places)
+    assert "It was not saved: settings.toml: No such file" in kept(places)
     places.settings_file.unlink()
     os.mkdir(places.settings_file)
-    assert "It is not kept: settings.toml: cannot be read" in kept(places)
+    assert "It was not saved: settings.toml: cannot be read" in kept(places)
 
 
 def test_a_flag_comes_before_what_is_kept(tmp_path: Path) -> None:
     places = places_of(tmp_path)
-    assert kept(places, by_flag=True) == "Kept, but a start with --theme has the value given there."
+    assert (
+        kept(places, by_flag=True) == "Saved, but a start with --theme uses the value given there."
+    )
     assert "duck-light" in places.settings_file.read_text()
