@@ -277,3 +277,21 @@ async def test_a_step_that_is_done_does_not_fail_by_the_form_of_its_report(
         await running.until(lambda state: any(card.report for card in state.cards))
         assert statuses(running.state)[0] is DONE
         assert reports(running) == [("first", "a is there", ("a",))]
+
+
+async def test_calls_of_the_proposal_go_on_as_the_steps_after_a_restart(tmp_path: Path) -> None:
+    """The app ends while the first of them waits for the user's key."""
+    replies = Script(replies={"main": (proposal(*three_notes()),)})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        await running.gate()
+        running.cut()
+    again = Script(replies={"main": (done("All three are there."),)})
+    async with session(tmp_path, again, resume=running.session_id) as running:
+        running.engine.resume()
+        for _ in range(3):
+            await running.answer(GateChoice.ONCE)
+        await running.ended()
+        assert [files for _, _, files in reports(running)] == [("a",), ("b",), ("c",)]
+        assert running.server.of("task") == []
