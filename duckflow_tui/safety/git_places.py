@@ -69,8 +69,9 @@ class GitPlaces(NamedTuple):
 
 
 def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
-    """What git obeys for whoever works in a folder, which may lie below the top of a worktree, or
-    in a ``repository`` without a worktree: wherever its settings lead, and those of the user.
+    """Find the files and folders whose content git acts on for a folder, which may lie below the
+    top of a worktree, or for a ``repository`` without one: wherever its settings and those of the
+    user lead.
     """
     around = (path for path in (folder, *folder.parents) if next(git_dirs(path), None))
     top = repository or next(around, folder)

@@ -389,7 +389,7 @@ class CallFact(StrEnum):
     UNDOABLE = "undoable"  # undo covers the files that the command changes
 
 
-#: What is told of a command.
+#: Facts that make a command at least a medium risk.
 _RISKS: Final = frozenset({CallFact.UNHELD, CallFact.REACHES})
 
 #: A command of which both are true, and that can be read, is of low risk.

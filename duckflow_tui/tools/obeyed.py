@@ -54,8 +54,9 @@ class ObeyedFiles:
         return look
 
     async def tell(self, look: PendingLook, written: Mapping[str, str] | None = None) -> None:
-        """Tell what changed since: what was ``written``, by path the topmost ignored folder or file
-        it lies in; None: look for it.
+        """Warn the user of the watched files that the command changed, and forget the look.
+        ``written``: by path the topmost ignored folder or file it lies in, empty for none; None:
+        compare with the disk.
         """
         if written is None:
             written = await self._copies.find_obeyed(look.stamps)

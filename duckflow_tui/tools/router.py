@@ -634,8 +634,8 @@ class ToolRouter:
         return Output("\n".join(lines), describe_figures(call.made), read, tuple(call.made))
 
     async def _bind_agreed_change(self, change: PlannedChange) -> PlannedChange:
-        """The agreed change, bound to the present file; raises Renewed where the place itself
-        is another than was shown.
+        """The change that was agreed to. One whose file the gate could not show is read now;
+        raises Renewed where its path leads elsewhere than it did then.
         """
         place = change.place
         if not change.unseen:

@@ -445,8 +445,8 @@ class Sandbox:
         return [str(path) for path in places if os.path.lexists(path)]
 
     def _hidden_paths(self) -> list[str]:
-        """What is empty in the sandbox: homes, the folders around the workspace, those of the
-        desktop's sockets, and the app's own; but for what the user listed.
+        """Folders that the sandbox shows empty: homes, the folders around the workspace, those of
+        the desktop's sockets, and the app's own; without those that the user listed.
         """
         root, homes = self._workspace.root, [Path.home(), *_HOMES]
         with contextlib.suppress(KeyError):  # a user without an account
@@ -466,9 +466,9 @@ class Sandbox:
         ]
 
     def _readable_paths(self) -> list[str]:
-        """What is shown of places that are empty: programs of PATH with what belongs to them, our
-        own Python, where git keeps the workspace's worktree, and what the user listed. Nothing to
-        which a link leads that a command could have made: it would lead anywhere.
+        """Paths inside the empty folders that a command may read: programs of PATH with what
+        belongs to them, our own Python, git's folder of the workspace's worktree, and what the
+        user listed. Links that a command could have made are not followed: they may lead anywhere.
         """
         root, written = self._workspace.root, (self._workspace.root, self._choice.folder)
         git, theirs = (

@@ -288,7 +288,7 @@ class Shell:
         return Work(run, facts, so_far, seen, covers, more)
 
     async def _find_uncovered(self, args: Run) -> dict[str, str]:
-        """What undo does not cover of this command, as a fact of its gate."""
+        """The fact of the gate that names the files which undo would not cover; empty for none."""
         held = self._store.state.session.sandbox in HOLDS and not args.outside
         left = await self._copies.list_uncovered(held=held)
         more = [f"+{len(left) - _NAMED:,}"] if len(left) > _NAMED else []
@@ -400,8 +400,8 @@ class Shell:
     async def _leave_out_others(
         self, workspace: Workspace, written: Mapping[str, str]
     ) -> dict[str, str]:
-        """What was written but for files that are as another call left them, of which the user was
-        asked or told.
+        """Drop the files that stand as another call left them: the user was asked about that call,
+        or told of it.
         """
         left: dict[str, str] = {}
         for message in self._store.state.messages:

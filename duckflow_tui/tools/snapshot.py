@@ -29,8 +29,8 @@ from duckflow_tui.tools.operation import Blobs, Touched
 from duckflow_tui.tools.undo import place_of
 
 LIMIT: Final = 100_000_000  # bytes of all copies
-#: Bytes of a file that is not ignored: what it held outlives the process as a blob of the session.
-#: Of others the copy serves an undo until the process ends, or as many bytes again were copied.
+#: Bytes of a file that is not ignored, up to which its old content becomes a blob of the session.
+#: Larger and ignored files have a temporary copy only, until the process ends or its room is used.
 MAX_KEPT: Final = 1_000_000
 MAX_FILES: Final = 20_000  # files that are not ignored, and that are looked at
 MAX_IGNORED: Final = 100_000  # ignored ones
@@ -73,7 +73,7 @@ class _Stamp(NamedTuple):
 
 #: Of a file that only matters by being there.
 _THERE: Final = _Stamp(0, 0, 0, 0, 0, 0)
-#: No path: under it stands when a look began that did not come to all files.
+#: A key among the paths: the scan did not come to all files, and its stamp is the time it began.
 _CUT: Final = "…"
 
 

@@ -317,7 +317,7 @@ class PlanDesk:
     async def run_rest(self, left: Rest | None = None, *, asks: bool = False) -> Plan | None:
         """Run what the user approved and nobody has run yet; its first step begins with the
         actions ``left`` to it. Returns the plan as it is then, None where nothing was run.
-        ``asks``: also ask about a step that is not done and in the way.
+        ``asks``: also ask about an unfinished step that blocks the next.
 
         The approval is the user's order: a model that forgets it does not undo it.
         """

@@ -312,8 +312,10 @@ def was_just_rejected(state: AgentState, plan: Plan) -> bool:
     return False
 
 
-def list_open_work(plan: Plan) -> list[tuple[str, ...]]:
-    """The steps of a plan as the user has them: their words, and whether they were skipped."""
+def list_steps(plan: Plan) -> list[tuple[str, ...]]:
+    """The ids and words of all steps, and whether they were skipped; compared to see whether the
+    user changed the plan.
+    """
     skipped = WorkStatus.SKIPPED
     return [(s.step_id, s.name, s.description, str(s.status is skipped)) for s in plan.steps]
 

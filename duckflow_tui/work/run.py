@@ -37,7 +37,7 @@ from duckflow_tui.state.plan_events import (
 from duckflow_tui.work.propose import (
     end_plan,
     find_held_steps,
-    list_open_work,
+    list_steps,
     set_step,
     wait_until_released,
 )
@@ -82,8 +82,8 @@ class PlanRun:
         self._plan_id = plan.plan_id
         self._only = only
         self._work_id = parts.ids("work")
-        self._left = left  # actions for the next step,
-        self._left_for = list_open_work(plan)  # as the decision with them saw the plan
+        self._left = left  # actions of a decision that belong to the next step
+        self._left_for = list_steps(plan)  # the steps then; they are dropped where these changed
         self._stopped = False  # the user ended the newest step, or nobody could be asked
         self._wish = ""  # and what they want instead
 
@@ -195,7 +195,7 @@ class PlanRun:
         that the user took out.
         """
         left, self._left = self._left, None
-        if left is None or (keep and self._left_for == list_open_work(self._plan)):
+        if left is None or (keep and self._left_for == list_steps(self._plan)):
             return left
         for action in left.actions:
             await self._parts.router.skip(action, self._parts.notices.words("skip.left"))

@@ -32,7 +32,7 @@ from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
 from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.plan_operations import UPDATE_STEP
-from duckflow_tui.work.propose import list_open_work
+from duckflow_tui.work.propose import list_steps
 from duckflow_tui.work.report import (
     Cause,
     describe_report,
@@ -101,7 +101,7 @@ class StepRun(Thread):
         self._interrupted: Interrupted | None = None  # set if an earlier process ended in this step
         self._rest = rest
         self._is_model_reachable = True  # until a request fails for good
-        self.work_seen = list_open_work(self._plan)  # by the newest decision
+        self.work_seen = list_steps(self._plan)  # by the newest decision
         self._end_note: str | None = None  # of the call that ended the step
         self._end_refused = False  # such a call of the newest decision ended nothing
         self.stopped = False  # by the user, or because nobody could be asked
@@ -213,13 +213,13 @@ class StepRun(Thread):
         return False
 
     async def take_decision(self, decision: TurnDecision) -> None:
-        self.work_seen, self._end_refused = list_open_work(self._plan), False
+        self.work_seen, self._end_refused = list_steps(self._plan), False
         self._listed = 0
         await super().take_decision(decision)
 
     def hands_over(self) -> bool:
-        """Behind the call that ends this step stand those of the next. What is left of a list
-        after a failure, or after words of the user, is the model's to decide on.
+        """True once a call ended this step: later ones are the next step's. Of a task list the rest
+        is dropped after a failure or a word of the user; the model decides anew.
         """
         if self._listed:
             return self.changes_course or any(not m.result.went_well for m in self.ran)

@@ -98,8 +98,8 @@ class Thread(ABC):
         return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
     def hands_over(self) -> bool:
-        """Whether the actions of the decision that were not carried out yet are of another
-        thread.
+        """Whether the rest of the decision's actions belong to another thread, such as those that
+        stand behind the call that begins a plan and are its first step's.
         """
         return False
 

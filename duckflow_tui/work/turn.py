@@ -206,7 +206,7 @@ class Turn(Thread):
         self.pattern = decision.prompt_pattern
 
     def hands_over(self) -> bool:
-        """Behind the call by which the plan begins stand the calls of its first step."""
+        """True once the newest call began the plan: later ones are its first step's."""
         newest = self.ran[-1].operation if self.ran else ""
         return newest in BEGINS_PLAN and self._desk.takes_calls
 

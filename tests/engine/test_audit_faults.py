@@ -178,6 +178,13 @@ class TalkingEngine:
     suggestion = ""
     begun: tuple[Record, ...] = ()
 
+    class rules:
+        """Every rule of the command line can be used."""
+
+        @staticmethod
+        async def find_unusable_rule() -> None:
+            return None
+
     def __init__(self, disk: SlowDisk) -> None:
         self.store = Store(AgentState(), ManualClock(), disk)
 

@@ -26,6 +26,13 @@ class SlowEngine:
     suggestion = ""
     begun: tuple[Record, ...] = ()
 
+    class rules:
+        """Every rule of the command line can be used."""
+
+        @staticmethod
+        async def find_unusable_rule() -> None:
+            return None
+
     def __init__(self, number: int) -> None:
         self.store = Store(AgentState(), ManualClock(), MemoryRecorder())
         self._number = number

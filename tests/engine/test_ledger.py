@@ -334,12 +334,12 @@ async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_o
         s.server.release("a")
         await s.until(lambda _: ledger(s)["r2"][1] is WAIVED)
         asked = s.server.of("requirements")[0].text
-        assert "- accepted a plan change: drop the step 'write the changelog'" in asked
+        assert "- accepted a change of the plan: drop the step 'write the changelog'" in asked
         assert ledger(s)["r2"] == (LOG, WAIVED)
 
 
 @pytest.mark.parametrize("yes", [True, False], ids=["accepted", "refused"])
-@pytest.mark.parametrize("beside", [True, False], ids=["side question", "in the turn"])
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the work", "in the turn"])
 async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_call(
     tmp_path: Path, yes: bool, beside: bool
 ) -> None:
@@ -398,7 +398,7 @@ async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
         s.server.release("a")
         await s.until(lambda _: ledger(s)["r2"][1] is WAIVED)
         asked = s.server.of("requirements")[0].text
-        assert "- dropped a plan step: 'write the changelog'" in asked
+        assert "- dropped a step of the plan: 'write the changelog'" in asked
         assert ledger(s)["r1"][1] is not WAIVED
 
 
@@ -682,7 +682,7 @@ async def test_a_list_inside_what_the_user_pasted_is_no_list_of_wishes(tmp_path:
         assert list(ledger(s)) == ["r1"]
 
 
-# --- what is said side question ----------------------------------------------------------------
+# --- what is said beside the work ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])

@@ -35,7 +35,7 @@ async def at_the_gate(running: Session) -> None:
 
 
 async def answers(running: Session, count: int) -> list[str]:
-    """What was answered side question, once there are so many."""
+    """What was answered beside the work, once there are so many."""
 
     def said() -> list[str]:
         messages = running.state.messages
@@ -125,7 +125,7 @@ async def test_a_stop_ends_the_answers_that_wait_their_turn(tmp_path: Path) -> N
 
 
 async def test_work_that_has_ended_meanwhile_is_not_halted(tmp_path: Path) -> None:
-    """The side question comes after the turn, and wants to halt it."""
+    """The answer beside the work comes after the turn, and wants to halt it."""
     halt = decision("I halt it.", action("task_loop.pause"))
     late = Reply(decision=halt.decision, hold="late", when=When(pattern="wait a moment"))
     over = Reply(decision=done("It is over.").decision, when=When(pattern="No work is going on"))

@@ -129,7 +129,7 @@ GOES_ON = [
     (Pattern.CONFUSION, "start_over", "wants you to start over"),
     (Pattern.CONFUSION, "tidy_results", "f00 holds a comment"),
     (Pattern.CONFUSION, "other_angle", "two ways of looking at"),
-    (Pattern.TOO_MANY_TRIES, "simplify", "simplified the request"),
+    (Pattern.TOO_MANY_TRIES, "simplify", "made the request simpler"),
     (Pattern.TOO_MANY_TRIES, "different_approach", "completely different approach"),
 ]
 TEXTS = {"more_info", "detailed_requirements", "top_requirement", "simplify", "tell"}
@@ -404,7 +404,7 @@ async def test_a_simpler_request_is_a_requirement_of_the_user(tmp_path: Path) ->
         assert "consulting.simplify" in s.notices()
         told = [(i.requirement, i.priority, i.by_user) for i in items]
         assert told == [("only name the files", 1, True)]
-        assert "The user simplified the request" in s.server.of("main")[-1].text
+        assert "The user made the request simpler" in s.server.of("main")[-1].text
 
 
 async def test_everything_else_goes_on_while_a_consultation_waits(tmp_path: Path) -> None:

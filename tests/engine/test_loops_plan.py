@@ -592,7 +592,7 @@ async def test_a_question_beside_the_work_is_answered_while_it_goes_on(tmp_path:
 
 
 async def test_beside_the_work_nothing_is_changed(tmp_path: Path) -> None:
-    """A write asked for side question is skipped with the reason."""
+    """A write asked for beside the work is skipped with the reason."""
     replies = Script(
         replies={
             "main": (
@@ -954,7 +954,7 @@ async def test_every_event_of_a_plan_is_in_the_record(tmp_path: Path) -> None:
 
 
 async def test_a_repair_beside_the_work_stays_out_of_the_conversation(tmp_path: Path) -> None:
-    """The one who answers side question is told; the turn's own history is not touched."""
+    """The one who answers beside the work is told; the turn's own history is not touched."""
     replies = Script(
         replies={
             "main": (

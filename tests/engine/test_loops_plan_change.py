@@ -27,7 +27,7 @@ def writes(name: str, **fields: Any) -> Reply:
 
 
 def wish(*changes: dict[str, Any]) -> Reply:
-    """What a wish side question becomes."""
+    """What a wish beside the work becomes."""
     return decision(
         "I would change the plan.",
         action("plan_tool.revise", changes=list(changes)),

@@ -290,13 +290,14 @@ async def test_what_the_user_adds_reaches_the_judge_and_older_talk_as_its_backgr
         replies={
             "main": (done("Hello."), writes, waits, done("By date.", continues=True)),
             "requirements": (Reply(data={"requirements": [claim("sorted")]}),),
+            "satisfaction": (judged(0.3), judged(0.9)),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("good morning to you all")
-        await s.turn("fix the order of the notes")
+        assert (await s.turn("fix the order of the notes")).outcome == "partial"
         await s.turn("by date, please")
-        (asked,) = s.server.of("satisfaction")
+        asked = s.server.of("satisfaction")[-1]
         assert "<said>\n- by date, please\n</said>" in asked.text
         earlier = asked.text.partition("<earlier>")[2].partition("</earlier>")[0]
         assert "good morning" in earlier

@@ -1,4 +1,4 @@
-"""Replies side question are read in the form in which a model writes them, at the first call."""
+"""Replies beside the work are read in the form in which a model writes them, at the first call."""
 
 from __future__ import annotations
 

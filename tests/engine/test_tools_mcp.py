@@ -370,7 +370,7 @@ async def test_a_server_that_cannot_start_again_is_an_error_of_the_call(tmp_path
         program.unlink()
         message = await s.run(ECHO, text="a")
         assert message.result.outcome is Outcome.ERROR
-        assert "did not start: No such file or directory" in message.result.text
+        assert "does not start: No such file or directory" in message.result.text
 
 
 async def test_text_between_messages_is_logged_and_does_no_harm(tmp_path: Path) -> None:

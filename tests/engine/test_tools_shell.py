@@ -559,7 +559,7 @@ async def test_a_background_command_is_listed_read_and_ended(bench: ShellBench) 
     assert (process.is_running, process.ended_by, process.exit_code) == (False, "model", -15)
     assert running_with(mark) == []
     again = await bench.call("shell.end", process_id=process.process_id)
-    assert "already ended" in again.result.text
+    assert "ended already" in again.result.text
     unknown = await bench.call("shell.output", process_id="proc_nope")
     assert unknown.result.outcome is Outcome.ERROR
     assert process.process_id in unknown.result.text

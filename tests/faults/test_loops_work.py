@@ -443,7 +443,7 @@ async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, 
 async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
     tmp_path: Path,
 ) -> None:
-    """A change proposed side question outlives it; the answer leaves the status alone."""
+    """A change proposed beside the work outlives it; the answer leaves the status alone."""
     change = action("plan_tool.revise", changes=[{"op": "add", "name": "third"}])
     replies = Script(
         replies={
@@ -578,7 +578,7 @@ READ = ("file_ops.read_file", {"path": "gone.txt"})
         (
             (PROPOSE, GENERATE),
             {"plan": (planned("first"),), "tasks": BAD},
-            "The AI gave no usable task list",
+            "No usable list of tasks",
             [],
         ),
     ],
@@ -626,7 +626,7 @@ async def test_beyond_the_limit_of_calls_nothing_is_made(
         assert len(running.server.of(asked)) == sent
         told = running.results()[-1].result
         assert told.outcome is Outcome.STOPPED
-        assert "limit of model calls was reached" in told.text
+        assert "limit of calls to models was reached" in told.text
 
 
 @pytest.mark.parametrize(
@@ -662,7 +662,7 @@ async def test_a_step_whose_tasks_cannot_be_had_failed_for_that(tmp_path: Path) 
         await running.turn("notes please")
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert report.status == "failed"
-        assert "The AI gave no usable task list" in report.cause
+        assert "No usable list of tasks" in report.cause
         assert "work.no_report" in running.notices()  # nor were there words for it
 
 

@@ -81,7 +81,7 @@ def test_a_small_terminal_and_a_dumb_one_are_told(tmp_path: Path) -> None:
     environ = {"DUCKFLOW_HOME": str(tmp_path / "home")}
     with Terminal(PROGRAM, cwd=tmp_path, environ=environ, width=50, height=30) as terminal:
         terminal.wait()
-        assert "made for 60×20 and more" in terminal.text.replace("\n", "")
+        assert "made for 60×20 or more" in terminal.text.replace("\n", "")
     with Terminal(PROGRAM, cwd=tmp_path, environ={**environ, "TERM": "dumb"}) as terminal:
         assert terminal.wait() == 1
         assert "Set TERM to what your terminal is" in terminal.text
@@ -107,7 +107,7 @@ def test_a_server_of_this_machine_is_found_where_no_model_is_set(tmp_path: Path)
     with served(Script(models=("small", "large"))) as server:
         status, found = checks(tmp_path, "--base-url", server.endpoint.base_url)
     assert (status, found["model"]["state"]) == (1, "broken")
-    assert "Name one with --model: large, small" in found["model"]["fix"]
+    assert "Choose one with --model: large, small" in found["model"]["fix"]
 
 
 def test_a_server_that_is_not_there_is_told_by_its_address(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_the_kind_of_sandbox_that_holds_is_found_by_trying_it(tmp_path: Path) ->
             ("ok", False) if level == "full" else ("missing", True)
         )
     _, found = checks(tmp_path)
-    assert "switched off" in found["sandbox"]["found"]
+    assert "turned off" in found["sandbox"]["found"]
     assert "sandbox.level" in found["sandbox"]["fix"]
     assert {path.name for path in tmp_path.iterdir()} <= {"home", "kept"}
 
@@ -184,7 +184,7 @@ def test_where_the_system_lets_nobody_make_namespaces_the_fix_is_another_one(
     )
     (told,) = (one for one in json.loads(run.stdout) if one["name"] == "sandbox")
     assert told["state"] == "missing"
-    assert "each command asks you first. bwrap: " in told["found"]
+    assert "every command asks first. bwrap: " in told["found"]
     if not os.path.exists("/usr/bin/bwrap"):
         assert told["fix"] == "Install bubblewrap."
     else:

@@ -170,9 +170,9 @@ def test_a_wrong_key_is_named_with_its_host_and_corrected_in_place(
         with start(tmp_path, environ=environ, width=width, height=height) as terminal:
             terminal.sees("key in OPENAI_API_KEY")
             terminal.type("1")
-            terminal.sees("Connect a server", "accept", "OPENAI_API_KEY", host, "another")
+            terminal.sees("Connect a server", "rejected", "OPENAI_API_KEY", host, "another")
             terminal.type("also-wrong-000000\r")
-            terminal.sees("accept", host, "again.")  # words that no end of a line cuts
+            terminal.sees("rejected", host, "again.")  # words that no end of a line cuts
             terminal.type(KEY + "\r")
             terminal.sees("guarded-model", "select")
             terminal.type("\r")

@@ -1,4 +1,4 @@
-"""The installed program carries a plan out, with keys: approve, ask side question, wish, stop."""
+"""The installed program carries a plan out, with keys: approve, ask beside the work, wish, stop."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
         terminal.type("write notes\r")
         terminal.sees("second note", "run all")
         focus_and(terminal, "y")
-        terminal.sees("asks you", "allow", "Enter to decide")
+        terminal.sees("needs you", "allow", "Enter to decide")
         terminal.type("\r")
         terminal.sees("Esc back")
         terminal.listen(GATE_DEAF)
         assert sleepers() == []
         terminal.type("y")
-        terminal.sees("has started")
+        terminal.sees("has begun")
 
         terminal.type("where are you?\r")
         terminal.sees("It is the first note.")

@@ -181,7 +181,7 @@ def test_the_end_names_the_command_and_leaves_an_open_gate_open(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [("", "There is no session in"), ("beef", "There is no session beef of this folder")],
+    [("", "There is no session in"), ("beef", "There is no session beef in this folder")],
 )
 def test_a_session_that_is_not_there_is_a_usage_error(
     tmp_path: Path, given: str, says: str

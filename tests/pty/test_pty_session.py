@@ -15,6 +15,7 @@ from support.serving import served
 from support.session import action, decision, done, script
 
 from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.ui.panes.key_guard import ANEW_S
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
 GATE_DEAF_UNASKED = 1.1  # seconds; for 1.0 s where the focus came to it by itself
@@ -166,10 +167,10 @@ def test_a_long_new_file_is_approved_with_three_keys(tmp_path: Path, count: int)
                 return False
             return int(seen[1]) + int(asked[1]) == count
 
-        terminal.sees("You have not seen", f"of {count} lines", "allow anyway")
+        terminal.sees("You have not seen", f"of {count} changed lines", "allow anyway")
         terminal.until(adds_up, "two counts of the same lines")
         assert not (tmp_path / "work" / "big.py").exists()
-        terminal.listen(GATE_DEAF)
+        terminal.listen(1.1 * ANEW_S)
         terminal.type("y")
         terminal.sees("Written.")
         assert (tmp_path / "work" / "big.py").read_text() == text

@@ -114,7 +114,7 @@ def test_a_workspace_that_goes_is_said_and_nothing_is_lost(tmp_path: Path, repla
         assert not list(tmp_path.glob("*/a.txt"))
         if replaced:
             with start(tmp_path, url, "--resume") as terminal:
-                terminal.sees("It did not work.", "another folder")
+                terminal.sees("It did not work.", "is not the folder")
                 terminal.type("and now?\r")
                 terminal.sees("I am here.")
                 assert "read files again" in str(server.endpoint.of("main")[-1])

@@ -141,7 +141,7 @@ class Play:
         await self.engine.send(text, when="now")
 
     def beside(self) -> list[str]:
-        """What the model has said side question, oldest first."""
+        """What the model has said beside the work, oldest first."""
         messages = self.state.messages
         return [m.text for m in messages if isinstance(m, AssistantMessage) and m.aside]
 

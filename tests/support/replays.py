@@ -40,6 +40,7 @@ from duckflow_tui.state.plan_events import PlanProposed
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_guard import ANEW_S
 from duckflow_tui.ui.panes.replay_bar import ReplayBar
 from duckflow_tui.ui.replay import RecordedSession
 from duckflow_tui.ui.replay_player import Player
@@ -103,7 +104,7 @@ class Live:
             focus = self.app.screen.focused
             assert time.monotonic() < end, f"{what} did not come of {keys}; focus: {focus}"
             await self.pilot.press(*keys)
-            await self.pilot.pause(0.5)  # keys that come close together are a text
+            await self.pilot.pause(1.1 * ANEW_S)  # keys that come close together are a text
 
     async def approve_all(self) -> None:
         """Say yes to whatever is asked until the turn is over."""

@@ -238,7 +238,7 @@ def test_history_survives_a_torn_line(tmp_path: Path) -> None:
 
 async def test_a_line_with_a_key_is_not_remembered_in_clear(tmp_path: Path) -> None:
     """What /remember refuses must not stand in the history instead, nor come back with ↑."""
-    key = "sk-" + "a1" * 12
+    key = "sk-" + "q7Zt0Vx2mK9sLr4WbN8cYd3E"
     fake = engine()
     app = app_with(fake, data_dir=tmp_path)
     async with standing(app) as pilot:

@@ -454,7 +454,7 @@ async def test_a_gate_shows_the_figures_of_the_app(open_apps: OpenApps) -> None:
         (
             "en",
             "s  allow commands in the sandbox this session",
-            "x  allow only pytest … this session",
+            "x  allow pytest … in the sandbox this session",
             "auto-allowed: commands",
             "OUTSIDE the sandbox: nothing limits this command",
             "With s, commands run in the sandbox without asking",
@@ -462,7 +462,7 @@ async def test_a_gate_shows_the_figures_of_the_app(open_apps: OpenApps) -> None:
         (
             "ja",
             "s  このセッション中はサンドボックス内をすべて許可",
-            "x  セッション中は pytest … だけ許可",
+            "x  セッション中はサンドボックス内の pytest … を許可",
             "自動許可: コマンド",
             "サンドボックスの外: ",  # the rest stands on the next row
             "s を押すと、",

@@ -104,7 +104,7 @@ def test_an_answer_to_a_change_of_the_plan_is_a_fact(key: CardOption, said: str)
     plan = Plan(plan_id="p", name="notes", goal="g", steps=(), created_at=at)
     message = CardMessage(message_id="m2", card=card, plan=plan, answer=answer, at=at)
     told = format_facts(facts_of(message, changes=""))
-    assert told == f"U1 the user {said} a plan change “notes”\n    both"
+    assert told == f"U1 the user {said} a change of the plan “notes”\n    both"
 
 
 def test_where_the_words_are_the_work_what_was_read_stands_there_as_an_excerpt() -> None:

@@ -206,7 +206,7 @@ def test_a_thread_that_is_no_step_is_refused() -> None:
         compiler().compile(talk.state, OPERATIONS, thread=WRITING, aside=True)
 
 
-# --- an side question ----------------------------------------------------------------
+# --- an answer beside the work ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -37,7 +37,7 @@ from duckflow_tui.ui.panes.gate_words import (
     title_of,
     unread_hints,
 )
-from duckflow_tui.ui.panes.key_guard import ANEW_S, InlineField, Typed
+from duckflow_tui.ui.panes.key_guard import InlineField, Typed
 from duckflow_tui.ui.panes.question import (
     KeyHint,
     KeyRow,
@@ -601,7 +601,7 @@ class GatePane(QuestionWidget):
             except ValueError:  # it can be allowed once only
                 self.show_scope(None)
                 self._show_hint("shell.answer_refused")
-            self._guard.begin_settling(ANEW_S)
+            self._guard.begin_settling()  # nobody has read it yet
 
     def action_escape(self) -> None:
         if self._scope is not None:

@@ -249,7 +249,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         return step_row(step, facts, self._make_pen(), width)
 
     def _without_plan(self, width: int) -> list[Row]:
-        """What the model means to do, marked as provisional (S3-36)."""
+        """The model's next steps, marked as provisional, while there is no plan (S3-36)."""
         palette, room = palette_of(self), max(8, width - 2)
         if self._brief:
             said = rows_of([(self.words("plan.provisional"), ink(palette.accent))], room)
