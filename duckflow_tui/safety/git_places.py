@@ -84,16 +84,15 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
     for config in islice(pending, _MAX_FILES):  # grows by what is included
         text = _read_settings(config)
         for name, value in _LEADS.findall(text):
-            given = re.split(r"\s[#;]", value)[0].strip().strip('"')
+            given = re.split(r"\s[#;]|\0", value)[0].strip().strip('"')
             path = config.parent if name.lower() == "path" else top
             path = Path(os.path.normpath(path / os.path.expanduser(given)))
             if given and not folder.is_relative_to(path):
                 closed[path] = None
                 pending += [path] if name.lower() == "path" else []
-        for word in islice(_WORD.findall(text), _MAX_WORDS):
-            with contextlib.suppress(OSError, ValueError):
-                if (top / word).is_file():
-                    programs[Path(os.path.realpath(top / word))] = None
+        for word in islice(dict.fromkeys(_WORD.findall(text)), _MAX_WORDS):
+            if os.path.isfile(file := os.path.join(top, word)):
+                programs[Path(os.path.realpath(file))] = None
     return GitPlaces(tuple(closed), tuple(programs))
 
 

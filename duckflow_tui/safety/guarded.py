@@ -133,6 +133,7 @@ def find_guarded_places(workspace: Workspace, known: KnownSecrets | None = None)
     What is ``known`` is secret under any name: a command can rename the folder that made it one, or
     remove the link that led to it. What is found comes to it.
     """
+    workspace.read_git_settings()  # the caller closes the places of the root itself
     if known is None:
         return _scan_workspace(workspace, ())
     found = _scan_workspace(workspace, known)

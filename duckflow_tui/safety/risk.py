@@ -186,13 +186,20 @@ class ZoneMap:
     def __init__(self, root: Path, identity: Identity, own_dirs: Iterable[Path]) -> None:
         self.root = root
         self.identity = identity
-        git = find_git_places(root)
-        closed = (*own_dirs, *git.closed)
+        self._own_dirs = tuple(own_dirs)
+        self._found = list[tuple[str, ...]]()
+        self.read_git_settings()
+
+    def read_git_settings(self) -> None:
+        """Protect what git is told to obey in the root by its settings as they are now, in place
+        of what it was before. Blocking: 0.4 ms for settings of a usual size.
+        """
+        git = find_git_places(self.root)
+        closed = (*self._own_dirs, *git.closed)
         self.git = git.closed
         #: Directories of the app, and what git is told to obey.
         self.own = tuple({Path(os.path.realpath(path)): None for path in closed})
         self.own_names = _fold_paths((*closed, *self.own))
-        self._found = list[tuple[str, ...]]()
         self.run_by_git = _fold_paths(git.programs)
 
     def close_found(self, paths: Iterable[Path]) -> None:
@@ -225,7 +232,7 @@ class ZoneMap:
         """Whether a file with several names is one of the protected ones by another name. True as
         well when there are too many to tell (every limit fails closed, R06).
         """
-        trees = [*(self.root / name for name in (".git", ".duckflow")), *self.own]
+        trees = {self.root / ".git", self.root / ".duckflow", *self.own}
         return any(
             seen >= _MAX_ENTRIES or entry == identity
             for seen, entry in enumerate(_files_below(trees))

@@ -105,6 +105,12 @@ class Workspace:
         """Places that git obeys; they need not be there."""
         return (self.root / ".git", *self._zones.git)
 
+    def read_git_settings(self) -> None:
+        """Bring ``closed_places`` and ``git_places`` up to date with the settings of git, which
+        may change at any time; ``locate_path`` does so itself. Blocking.
+        """
+        self._zones.read_git_settings()
+
     def close_found(self, paths: Iterable[Path]) -> None:
         """Protect these places, which a look below the root found, in place of those before: what
         repositories in it lead to, which may lie anywhere.
@@ -119,6 +125,7 @@ class Workspace:
         ``WorkspaceGone``.
         """
         self._check_intact()
+        self.read_git_settings()
         path = self._expand_path(given)
         found = walk_path(self._start, path, given)
         if found.missing and any(map(has_unseen_characters, found.end.names[-found.missing :])):

@@ -378,7 +378,7 @@ def test_where_the_settings_of_git_lead_is_closed_as_git_is(
             assert judge_access(access, ApprovalMode.TRUSTED).kind is Decision.ALLOW, path
     finally:
         workspace.close()
-    (root / ".git/config").write_text("[core]\n\thooksPath = src/hooks\n")
+    (root / ".git/config").write_text("[core]\n\thooksPath = src/hooks\0more\n")  # as git reads it
     below = Workspace(root / "src")  # a folder of the repository
     assert below.locate_path("hooks/pre-push").zone is Zone.PROTECTED
     below.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -51,6 +52,11 @@ async def opened(
         yield bench
     finally:
         await bench.end_commands()
+
+
+def run_by_the_user(line: str, folder: Path) -> None:
+    """In a terminal of their own, where no sandbox holds it."""
+    subprocess.run(line.split(), cwd=folder, check=True)
 
 
 async def asked(
@@ -655,6 +661,40 @@ async def test_where_a_repository_in_the_folder_leads_is_closed_to_edits_too(
         await bench.call(RUN, command="true")
         message = await bench.call("file_ops.write_file", path="more", content="x\n")
         assert message.result.outcome is Outcome.OK
+    finally:
+        await bench.end_commands()
+
+
+@pytest.mark.parametrize(
+    ("by_the_user", "line", "place"),
+    [
+        ("git config include.path ../conf/git.inc", "true", "conf/git.inc"),
+        ("git config core.hooksPath hooks", "true", "hooks/pre-commit"),
+        ("rm -rf .git", "git init -q . && git config include.path ../conf/git.inc", "conf/git.inc"),
+    ],
+)
+async def test_where_git_is_led_during_the_session_is_closed_to_edits_and_commands(
+    root: Path, tmp_path: Path, by_the_user: str, line: str, place: str
+) -> None:
+    """From the next edit on, and for the next command, whoever changed the settings of git."""
+    run_by_the_user("git init -q .", root)
+    (root / place).parent.mkdir()
+    (root / place).write_text("as it was\n")
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        await bench.shell.test_sandbox()
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        run_by_the_user(by_the_user, root)
+        assert (await bench.call(RUN, command=line)).result.exit_code == 0
+        message = await bench.call("file_ops.write_file", path=place, content="evil\n")
+        assert message.result.outcome is Outcome.DENIED
+        gate, _ = await asked(bench, GateChoice.REJECT, f"echo evil > {place}")
+        assert "failed_write" in gate.impact.reasons
+        assert (root / place).read_text() == "as it was\n"
+        (root / ".git/config").write_text("")  # open again
+        assert (await bench.call(RUN, command=f"echo mine > {place}")).result.exit_code == 0
     finally:
         await bench.end_commands()
 
