@@ -177,7 +177,8 @@ class Attempts:
         turn, objective = current_work(self._store.state)
         if rounds:
             change_objective(self._store, max_iterations=objective.iteration_count + rounds)
-        attempt, most = turn.attempt + 1, turn.max_attempts + rounds
+        attempt = turn.attempt + 1
+        most = turn.attempt + rounds if rounds else turn.max_attempts
         lessons = objective.attempts[-1].lessons_learned if objective.attempts else ()
         await self._store.commit(
             AttemptStarted(

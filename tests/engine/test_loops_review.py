@@ -823,6 +823,22 @@ async def test_instructions_begin_a_new_round_with_the_users_words(
         assert objective(s).max_iterations == 6
 
 
+async def test_chat_and_card_count_the_attempts_of_a_new_round_alike(tmp_path: Path) -> None:
+    """Asked early, as the same was missing twice: two of three attempts were made."""
+    script = thrice(
+        done("Because the script reads it."), satisfaction=(judged(0.2), judged(0.2), judged(0.9))
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        card = await escalation(s)
+        assert card.escalation is not None
+        assert (card.escalation.attempts, card.escalation.max_attempts) == (2, 3)
+        await answer(s, card, "alternative")
+        await s.ended()
+        assert (attempts(s)[-1].attempt, attempts(s)[-1].max_attempts) == (3, 5)
+        assert objective(s).max_iterations == 5
+
+
 async def test_an_instruction_without_a_word_asks_again(tmp_path: Path) -> None:
     async with session(tmp_path, thrice(), mode="trusted") as s:
         await s.engine.send("write the notes")
