@@ -248,7 +248,7 @@ async def test_a_line_with_a_key_is_not_remembered_in_clear(tmp_path: Path) -> N
         await pilot.press("ctrl+c")
         await settled(pilot, lambda: len(app.bench.composer.past.messages) == 2)
         await pilot.press("up")
-        assert app.bench.composer.text == "then log in with [redacted]"
+        assert app.bench.composer.text == "then log in with sk-[redacted]"
     (path,) = (tmp_path / "history").iterdir()
     kept = path.read_text()
     assert "my key is" in kept
