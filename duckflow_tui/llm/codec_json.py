@@ -42,9 +42,9 @@ JsonRung = Literal["json_schema", "json_object", "text"]
 RESULTS: Final = "Results of your actions:"  # how a message with results begins
 
 _FIELDS: Final = "|".join(TurnDecision.model_fields)
-#: What a decision or a call looks like, as far as it is written: then a text is no plain answer.
 _PIECE: Final = 1 << 18  # characters that are searched at once
 _OVERLAP: Final = 1 << 10  # that a match may reach into the next piece
+#: What a decision or a call looks like, as far as it is written: then a text is no plain answer.
 _WRITTEN: Final = re.compile(
     rf"^(?:\{{|```json)|[\"'“](?:{_FIELDS})[\"'”]\s*:|\{{\s*(?:{_FIELDS})\s*:"
     r"|[\"'](?:name|tool|tool_name|function|operation)[\"']\s*:"

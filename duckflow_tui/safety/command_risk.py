@@ -39,7 +39,7 @@ def assess_command(line: CommandLine, cwd: Path) -> Assessment:
         found.add_reason("hidden_characters", Risk.HIGH)
     if not line.readable:
         found.add_reason("not_readable", Risk.HIGH)
-    folders = [cwd]  # that it may be in by then
+    folders = [cwd]  # the line may have changed into any of them
     for words in line.found:
         if words[:1] == ("cd",):
             folders += [cwd / word for word in words[1:]]

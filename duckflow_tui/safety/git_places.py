@@ -27,7 +27,7 @@ _MAX_FOLDERS: Final = 1_000
 #: Files at the top of a repository that git obeys, or that make one of it.
 _OBEYED: Final = frozenset({"config", "config.worktree", "commondir", "gitdir"})
 
-# What of a folder that is a repository itself belongs to git, folded.
+#: Names, in lower case, that belong to git at the top of a bare repository.
 REPOSITORY_NAMES: Final = frozenset({
     "head", "objects", "refs", "commondir", "config", "config.worktree", "hooks", "info", "modules",
     "worktrees", "packed-refs", "logs", "index", "description", "gitdir", "shallow",
@@ -99,7 +99,7 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
 def _read_settings(path: Path) -> str:
     """The settings in a file, continued lines joined; empty where there is none."""
     with contextlib.suppress(OSError, ValueError):
-        if path.stat().st_size:  # what may block has none: a FIFO, a file of the kernel
+        if path.stat().st_size:  # 0 for a FIFO, which would block
             with path.open(encoding="utf-8", errors="replace") as file:
                 return file.read(_MAX_BYTES).replace("\\\n", "")
     return ""

@@ -22,7 +22,7 @@ from duckflow_tui.safety.commands import (
 #: An operation or a glob over operations of servers; everything else is a command line.
 _OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
 
-#: Behind a rule: whatever words follow may follow.
+#: At the end of a rule: any further words may follow.
 ANY_END: Final = ":*"
 
 
