@@ -246,6 +246,9 @@ def list_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) ->
 
 
 def _apply_flags(flags: Flags, settings: Settings) -> None:
+    """Overwrite the settings that a flag of the command line names; ``settings`` is changed in
+    place.
+    """
     if flags.deny:
         approval = settings.approval
         approval.deny = (*approval.deny, *flags.deny)
@@ -266,6 +269,10 @@ def _choose_models(
     say: Catalogue,
     environ: Mapping[str, str],
 ) -> SessionChoice:
+    """Resolve which endpoint and model answer, from flags and settings; changes
+    ``settings.endpoints`` and ``settings.roles``. Without a main model the result has
+    ``endpoint_missing``. Raises Unusable.
+    """
     path = str(choice.places.settings_file)
     overrides: dict[str, str] = {}
     if flags.api_key_env:
@@ -346,6 +353,7 @@ def _check_endpoint(
 
 
 def _make_endpoint(fields: Mapping[str, Any], say: Catalogue) -> Endpoint:
+    """Validate the fields of an endpoint. Raises Unusable with the fault in words."""
     try:
         return Endpoint.model_validate(fields)
     except ValidationError as error:

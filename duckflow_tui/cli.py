@@ -288,6 +288,9 @@ def _print_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
 def _choose_session(
     args: argparse.Namespace, places: Places, workspace: Path, language: str
 ) -> SessionChoice:
+    """Resolve arguments and settings to the session to open, and open the log. Raises Unusable or
+    SessionFault.
+    """
     from duckflow_tui.choice import Flags, choose_session, list_secrets
     from duckflow_tui.llm.contacts import Contacts, outside
     from duckflow_tui.session.faults import open_log
@@ -330,6 +333,7 @@ def _choose_session(
 
 
 def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> int:
+    """Run one turn without a screen (``-p``); returns its exit status."""
     say = _load_words(language)
     text: str = args.prompt
     is_piped = text == "-" or (text == NO_TEXT and not args.demo and not sys.stdin.isatty())
@@ -369,6 +373,7 @@ def _run_interactive(
     language: str,
     frame: FirstFrame | None,
 ) -> int:
+    """Run the app until the user leaves; returns its exit status."""
     # What is imported now stays: to look through it for garbage, again and again, is a fifth of
     # the start. The app goes on with it once it takes keys.
     gc.disable()
@@ -429,6 +434,7 @@ def _must_pick_session(args: argparse.Namespace, workspace: Path, places: Places
 
 
 def _run_sessions(arguments: Sequence[str], places: Places, language: str) -> int:
+    """Run ``duckflow-tui sessions …``; returns its exit status."""
     from duckflow_tui.choice import list_secrets
     from duckflow_tui.safety.secrets import Redactor
     from duckflow_tui.sessions_cli import run_sessions
@@ -439,6 +445,7 @@ def _run_sessions(arguments: Sequence[str], places: Places, language: str) -> in
 
 
 def _describe_fault(fault: SessionFault, say: Catalogue) -> str:
+    """A fault of a session in words, with the way out where another process has it open."""
     from duckflow_tui.session.words import fault_words
 
     way = f" {say('cli.in_use_way')}" if fault.code == "in_use" else ""

@@ -82,6 +82,7 @@ class _Help(argparse.HelpFormatter):
         groups: Iterable[Any],
         prefix: str | None = None,
     ) -> None:
+        """Add the usage line, with its heading in the user's language."""
         if prefix is None:
             prefix = f"{self._usage_of('cli.parts.usage')}: "
         super().add_usage(usage, actions, groups, prefix)

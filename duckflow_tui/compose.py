@@ -129,6 +129,7 @@ async def open_engine(
 
 
 def _on_stage(choice: SessionChoice, stage: Stage) -> SessionChoice:
+    """The choice with the demo's endpoint, servers and folders instead of the user's."""
     from duckflow_tui.scripted.servers import SERVERS
 
     servers = {
@@ -228,6 +229,9 @@ def build_engine(
     )
 
     async def facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
+        """Facts about a call for the approval policy: named by the user, changed since, told by
+        servers.
+        """
         found = await named.call_facts(operation, args)
         if servers is not None:
             found |= servers.call_facts(operation.name)
@@ -323,9 +327,11 @@ def _make_model_access(
     memory: ProjectMemory,
     ready: Callable[[], Awaitable[None]],
 ) -> ModelAccess:
+    """Build what asks the models: service, prompts, budget and log of requests."""
     settings = choice.settings
 
     def on_lesson(lesson: Lesson, target: Target) -> None:
+        """Tell the user what was learned about a model, and correct the address of a connection."""
         if lesson in ("tools", "failing", "effort", "format", "roles", "version"):
             notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
         if lesson == "version" and not choice.demo:
@@ -373,6 +379,7 @@ def _correct_address(kept: Connections, endpoint: Endpoint) -> None:
 
 
 def _budget_limits(settings: Settings) -> BudgetLimits:
+    """The limits of calls, tokens and cost from the settings."""
     return BudgetLimits(
         max_calls=settings.execution.max_model_calls,
         max_tokens=settings.limits.max_tokens,
@@ -381,6 +388,7 @@ def _budget_limits(settings: Settings) -> BudgetLimits:
 
 
 def _command_limits(settings: Settings) -> CommandLimits:
+    """The limits of time and output for commands from the settings."""
     return CommandLimits(
         timeout_s=settings.shell.timeout_s,
         max_timeout_s=max(settings.shell.max_timeout_s, settings.shell.timeout_s),

@@ -95,6 +95,7 @@ def make_parser(say: Catalogue) -> CommandParser:
 
 
 def _print_check(check: HealthCheck, say: Catalogue) -> None:
+    """Print one check as a line, and below it how to mend it."""
     name = say(f"doctor.name.{check.name}")
     print(f"{_MARKS[check.state]} {name}: {check.found}")
     if check.fix:
@@ -136,11 +137,15 @@ class _Doctor:
     def _make_check(
         self, name: str, state: State, key: str, fix: str = "", **params: Any
     ) -> HealthCheck:
+        """Make a check whose words stand under ``doctor.{key}``, with the mend under
+        ``doctor.{fix}``.
+        """
         say = self._say
         found = say(f"doctor.{key}", **params)
         return HealthCheck(name, state, found, say(f"doctor.{fix}", **params) if fix else "")
 
     def _check_terminal(self) -> HealthCheck:
+        """Check that both streams are a terminal that is large enough and not dumb."""
         term = os.environ.get("TERM", "")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return self._make_check("terminal", "missing", "terminal.none", "terminal.none_fix")
@@ -162,6 +167,7 @@ class _Doctor:
         return self._make_check("terminal", "ok", "terminal.found", **facts)
 
     def _check_colours(self) -> HealthCheck:
+        """Check by NO_COLOR, COLORTERM and TERM how many colours the terminal shows."""
         environ = os.environ
         if environ.get("NO_COLOR"):
             return self._make_check("colours", "missing", "colours.off", "colours.off_fix")

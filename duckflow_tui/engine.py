@@ -208,6 +208,7 @@ class Engine:
         return True
 
     def _change_models(self, models: ModelsInUse) -> None:
+        """Have these models answer at once, record it, and say which role changed its model."""
         service, before, roles = self._models.service, self._models.service.roles, models.roles
         service.change_models(models)
         self._chosen = None
@@ -356,6 +357,7 @@ class Engine:
         return found, command_since(state, None)
 
     def _report_undo(self, reports: list[UndoReport]) -> None:
+        """Say in the chat what each undo or redo did."""
         for report in reports:
             level = Level.INFO if report.undone else Level.WARNING
             words = self.notices.words
@@ -500,6 +502,7 @@ class RuleActions:
         return next(rule for rule in self._named.given if rule.endswith(ANY_END))
 
     async def _is_sandboxed(self) -> bool:
+        """Whether commands run in a full sandbox; waits until it has been tested."""
         run = self._router.registry.get(RUN)
         if run is not None and run.ready is not None:
             await run.ready()

@@ -102,6 +102,7 @@ class TaskSpawn:
         return task
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
+        """Forget an ended task; its error is kept in ``broken`` and ends the run."""
         self._tasks.discard(task)
         if task.cancelled() or task.exception() is None:
             return
@@ -151,6 +152,7 @@ class Outlet:
         return self._lost.get(stream)
 
     def _write_loop(self) -> None:
+        """Write queued texts to their streams, in a thread; errors are kept per stream."""
         while True:
             stream, text = self._texts.get()
             if stream not in self._lost:

@@ -67,6 +67,9 @@ class _Search:
         self._path = str(choice.places.settings_file)
 
     async def find_choice(self) -> SettledChoice:
+        """The one model that flags and findings leave. Raises Unusable where there is none or
+        several.
+        """
         endpoints = self._choice.settings.endpoints
         if self._flags.base_url is not None:
             return await self._choose_at(endpoints["cli"])
@@ -95,6 +98,9 @@ class _Search:
         raise Unusable(self._ask_which(endpoint.host, found.models))
 
     async def _find_sources(self) -> list[ModelSource]:
+        """Local servers and providers with a key in the environment, each with its models. Raises
+        Unusable for a named key that is not there.
+        """
         environ, named = self._choice.environ, self._flags.api_key_env
         keys = [key for key in keys_here(environ) if named in (None, key.variable)]
         if named is not None and not keys:
@@ -106,6 +112,7 @@ class _Search:
         return [*map(self._of_server, servers), *of_keys]
 
     def _of_server(self, server: FoundServer) -> ModelSource:
+        """A local server as a source; its fault says that it wants a key."""
         endpoint = Endpoint(name="here", base_url=server.base_url)
         label = endpoint.host
         if server.kind:
@@ -116,6 +123,7 @@ class _Search:
         )
 
     async def _of_key(self, known: KnownKey) -> ModelSource:
+        """A provider as a source, asked for its models; an error becomes the source's fault."""
         endpoint = known.connection.endpoint
         label = self._say("cli.found.key", host=endpoint.host, variable=known.variable)
         if self._needs_confirmation(endpoint):

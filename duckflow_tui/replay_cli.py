@@ -79,6 +79,7 @@ def _find_path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
 def _show_replay(
     tape: Tape, speed: float, args: argparse.Namespace, places: Places, language: str
 ) -> int:
+    """Show a recorded session in the app; returns the exit status."""
     from duckflow_tui.settings import load_settings
     from duckflow_tui.settings_file import save_choice
     from duckflow_tui.ui.app import DuckflowApp

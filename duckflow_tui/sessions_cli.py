@@ -99,6 +99,7 @@ class _Sessions:
         self._workspace = Path(os.path.realpath(workspace))
 
     def run(self) -> int:
+        """Do what the command names; returns the exit status."""
         args = self._args
         if args.action in ("list", "prune"):
             self._catalog.refresh(again=True)
@@ -234,6 +235,7 @@ class _Sessions:
         return status
 
     def _print_ambiguity(self, found: Sequence[SessionPlace]) -> int:
+        """Say that an id names no session or several, and list those to choose from."""
         listed = [self._catalog.facts_at(place) for place in found]
         key, elsewhere = "several", ""
         if not found:
@@ -327,6 +329,7 @@ def _append_list(sentence: str, found: list[SessionPlace]) -> str:
 
 
 def _workspace_of(path: Path) -> str:
+    """The folder that a session worked in; ``?`` where it cannot be read."""
     try:
         return open_to_read(path).state.session.workspace or "?"
     except SessionFault:

@@ -101,6 +101,7 @@ def find_limits(about: FieldInfo) -> tuple[Any, Any]:
 
 
 def _describe_bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
+    """The word's key for the bounds of a number, and the numbers in it."""
     low, high = find_limits(about)
     above = next((mark.gt for mark in about.metadata if isinstance(mark, Gt)), None)
     if low is not None and high is not None:
@@ -305,6 +306,7 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
 
 
 def _list_section(key: str, words: str, section: BaseModel) -> Iterator[Setting]:
+    """The settings of a section and of sections inside it, in order."""
     for name, about in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(value, BaseModel):
@@ -374,6 +376,9 @@ def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:
 
 
 def _read_file(path: Path, loaded: Loaded) -> str:
+    """The text of a settings file; empty where it is missing or unusable, which is noted as a
+    problem.
+    """
     try:
         raw = read_plain_file(path, MAX_SETTINGS + 1)
     except FileNotFoundError:
@@ -416,6 +421,7 @@ class _Layer:
         self._roles_from = roles_from
 
     def merge_table(self, table: dict[str, Any]) -> None:
+        """Merge a parsed settings file into the settings; what is wrong becomes a problem."""
         settings = self._loaded.settings
         for name, value in table.items():
             if name not in Settings.model_fields:
@@ -467,6 +473,7 @@ class _Layer:
         return {key: value for key, value in table.items() if key != "base"}
 
     def _merge_endpoints(self, table: dict[str, Any]) -> None:
+        """Merge ``[endpoints.*]``; an endpoint without a valid address is left out."""
         for name, value in table.items():
             if not isinstance(value, dict):
                 self.note_problem(("endpoints", name), "table")
@@ -484,6 +491,7 @@ class _Layer:
             self._loaded.settings.endpoints[name] = merged
 
     def _merge_servers(self, table: dict[str, Any]) -> None:
+        """Merge ``[mcp.servers.*]``."""
         for name, value in table.items():
             if name != "servers":
                 self.note_problem(("mcp", name), "no_key")
@@ -494,6 +502,7 @@ class _Layer:
                     self._merge_server(server, fields)
 
     def _merge_server(self, name: str, value: object) -> None:
+        """Merge one MCP server; one without command or url is left out."""
         path = ("mcp", "servers", name)
         servers = self._loaded.settings.mcp.servers
         if not isinstance(value, dict):
@@ -517,6 +526,7 @@ class _Layer:
             self.note_problem(path, "query_pair")
 
     def _merge_fields(self, path: tuple[str, ...], section: _M, table: dict[str, Any]) -> _M:
+        """The section with each field that is valid, its origin noted; others become problems."""
         for key, value in table.items():
             where = (*path, key)
             if key not in type(section).model_fields or key == "name":
@@ -534,6 +544,7 @@ class _Layer:
     def _note_fault(
         self, key: tuple[str, ...], error: ValidationError, model: type[BaseModel]
     ) -> None:
+        """Note a validation error as a problem of this key."""
         code, params = describe_fault(error, model)
         self.note_problem(key, code, **params)
 

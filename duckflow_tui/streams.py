@@ -63,6 +63,7 @@ def _open_null_at(number: int) -> int:
 
 
 def _guard_stream(stream: TextIO | None, number: int) -> TextIO:
+    """The stream to use for a descriptor: one that survives a missing, slow or lost reader."""
     if stream is None:
         _open_null_at(number)
         return _text_stream(number, "utf-8", by_lines=True)
@@ -104,6 +105,9 @@ class _Descriptor(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
+        """Write at most a chunk; once the reader is lost, pretend to. Raises OSError once, on
+        stdout.
+        """
         global _output_error
         view = memoryview(data)
         if self._is_lost:
@@ -118,6 +122,9 @@ class _Descriptor(io.RawIOBase):
             raise
 
     def _write_chunk(self, chunk: memoryview) -> int:
+        """Write as much as fits, waiting for a slow reader. Raises TimeoutError after ``_patience``
+        seconds.
+        """
         poll = select.poll()
         poll.register(self._number, select.POLLOUT)
         waited_s = 0.0

@@ -113,6 +113,7 @@ def make_background(
 def _cut_to_tokens(
     text: str, tokens: int, texts: Mapping[str, Template], count: Callable[[str], int]
 ) -> str:
+    """The text, its middle left out and marked where it has more tokens than allowed."""
     size = count(text)
     if size <= tokens:
         return text

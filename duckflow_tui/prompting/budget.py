@@ -61,6 +61,7 @@ class Layer:
     fixed: int = 0  # tokens of the layer that stand in the system message
 
     def render(self) -> str:
+        """The layer's text with the lists as they are cut now."""
         values = dict(self.values)
         for name, cut in self.cuttable.items():
             values[name] = "\n".join(cut.items)
@@ -110,6 +111,9 @@ def fit_layers(
 
 
 def _cut_layer(layer: Layer, fits: Callable[[str], bool]) -> tuple[str, list[str]]:
+    """Drop items of the layer, the least needed kind first, until it fits. Returns the text and the
+    names of what was trimmed.
+    """
     trimmed: list[str] = []
     text = layer.render()
     for trim in Trim:
@@ -144,6 +148,7 @@ _REST: Final = len(_CLASSES)  # bytes within a character
 
 
 def _class_of_each_byte() -> bytes:
+    """A translation table of 256 bytes: the number of each byte's weight class."""
     table = bytearray([_REST]) * 256
     for number, (members, _) in enumerate(_CLASSES):
         for member in members:
@@ -191,6 +196,7 @@ class ScriptCounter:
 
 
 def _estimate_tokens(text: str) -> int:
+    """Tokens of a text, estimated from the weights of its bytes; 0 only for an empty text."""
     if not text:
         return 0
     # Translating and counting bytes runs in C, unlike any loop over characters.

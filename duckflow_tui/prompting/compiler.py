@@ -305,6 +305,9 @@ class PromptCompiler:
     def _stable_part(
         self, state: AgentState, operations: Sequence[OperationSpec], small: bool
     ) -> _Stable:
+        """The part of requests that never changes in a session, made once for a large and once for
+        a small window.
+        """
         if (kept := self._stable.get(small)) is not None:
             return kept
         budgets, limits = self.budgets, _LIMITS
@@ -503,6 +506,7 @@ class PromptCompiler:
     def _make_specialized_layers(
         self, state: AgentState, operations: tuple[OperationSpec, ...]
     ) -> list[Layer]:
+        """The layer of the current phase; empty where the phase has none."""
         match state.phase:
             case Phase.PLANNING:
                 template = self.texts["planning"]

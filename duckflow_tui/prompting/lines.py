@@ -189,6 +189,7 @@ def format_requirement(item: RequirementItem, most: int | None = None) -> str:
 
 
 def format_gates(state: AgentState) -> str:
+    """One line for each open approval: operation, target, risk and intent."""
     return "\n".join(
         f"- {g.operation} {describe_target(g.args)} ({g.impact.risk.value}): "
         f"{one_line(g.intent, LINE)}"
@@ -236,6 +237,7 @@ def _newest_reports(state: AgentState, steps: set[str]) -> dict[str, StepReport]
 
 
 def _format_report(report: StepReport | None, item: Step) -> str:
+    """A step's report with its changed files; the step's note where there is no report."""
     if report is None:
         return short_line(item.note)
     files = ", ".join(short_line(path, _NAME) for path in report.files_changed[:_FILES])
@@ -421,6 +423,7 @@ def schema_text(operations: Sequence[OperationSpec]) -> str:
 
 
 def _format_members(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
+    """The properties of a JSON schema as ``name?: type``; ``?`` marks an optional one."""
     needed: object = schema.get("required", ())
     required = cast("list[object]", needed) if isinstance(needed, list) else []
     return ", ".join(

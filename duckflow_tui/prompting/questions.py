@@ -440,6 +440,7 @@ def _format_log(
 
 
 def _format_errors(errors: Sequence[ExecutionError]) -> str:
+    """The newest errors as a list inside a data frame."""
     told = [
         f"{short_line(e.operation)}: {short_line(e.message, 2 * LINE)}" for e in errors[-_LIST:]
     ]

@@ -112,6 +112,9 @@ class JsonReply(BaseModel):
 
     @classmethod
     def _fields_in(cls, written: dict[str, Any]) -> dict[str, Any]:
+        """Find this reply's fields in what a model wrote: by name, by synonym, or inside one
+        wrapping object.
+        """
         named: dict[str, Any] = {}
         others: dict[str, Any] = {}
         for key, value in written.items():
@@ -234,6 +237,7 @@ class SatisfactionReply(JsonReply):
 
     @classmethod
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Read a judge's scores, evidence and verdict out of the forms that judges use."""
         scores, evidence = dict[str, object](), dict[str, Any]()
         for key, value in _entries_by_requirement(values.get("requirement_scores")).items():
             if isinstance(value, dict):  # {"score": 0.9, "evidence": ["C1"]}

@@ -79,6 +79,7 @@ class ThreadLog:
         return self._log
 
     def _take_message(self, message: Message) -> None:
+        """Append a message to the log, or hold it until the results of its calls are there."""
         match message:
             case UserMessage(aside=True) if self._aside:
                 self._said.append(message)

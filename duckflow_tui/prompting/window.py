@@ -257,12 +257,14 @@ class HistoryWindow:
         return begins
 
     def _begin_of(self, message_id: str) -> int:
+        """The newest index of the message with this id; 0 for one that is not there."""
         for place in range(len(self._source) - 1, -1, -1):
             if _id_of(self._source[place]) == message_id:
                 return place
         return 0
 
     def _follow_messages(self, messages: Sequence[Message]) -> None:
+        """Take in messages that are new; start over where the list is not a continuation."""
         known = len(self._source)
         if known > len(messages) or (known and messages[known - 1] is not self._source[-1]):
             for places in (self._users, self._exchanges, self._decisions):
@@ -298,12 +300,14 @@ class HistoryWindow:
                 pass
 
     def _show_again(self) -> None:
+        """Recompute how every message is shown, and the running sums of tokens."""
         self._shown.clear()
         self._sums = [0]
         for message in self._source:
             self._show_message(message)
 
     def _show_message(self, message: Message) -> None:
+        """Append one message as the model gets it: whole, shortened, or a result as one line."""
         if len(self._shown) < self._thoughts_from and isinstance(message, AssistantMessage):
             message = message.model_copy(update={"thought": None})
         size = message_tokens(message, self._counter.count)
@@ -339,6 +343,7 @@ class HistoryWindow:
         return [i for i in sorted({current, self._request, *self._users[-1:]}) if i < self._start]
 
     def _sum_total(self, current: int) -> int:
+        """Tokens of the request: fixed front, window, and older messages that stay."""
         total = self._front_size + self._sum_sizes(self._start)
         for place in self._list_pinned(current):
             total += self._sum_sizes(place, place + 1)
@@ -348,6 +353,7 @@ class HistoryWindow:
         return [i for i in self._exchanges if i <= current] or [0]
 
     def _index_of(self, message_id: str) -> int:
+        """The index of a user's message; for an unknown id that of the newest one, else 0."""
         for place in reversed(self._users):
             message = self._source[place]
             if isinstance(message, UserMessage) and message_id in (message.message_id, ""):
@@ -389,6 +395,9 @@ class HistoryWindow:
         return False
 
     def _list_digests(self, current: int) -> tuple[str, ...]:
+        """One line for each exchange or loop that fell out of the window, the newest
+        ``MOST_DIGESTS``.
+        """
         if not self._start:
             return ()
         ended = min(self._start, current)

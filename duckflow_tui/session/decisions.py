@@ -227,6 +227,7 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
 
 
 def _make_row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
+    """One row of the table of decisions, as Markdown cells: time, kind, subject, reason."""
     then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     kind = [kind_words(entry, words), choice_words(entry, words), undone]

@@ -127,6 +127,7 @@ class _Paper:
             self.blocks.append(block.rstrip())
 
     def add_heading(self, facts: SessionFacts) -> None:
+        """Add the title and a list of facts: id, folder, model, times, cost."""
         words = self._words
         self.add_block(f"# {_join_lines(facts.title)}")
         spent = words("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
@@ -150,6 +151,7 @@ class _Paper:
         )
 
     def add_requirements(self, items: Iterable[RequirementItem], title: str) -> None:
+        """Add requirements with state, priority and evidence; nothing where there are none."""
         lines: list[str] = []
         for item in items:
             state = self._words(f"ledger.state.{item.state.value}")
@@ -164,6 +166,7 @@ class _Paper:
             self.add_block("\n".join(lines))
 
     def add_plan(self, plan: Plan) -> None:
+        """Add a plan with its goal and the state of each step."""
         done, steps = plan.progress
         name = _join_lines(plan.name)
         self.add_block(f"## {self._words('export.plan', name=name, done=done, steps=steps)}")
@@ -175,6 +178,7 @@ class _Paper:
         self.add_block("\n".join(lines))
 
     def add_changes(self, state: AgentState) -> None:
+        """Add the files that calls changed, marked where undone since."""
         calls = list_all_calls(state)
         found = {m.call_id: m.result.undoable_changes for m in calls if m.result.undoable_changes}
         left = {message.call_id for message in state.left_behind}
@@ -191,6 +195,7 @@ class _Paper:
         self.add_block("\n".join(lines))
 
     def add_message(self, message: Message) -> None:
+        """Add one message of the session, as it reads in the chat."""
         words = self._words
         match message:
             case UserMessage():

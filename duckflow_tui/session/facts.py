@@ -247,6 +247,7 @@ def iter_pieces(state: AgentState) -> Iterator[Piece]:
 
 
 def _make_piece(message: Message) -> Piece | None:
+    """The searchable text of a message; None for notices."""
     match message:
         case UserMessage():
             return Piece(who="user", at=message.at, text=make_visible(message.text[:_SAID]))
@@ -286,6 +287,7 @@ def _first_request(state: AgentState) -> str:
 
 
 def _last_said(state: AgentState) -> str:
+    """The newest text of user or AI; empty where nothing was said."""
     for message in reversed(state.messages):
         if isinstance(message, (UserMessage, AssistantMessage)) and message.text.strip():
             return message.text
@@ -293,6 +295,7 @@ def _last_said(state: AgentState) -> str:
 
 
 def _last_state(state: AgentState) -> LastState:
+    """What the session waits for or how its last turn ended."""
     if state.gates:
         return "gate"
     if state.is_work_waiting:

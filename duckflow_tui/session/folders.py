@@ -104,6 +104,7 @@ def measure_size(path: Path | str) -> int:
 
 
 def _make_place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
+    """A folder on disk as a session's place, with a stamp that changes with its journal."""
     files = sorted(_iter_journal_files(entry))
     times = [at for *_, at in files]
     if not times:
@@ -115,6 +116,7 @@ def _make_place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
 
 
 def _iter_journal_files(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int]]:
+    """Name, size and time (ns) of each file of a journal; links are not followed."""
     if not entry.is_dir(follow_symlinks=False):
         return
     for file in _list_entries(entry.path):
@@ -134,6 +136,7 @@ def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:
 
 
 def _is_alive(pid: int) -> bool:
+    """Whether a process with this number runs, of whichever user."""
     if pid == os.getpid():
         return True
     try:
@@ -315,6 +318,7 @@ def _open_subfolder(parent: int, name: str, disk: Disk) -> int:
 
 
 def _open_folder(parent: int | None, name: str) -> int:
+    """Open a folder without following a link, and close it to other users. Raises OSError."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, dir_fd=parent)
     status = os.fstat(descriptor)

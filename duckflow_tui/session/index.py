@@ -174,6 +174,7 @@ class SessionIndex:
                 return act(db)
 
     def _on_disk(self) -> sqlite3.Connection:
+        """Open the database file, readable for its owner only, creating what is missing."""
         self._path.parent.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         os.close(os.open(self._path, flags, OWN))
@@ -185,6 +186,7 @@ class SessionIndex:
         return db
 
     def _recreate(self) -> sqlite3.Connection:
+        """Delete a damaged database and open an empty one."""
         for end in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self._path}{end}")
@@ -211,6 +213,7 @@ class SessionIndex:
 
 
 def _drop_session(db: sqlite3.Connection, key: str) -> None:
+    """Delete a session's rows and their words from the index."""
     found = db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
     if found is None:
         return
@@ -229,6 +232,7 @@ def _is_broken(error: Exception) -> bool:
 
 
 def _search_pieces(db: sqlite3.Connection, words: list[str]) -> dict[str, Match]:
+    """By session key: the best piece of each session that holds all the words somewhere."""
     sets = [_find_pieces(db, word) for word in words]
     together = _group_by_session(sets[0].intersection(*sets))  # pieces that hold all the words
     apart = _group_by_session(sets[0].union(*sets))

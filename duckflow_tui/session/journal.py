@@ -173,6 +173,7 @@ class JournalDisk:
             self._folder.close()
 
     def _get_folder(self) -> SessionFolder:
+        """The session's folder, created and locked at first. Raises OSError, SessionFault."""
         if self._folder is None:
             self._folder = SessionFolder.create(self.path, self._disk)
         if not self._folder.locked:
@@ -329,6 +330,7 @@ class Journal:
     # the thread's side
 
     def _run(self) -> None:
+        """Write queued records until closed; the body of the writer's thread."""
         mode: Mode = "closed"
         try:
             self._begin_disk()
@@ -349,6 +351,7 @@ class Journal:
                 self._wake_waiters()
 
     def _begin_disk(self) -> None:
+        """Open the journal, trying twice; after that the session lives in memory."""
         try:
             try:
                 self._disk.open_journal()
@@ -397,6 +400,7 @@ class Journal:
         return batch
 
     def _write_record(self, record: Record) -> None:
+        """Write one record to disk, or keep it in the backlog while the disk refuses."""
         seq = record.seq
         assert seq is not None  # the Store hands over none that passes by
         try:
@@ -415,6 +419,9 @@ class Journal:
             self._next_segment(error)
 
     def _put_line(self, pending: Pending) -> None:
+        """Append one encoded record to the open segment, and see whether a snapshot is due. Raises
+        OSError.
+        """
         body = shelve_body(pending.body, pending.kind, pending.at, self._disk.blobs)
         line = encode(pending.seq, body)
         start = self._disk.write_line(line)
@@ -425,6 +432,7 @@ class Journal:
         self.health = replace(self.health, written=pending.seq)
 
     def _sync_disk(self) -> None:
+        """Sync what was written; on an error go on in a new segment."""
         if self.health.mode != "disk":
             return
         try:
@@ -450,6 +458,7 @@ class Journal:
             self._to_memory(again)
 
     def _rewrite_backlog(self) -> None:
+        """Write all records that are not synced into a new segment. Raises OSError."""
         self._disk.next_segment()
         for pending in self._backlog.pending:
             self._put_line(pending)
@@ -458,6 +467,7 @@ class Journal:
         self._note_synced()
 
     def _to_memory(self, error: OSError | SessionFault) -> None:
+        """Go on without a disk, report why, and wake who waits for a sync."""
         log.warning("the session lives in memory only: %s", describe_fault(error))
         self._leave_snapshot()
         self._backlog.wait_longer()
@@ -481,6 +491,7 @@ class Journal:
     # snapshots
 
     def _start_snapshot(self, wanted: _Draw) -> None:
+        """Begin to write a snapshot, where nothing was recorded since it was taken."""
         self._sync_disk()
         last = self._last
         if self.health.mode != "disk" or last is None or last.seq != wanted.seq:

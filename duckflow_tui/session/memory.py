@@ -121,6 +121,7 @@ class ProjectMemory:
     # --- the notes ---------------------------------------------------------------------------
 
     def _check_note(self, text: str, notes: str) -> None:
+        """Raise MemoryFault for a note that is too long, holds a secret, or is there already."""
         check_words(text)
         if self.redacted(text) != text:
             raise MemoryFault("secret")
@@ -137,6 +138,7 @@ class ProjectMemory:
             await self._run_blocking(lambda: self._apply_change(change))
 
     def _apply_change(self, change: Callable[[str], str]) -> None:
+        """Rewrite the notes under a lock and load them again. Raises MemoryFault or OSError."""
         with lock_folder(self._path.parent):
             raw = read_private(self._path, LARGEST)
             new = encode_notes(change(self._decode_whole(raw)))
@@ -147,12 +149,14 @@ class ProjectMemory:
         self.load()
 
     async def _run_blocking(self, work: Callable[[], _T]) -> _T:
+        """Run blocking work in a thread; an OSError becomes a MemoryFault."""
         try:
             return await asyncio.to_thread(work)
         except OSError as error:
             raise MemoryFault("disk", error.strerror or str(error)) from error
 
     def _decode_whole(self, raw: bytes | None) -> str:
+        """The whole file as text. Raises MemoryFault for one that is too large or no text."""
         if raw is None:
             return ""
         if len(raw) > LARGEST:
@@ -187,6 +191,7 @@ class ProjectMemory:
         return _parse_counts(None)
 
     def _add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add to the counts on disk; a disk that refuses is ignored."""
         with contextlib.suppress(OSError), lock_folder(self._counts_path.parent):
             old = _parse_counts(read_private(self._counts_path, LARGEST))
             new = {key: min(old[key] + counts.get(key, 0), _MOST) for key in _COUNTS}
@@ -246,6 +251,7 @@ def memory_lines(text: str, words: MemoryWords) -> tuple[MemoryLine, ...]:
 
 
 def _iter_notes(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
+    """The notes among the file's rows, each with the kind of the heading above it."""
     kind: MemoryKind | None = None
     for number, row, place in _iter_rows(rows):
         if place != "text":

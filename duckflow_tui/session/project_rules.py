@@ -50,6 +50,7 @@ class ProjectRules:
         self._change_rules(lambda rules: tuple(r for r in rules if r.grant_id != grant_id))
 
     def _change_rules(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
+        """Rewrite the rules file under a lock. Raises OSError."""
         with lock_folder(self._path.parent):
             rules = change(self._parse_rules(read_private(self._path, LARGEST)))
             dumped = [rule.model_dump(mode="json", exclude={"source"}) for rule in rules]
@@ -59,6 +60,9 @@ class ProjectRules:
             write_private(self._path, data)
 
     def _parse_rules(self, raw: bytes | None) -> tuple[Grant, ...]:
+        """The valid rules of a file that belongs to this project; none for another's. Raises
+        OSError for one too large.
+        """
         if raw is not None and len(raw) > LARGEST:
             raise OSError(f"{self.path}: more than {LARGEST:,} bytes")
         try:

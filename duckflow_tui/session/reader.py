@@ -124,6 +124,9 @@ class _Reading:
         self.read = SessionRead(after=seq, last_seq=seq)
 
     def read_all(self) -> SessionRead:
+        """Read all segments of a journal; damage becomes ``unread``. Raises SessionFault where
+        nothing can be read.
+        """
         numbers = self._folder.list_segments()
         if not numbers:
             raise NotASession("missing", self._folder.path)
@@ -169,6 +172,7 @@ class _Reading:
             raise make_open_fault(self._folder.path / name, error) from error
 
     def _take_records(self, frames: Iterator[JournalLine | Damage], number: int) -> None:
+        """Sort the lines of a segment into header, records and damage."""
         for frame in frames:
             if isinstance(frame, Damage):
                 self.read.unread.append(Unread(number, frame.start, frame.reason))

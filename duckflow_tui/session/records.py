@@ -168,6 +168,7 @@ def _collect_texts(value: Any, name: str, texts: list[tuple[str, str]]) -> None:
 
 
 def _replace_texts(value: Any, changed: dict[str, str]) -> Any:
+    """A copy of a JSON value with these texts replaced, keys too."""
     if isinstance(value, str):
         return changed.get(value, value)
     if isinstance(value, dict):

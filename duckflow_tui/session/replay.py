@@ -113,6 +113,7 @@ class Tape:
         return (event.call, reply) if reply is not None else None
 
     def _read_entries(self, entries: Iterable[RecordedEvent]) -> None:
+        """Apply recorded events one by one; keep beats, marks, stops and a state every so often."""
         state = AgentState()
         self._states.append(_copy_state(state))
         seen = _visible_parts(state)
@@ -149,6 +150,7 @@ def load_tape(path: Path) -> Tape:
 
 
 def _make_tape(read: SessionRead, lost: int, path: Path) -> Tape:
+    """A tape of what was read. Raises NotASession where no event is left."""
     tape = Tape(read.entries, lost)
     if not len(tape):
         raise NotASession("foreign" if tape.lost else "empty", path)
@@ -156,6 +158,7 @@ def _make_tape(read: SessionRead, lost: int, path: Path) -> Tape:
 
 
 def _load_file(path: Path) -> Tape:
+    """Read a file as an export, else as lines of a journal. Raises NotASession."""
     try:
         read = read_export(path)
         return _make_tape(read, read.lost_count, path)
@@ -200,6 +203,7 @@ def _event_fields(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mark_kind(event: Event) -> MarkKind | None:
+    """The mark on the scrubber for an event; None for an ordinary one."""
     match event:
         case GateOpened():
             return "gate"

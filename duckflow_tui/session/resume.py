@@ -266,6 +266,7 @@ def _make_session(old: SessionInfo, restored: Restored, today: SessionInfo) -> S
 
 
 def _is_another_folder(restored: Restored, workspace: Workspace) -> bool:
+    """Whether the workspace's folder is not the one that the session was recorded in."""
     header = restored.read.header
     if header is None or not header.inode:
         return False
@@ -360,6 +361,9 @@ def _find_refusal(call: RunningOperation) -> ToolFault | None:
 async def _make_result(
     call: RunningOperation, workspace: Workspace, at: float, words: Callable[..., str]
 ) -> tuple[OperationResult, dict[str, str]]:
+    """The result of a call that was cut off, found by comparing its files, and their hashes by
+    path.
+    """
     if (no := _find_refusal(call)) is not None:
         return OperationResult(outcome=no.outcome, text=words(no.told)), {}
     if not call.started:
@@ -423,6 +427,7 @@ async def _compare_file(change: FileChange, workspace: Workspace) -> str:
 
 
 async def _hash_file(path: str, workspace: Workspace) -> str:
+    """SHA-256 of a file now; empty where it is missing, ``unreadable`` where it cannot be read."""
     try:
         place = workspace.locate_path(path)
         return await workspace.hash_file(place) if place.exists else ""

@@ -233,6 +233,7 @@ class RewindActions:
             self._parts.notices.warn(report.key, **report.params)
 
     def _is_busy(self) -> bool:
+        """Whether work runs or waits, so that the conversation cannot be rewound now."""
         state = self._store.state
         works = state.turn is not None or state.work is not None or self._turn_runs()
         calls = any(not call.by_user for call in state.running)

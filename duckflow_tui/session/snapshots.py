@@ -94,6 +94,7 @@ def _iter_lines(file: Any) -> Iterator[dict[str, Any]]:
 
 
 def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The lines up to the end mark. Raises UnreadableRecord where it is missing."""
     for piece in lines:
         if "end" in piece:
             return

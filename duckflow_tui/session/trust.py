@@ -165,6 +165,7 @@ class ProjectTrust:
         self._spawn(self._on_answer(card, texts), "trust")
 
     async def _on_answer(self, card: Card, texts: Texts) -> None:
+        """Wait for the user's answer, use it, and keep it on disk."""
         if self.asked is not card:  # taken back before it was shown
             return
         with contextlib.suppress(Unanswered):

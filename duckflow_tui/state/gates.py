@@ -570,6 +570,7 @@ class CardWithdrawn(Event, kind="card_withdrawn"):
 
 
 def _get_card(state: AgentState, card_id: str) -> Card:
+    """The open question with this id. Raises StateError."""
     found = next((c for c in state.cards if c.card_id == card_id), None)
     if found is None:
         raise StateError(f"card {card_id} is not open")

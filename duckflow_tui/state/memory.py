@@ -87,12 +87,14 @@ def apply_delta(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     cuts: list[str] = []
 
     def cut_line(name: str, value: str, limit: int = LINE) -> str:
+        """A value as one line of at most ``limit`` characters; notes the cut."""
         flat = " ".join(value.split())
         if len(flat) > limit:
             cuts.append(f"{name}: {len(flat)} → {limit} characters")
         return one_line(value, limit)
 
     def cut_items(name: str, value: tuple[str, ...], most: int) -> tuple[str, ...]:
+        """A list with at most ``most`` items, each as one line; notes the cut."""
         given = [item for item in value if item.strip()]
         if len(given) > most:
             cuts.append(f"{name}: {len(given)} → {most} items")

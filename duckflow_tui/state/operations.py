@@ -223,6 +223,7 @@ def describe_target(args: JsonObject) -> str:
 
 
 def change_running(state: AgentState, call_id: str, **fields: Any) -> None:
+    """Replace fields of a running call; nothing where it does not run."""
     for at, call in enumerate(state.running):
         if call.call_id == call_id:
             changed = call.replace(**fields)

@@ -140,6 +140,7 @@ class PhaseMachine:
         self.move_to(Phase.IDLE, trigger, status=Status.SUCCESS)
 
     def _find_refusal(self, new: Phase, trigger: Trigger, decision_id: str) -> str:
+        """The reason why a move of phase is not allowed; empty where it is."""
         state = self._store.state
         if not self.table.is_allowed(state.phase, new, trigger, state.status):
             return f"the table has no edge {state.phase} → {new} for {trigger}"

@@ -359,6 +359,7 @@ def apply_edits(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
 
 
 def _index_of(steps: Sequence[Step], step_id: str) -> int:
+    """The index of a step. Raises PlanProblem ``no_step``."""
     for at, step in enumerate(steps):
         if step.step_id == step_id:
             return at

@@ -270,6 +270,7 @@ class StepChanged(Event, kind="step_status"):
             state.grants = tuple(g for g in state.grants if g.step_id != self.step_id)
 
     def _may_begin(self, state: AgentState, plan: Plan, step: Step) -> None:
+        """Raise StateError unless the approved plan may begin this step now."""
         if not plan.status.may_run or plan.approved != plan.fingerprint:
             raise StateError("the plan as it is now was not approved")
         if step.status is not WorkStatus.PENDING:
@@ -416,6 +417,7 @@ def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
 
 
 def _get_step(state: AgentState, plan_id: str, step_id: str) -> tuple[Plan, Step]:
+    """A plan and one of its steps. Raises StateError."""
     plan = state.get_plan(plan_id)
     found = plan.get_step(step_id)
     if found is None:
@@ -424,6 +426,7 @@ def _get_step(state: AgentState, plan_id: str, step_id: str) -> tuple[Plan, Step
 
 
 def _check_plan(plan: Plan) -> None:
+    """Raise StateError for steps that make no valid plan (see ``check_steps``)."""
     try:
         check_steps(plan.steps)
     except PlanProblem as problem:

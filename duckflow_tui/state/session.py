@@ -135,6 +135,7 @@ class SessionResumed(Event, kind="session_resumed"):
         state.requests = tuple(f.replace(ended=True) if f in lost else f for f in state.requests)
 
     def _end_turn(self, state: AgentState, turn: TurnInfo) -> None:
+        """End the interrupted turn, or leave it paused with what waited for an answer."""
         if self.ends_turn:
             state.turn = state.interrupted = None
             state.phase, state.status, state.status_detail = Phase.IDLE, Status.SUCCESS, ""

@@ -118,6 +118,7 @@ class Store:
         await self.recorder.flushed(self._seq)
 
     def _apply_event(self, event: Event) -> None:
+        """Apply an event to the state, record it unless it is transient, and tell the watchers."""
         event.apply(self.state)
         seq: int | None = None
         if not event.transient:

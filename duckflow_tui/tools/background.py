@@ -146,6 +146,7 @@ class BackgroundCommands:
             self.notices.warn("processes.secret_later", command=command, paths=paths)
 
     def _find_entry(self, process_id: str) -> _Entry:
+        """The entry of a background command. Raises ToolFault for an unknown id."""
         entry = self._entries.get(process_id)
         if entry is None:
             known = ", ".join(self._entries) or "-"
@@ -153,6 +154,9 @@ class BackgroundCommands:
         return entry
 
     async def _wait_for_end(self, process_id: str, ended: Callable[[], Awaitable[None]]) -> None:
+        """Record a command's end, look at what it changed, and tell the model where it does not
+        know.
+        """
         entry = self._entries[process_id]
         running = entry.running
         try:
@@ -180,6 +184,7 @@ class BackgroundCommands:
             self._tell_model(entry, by)
 
     def _tell_model(self, entry: _Entry, by: Literal["itself", "user"]) -> None:
+        """Tell user and model that a command ended, with its last lines."""
         process, running = entry.process, entry.running
         how = running.end_words
         bad = by == "itself" and running.group.program.exit_code != 0

@@ -351,6 +351,7 @@ class GateKeeper:
         return call.answer
 
     def _renew_if_changed(self, record: Record, gate: Gate) -> None:
+        """Withdraw an approval whose file changed on disk since it was shown."""
         event = record.event
         if isinstance(event, FileChangedOutside):
             previews = [preview for preview in gate.previews if not preview.unseen]

@@ -158,6 +158,7 @@ class Capture:
     # --- under the lock ----------------------------------------------------------------------
 
     def _spool_data(self, data: bytes) -> None:
+        """Keep raw output up to the limit: in memory first, then in a file."""
         room = self.limit - self._written - len(self._raw)
         data = data[: max(room, 0)]
         if not data or self.lost or self._closed:
@@ -170,6 +171,7 @@ class Capture:
             self._write_spool(data)
 
     def _open_spool(self) -> None:
+        """Move what is in memory to a temporary file."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # It has to outlive this call.
@@ -192,6 +194,7 @@ class Capture:
             self._lose_spool(error)
 
     def _lose_spool(self, error: OSError) -> None:
+        """Give up the raw output and note why."""
         self.lost = error.strerror or str(error)
         self._raw = bytearray()
         if self._file is not None:
@@ -199,6 +202,7 @@ class Capture:
             self._file = None
 
     def _fold_text(self, text: str) -> None:
+        """Add text to the first and last part that are shown, as a terminal would draw it."""
         text = apply_carriage_returns(self._line + text)
         whole = text.rfind("\n") + 1
         if len(text) - whole > _LONG_LINE:
@@ -241,6 +245,7 @@ class OutputPump:
         self._left = _REST if self._left is None else self._left
 
     async def _read_all(self, program: Program) -> None:
+        """Read a program's output to its end, or for the number of pieces that is left."""
         try:
             while self._left != 0 and (data := await program.read(program.stdout)):
                 self._left = None if self._left is None else self._left - 1
@@ -253,6 +258,7 @@ class OutputPump:
             self._flush_text()
 
     def _add_text(self, text: str) -> None:
+        """Collect text to be told a moment later."""
         self._untold += text
         if len(self._untold) > 2 * TAIL:
             self._untold = _drop_overprinted(self._untold)
@@ -260,6 +266,7 @@ class OutputPump:
             self._telling = asyncio.get_running_loop().call_later(_EVERY, self._flush_text)
 
     def _flush_text(self) -> None:
+        """Tell the collected text now."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

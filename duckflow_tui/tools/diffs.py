@@ -107,6 +107,7 @@ def size_words(size: int) -> str:
 
 
 def _decode_strictly(data: bytes, encoding: str, mark: bytes) -> TextFile:
+    """Decode a file that began with this byte order mark. Raises NotText."""
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
@@ -132,6 +133,7 @@ def _decode_legacy(data: bytes) -> TextFile:
 
 
 def _round_trip(data: bytes, encoding: str) -> str | None:
+    """The text, where encoding it again gives the same bytes; else None."""
     try:
         text = data.decode(encoding)
         return text if text.encode(encoding) == data else None
@@ -235,6 +237,7 @@ def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
 
 
 def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
+    """Notable facts of a file (encoding, line ends), as ``before → after`` where they change."""
     if old is None or new is None:
         only = old or new
         return only.notable_facts if only else ()

@@ -90,6 +90,9 @@ def apply_edits(text: str, edits: Sequence[Edit], *, crlf: bool, sha: str = "") 
 
 
 def _apply(text: str, edit: Edit, crlf: bool, sha: str) -> tuple[str, Near | None]:
+    """Apply one edit. Returns the new text and how ``old`` differed from what was found. Raises
+    EditRefused.
+    """
     old = edit.old.replace("\r\n", "\n")
     new = edit.new.replace("\r\n", "\n")
     if not old:
@@ -161,6 +164,7 @@ def _find_all(text: str, old: str) -> list[tuple[int, int]]:
 
 
 def _find_spans(text: str, pattern: str) -> list[tuple[int, int]]:
+    """All matches of a pattern as (start, end), overlapping ones too."""
     compiled = re.compile(pattern)
     found: list[tuple[int, int]] = []
     match = compiled.search(text)
@@ -322,6 +326,7 @@ def _best_by_lines(lines: list[str], keys: list[str]) -> tuple[int, int]:
 
 
 def _best_by_likeness(lines: list[str], key: str, wanted: list[str]) -> int:
+    """Index of the line where the wanted lines most likely begin; -1 for none that is alike."""
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(key[:_LONG_LINE])
     best, ratio = -1, 0.6

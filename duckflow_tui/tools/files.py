@@ -60,6 +60,7 @@ class DeleteFile(Arguments):
 
 
 async def _prepare_write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    """Plan a new or rewritten file. Raises ToolFault."""
     if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
         return unseen_write(places[0], args.content)
     place = _require_small_file(places[0])
@@ -90,6 +91,7 @@ async def plan_rewrite(workspace: Workspace, place: Place, text: str) -> Planned
 
 
 async def _prepare_edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    """Plan replacements in a file. Raises ToolFault where ``old`` does not fit."""
     if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
         # What an edit finds or does not find would tell of content that needs a gate to be read.
         raise ToolFault("file.read_first", path=places[0].label, zone=places[0].zone)
@@ -199,6 +201,7 @@ def unseen_write(place: Place, text: str) -> Edits:
 def _plan_unseen(
     kind: ChangeKind, place: Place, after: bytes | None, target: Place | None = None
 ) -> PlannedChange:
+    """A change whose present content may not be told to the model."""
     sha = "" if after is None else hash_data(after)
     return PlannedChange(kind, place, compare_files(None, after), "", sha, target, unseen=True)
 
@@ -242,6 +245,7 @@ def _require_free(target: Place, source: Place) -> None:
 
 
 def _require_file(place: Place) -> Place:
+    """The place, unless it is a directory. Raises ToolFault."""
     if place.is_dir:
         raise ToolFault("path.is_directory", shown=place.label)
     if place.names_directory:
@@ -258,6 +262,7 @@ def _require_small_file(place: Place) -> Place:
 
 
 def _encode_like(shape: TextFile, text: str, place: Place) -> bytes:
+    """The text in the file's own encoding. Raises ToolFault."""
     try:
         content = shape.encode_text(text)
     except NotText as error:

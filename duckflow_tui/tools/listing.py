@@ -296,6 +296,7 @@ def require_directory(place: Place) -> None:
 
 
 def _describe_entry(entry: DirectoryEntry, path: str) -> str:
+    """One line of a listing: name, kind or size."""
     name = quote_path(path)
     match entry.kind:
         case FileKind.DIR:
@@ -408,6 +409,7 @@ class IgnoreRules:
         return False
 
     def _rule_chain(self, folder: str) -> tuple[tuple[int, Patterns], ...]:
+        """Ignore rules that hold in a folder, nearest first, each with where its paths begin."""
         found = self._chains.get(folder)
         if found is None:
             above = self._rule_chain(folder.rpartition("/")[0]) if folder else ()
@@ -418,6 +420,9 @@ class IgnoreRules:
         return found
 
     def _load_patterns(self, path: str) -> Patterns | None:
+        """Parse one ignore file; lines that are no pattern are skipped. None for an empty or too
+        large one.
+        """
         data = self._read(path)
         if not data or len(data) > MAX_RULES_BYTES:
             return None

@@ -118,6 +118,7 @@ _HIRAGANA: Final = re.compile("[\u3040-\u309f]+")
 
 
 def _search_terms(query: str) -> set[str]:
+    """The terms to search for: words, and pairs of characters in scripts without blanks."""
     words, pairs = set[str](), set[str]()
     for word in _WORDS.findall(_plain_text(query)):
         words |= {part for part in _DENSE.split(word) if part}
