@@ -1,8 +1,9 @@
 """Combines a judge's evaluation with the facts into one judgement of a request.
 
-The judge's scores are used as they are, with two rules: a check written by the user overrides the
-score of its requirement; and the judge has to explain a failed run of the project's tests, or a
-failed check of a requirement that it scores as met.
+The judge's scores are used as they are, with three rules: a check written by the user overrides the
+score of its requirement; the judge has to explain a failed run of the project's tests, or a failed
+check of a requirement that it scores as met; and where nothing of the work was carried out, it has
+to name a fact for each requirement that it scores as met.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Judgement:
     """How far a request is met. The tuples hold ids of requirements: ``vetoes``, where the user's
     check overruled the judge; ``wrong_checks``, where the judge overruled the model's check;
     ``unchecked``, where the user's check could not be run; ``unproven``, met without a fact that
-    shows it. ``unanswered`` holds ids of failed facts that the judge did not explain.
+    shows it. ``unanswered`` holds ids of failed facts that the judge did not explain. ``in_vain``:
+    it would be done, had the judge named a fact, as nothing of the work was carried out.
     """
 
     items: tuple[RequirementItem, ...]
@@ -52,6 +54,7 @@ class Judgement:
     unchecked: tuple[str, ...] = ()
     unproven: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
+    in_vain: bool = False
 
 
 def judge_requirements(
@@ -59,17 +62,22 @@ def judge_requirements(
     facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation | None,
     findings: Mapping[str, Finding],
+    *,
+    carried_out: bool = True,
 ) -> Judgement:
     """Judge the requirements that count (S1-28, C14). The score is their mean, weighted 3, 2, 1 by
     priority; an overall score of the judge under 0.50 lowers it to that. The request is done with
     0.80 or more, no P1 or P2 under 0.50, every check of the user run, and every failed run of the
     project's tests and failed check explained by the judge.
 
-    ``evaluation`` is None where the user's checks decide everything.
+    ``evaluation`` is None where the user's checks decide everything. ``carried_out``: whether
+    anything of the work stands. If not, a good score without a fact beside the user's own words
+    meets its requirement only in part.
     """
     judged: list[RequirementItem] = []
     vetoes, wrong = list[str](), list[str]()
     unchecked, unproven = list[str](), list[str]()
+    in_vain = False
     for item in items:
         if not item.is_counted:
             continue
@@ -92,7 +100,11 @@ def judge_requirements(
         if level >= DONE_FROM and not any(fact.supports for fact in evidence):
             unproven.append(key)
         state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
-        state = RequirementState.MET if level >= DONE_FROM else state
+        if level >= DONE_FROM:
+            if carried_out or any(fact.kind != "user" for fact in evidence):
+                state = RequirementState.MET
+            else:
+                in_vain = True
         fields = {"satisfaction_level": level, "state": state, "evidence": evidence}
         judged.append(item.replace(**fields, provisional=False))
     score = weighted_mean(judged) if judged else 0.0
@@ -109,9 +121,16 @@ def judge_requirements(
     has_low_requirement = any(i.priority < 3 and i.satisfaction_level < VETO_BELOW for i in judged)
     done = score >= DONE_FROM and not (has_low_requirement or unchecked or unanswered)
     return Judgement(
-        tuple(judged), score, done, tuple(vetoes), tuple(wrong), tuple(unchecked), tuple(unproven),
-        unanswered,
-    )  # fmt: skip
+        items=tuple(judged),
+        score=score,
+        done=done and not in_vain,
+        vetoes=tuple(vetoes),
+        wrong_checks=tuple(wrong),
+        unchecked=tuple(unchecked),
+        unproven=tuple(unproven),
+        unanswered=unanswered,
+        in_vain=done and in_vain,
+    )
 
 
 def weighted_mean(items: Sequence[RequirementItem]) -> float:

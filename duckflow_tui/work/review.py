@@ -66,7 +66,7 @@ ReviewEnd = Literal[
     "continue",  # another attempt has begun
     "accepted",  # the user takes what there is
     "cancelled",  # the user wants no more of it
-    "refused",  # not done, and the user refused the last change: theirs is the next word
+    "refused",  # not done, and the user refused the last change, or no change was carried out
     "unchecked",  # it seems done, but the user's own check could not be run
     "failed",  # it could not be judged, which was shown
 ]
@@ -192,8 +192,9 @@ class Reviewer:
     async def _judge_attempt(self, case: _Case) -> ReviewEnd:
         turn, before = current_work(self._store.state)
         items, findings, evaluation = _drop_outdated(case, before)
-        found = judge_requirements(items, case.facts, evaluation, findings)
-        refused = not found.done and (case.last or self._is_refused(case.log))
+        carried_out = self._is_carried_out(case)
+        found = judge_requirements(items, case.facts, evaluation, findings, carried_out=carried_out)
+        refused = not found.done and (case.last or found.in_vain or self._is_refused(case.log))
         missing = MissingInfoAnalysis()
         follows = False
         if not found.done:
@@ -234,6 +235,7 @@ class Reviewer:
         if refused:
             planning = self._store.state.mode is ApprovalMode.PLAN
             told = ("plan_mode" if planning else "halted") if case.last else "refused"
+            told = "in_vain" if found.in_vain else told
             self._parts.notices.say(f"judging.{told}")
             return "refused"
         if found.unchecked:
@@ -342,6 +344,14 @@ class Reviewer:
             elif isinstance(message, AssistantMessage) and not (message.aside or message.step_id):
                 texts.setdefault(message.text.strip())
         return calls, "\n\n".join(filter(None, texts))
+
+    def _is_carried_out(self, case: _Case) -> bool:
+        """Whether anything of the work stands: a file is another one, or an operation with effects
+        went well that changed no file. True where no such operation was tried.
+        """
+        tried = [m for m in case.calls if self._parts.router.registry.has_effects(m.operation)]
+        stands = (m for m in tried if m.result.went_well and not m.result.changes)
+        return bool(case.changes) or not tried or any(stands)
 
     def _is_refused(self, log: Sequence[OperationMessage]) -> bool:
         """Whether the user refused or rewrote the last effect, wholly or in part; no further

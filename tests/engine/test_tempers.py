@@ -10,13 +10,15 @@ from typing import Any, Literal
 import pytest
 from support.pace_talk import LONG, consultations, consulted, files, reads
 from support.plan_talk import PROPOSE, answer, plan_reply
-from support.reviews import claim, judged, lacks, next_plan
+from support.reviews import claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply, Script, ScriptedCall
 from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.goal import ReviewMessage
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import reason_words
+from duckflow_tui.words.figures import reason_words, verdict_words
 from duckflow_tui.work.situations import LOW_FOCUS
 
 OK = {"ok": True, "reason": "it is what was asked for"}
@@ -341,6 +343,64 @@ async def test_a_model_of_any_temper_edits_the_file_and_is_judged_by_what_it_did
         assert len(asked) == len(first) + 2 * len(says) + len(temper(protocol, "", right))
         assert "the reason" in asked[len(first) + len(says)].text
         assert [m.result.outcome for m in s.results()] == ["ok"] * (1 + bool(first))
+
+
+IN_VAIN = {
+    "refused": EDIT["edits"],
+    "failed": [{"old": "not there", "new": "x = 2"}],
+    "taken back": EDIT["edits"],
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "evidence", "outcome"),
+    [
+        ("refused", [], "partial"),
+        ("refused", ["the file"], "partial"),
+        ("refused", ["U1"], "partial"),
+        ("refused", ["P1"], "done"),
+        ("failed", [], "partial"),
+        ("failed", ["R1"], "done"),
+        ("failed", ["S1"], "done"),
+        ("taken back", [], "partial"),
+        ("carried out", [], "done"),
+    ],
+)
+async def test_a_score_alone_does_not_make_done_what_was_never_carried_out(
+    tmp_path: Path, how: str, evidence: list[str], outcome: str
+) -> None:
+    """The only change was refused, failed or was taken back. A lenient judge who names no fact
+    ends the request as not met, without a further attempt or a question; one who names a fact
+    counts.
+    """
+    project(tmp_path)
+    first = action("file_ops.edit_file", path="a.py", edits=IN_VAIN.get(how, EDIT["edits"]))
+    read = action("file_ops.read_file", path="a.py")
+    back = action("file_ops.edit_file", path="a.py", edits=[{"old": "x = 2", "new": "x = 1"}])
+    more = (decision("Back.", back),) if how == "taken back" else ()
+    replies = Script(
+        replies={
+            "main": (
+                decision("I look.", read, requirements=[claim("x is 2", 1)]),
+                decision("I fix it.", first),
+                *more,
+                *[done("Fixed.")] * 3,
+            ),
+            "satisfaction": (judged(0.95, evidence={"r1": evidence}),) * 4,
+            "requirements": (found(),) * 3,
+        }
+    )
+    mode = "standard" if how == "refused" else "trusted"
+    async with session(tmp_path, replies, mode=mode) as s:
+        await s.engine.send("set x to 2")
+        if how == "refused":
+            await s.answer(GateChoice.REJECT, reason="not now")
+        end = await s.ended()
+        row = next(m.review for m in s.state.messages if isinstance(m, ReviewMessage))
+        said = verdict_words(row, Catalogue("en"))
+        assert (end.outcome, s.state.cards) == (outcome, ())
+        assert said.startswith("Done: 1 of 1" if outcome == "done" else "Not met: 0 of 1 · x is 2")
+        assert len(s.server.of("satisfaction")) == 1 + (not evidence)
 
 
 @pytest.mark.parametrize(
