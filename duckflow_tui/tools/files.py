@@ -301,6 +301,7 @@ WRITE_FILE: Final = Operation(
     paths=lambda args: (args.path,),
     prepare=_prepare_write,
     content=_CONTENT,
+    example={"path": "new.txt", "content": ""},
 )
 
 EDIT_FILE: Final = Operation(
@@ -317,6 +318,7 @@ EDIT_FILE: Final = Operation(
     paths=lambda args: (args.path,),
     prepare=_prepare_edit,
     content=_CONTENT,
+    example={"path": "new.txt", "edits": [{"old": "a", "new": "b"}]},
 )
 
 MOVE_FILE: Final = Operation(
@@ -331,6 +333,7 @@ MOVE_FILE: Final = Operation(
     arguments=MoveFile,
     paths=lambda args: (args.source, args.target),
     prepare=_prepare_move,
+    example={"source": "old.txt", "target": "new.txt"},
 )
 
 DELETE_FILE: Final = Operation(
@@ -342,4 +345,5 @@ DELETE_FILE: Final = Operation(
     arguments=DeleteFile,
     paths=lambda args: (args.path,),
     prepare=_prepare_delete,
+    example={"path": "old.txt"},
 )

@@ -200,6 +200,8 @@ class Operation(Generic[A]):
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
     help: str = ""  # more for the model, after the summary
     parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``
+    #: An ordinary call; the policy's verdict on it is what models are told of the operation.
+    example: JsonObject = field(default_factory=dict[str, Any])
     version: str = ""  # of what a server says of its tool: consent to another one is none
     ready: Callable[[], Awaitable[None]] | None = None  # found out before a call is judged
 
@@ -329,6 +331,10 @@ class Registry:
     def get(self, name: str) -> AnyOperation | None:
         """The operation of exactly that name."""
         return self._operations.get(name)
+
+    def list_examples(self) -> dict[str, JsonObject]:
+        """By name an ordinary call of each operation that has one."""
+        return {name: op.example for name, op in self._operations.items() if op.example}
 
     def has_effects(self, name: str) -> bool:
         """Whether a call of that name may change anything outside our own state."""

@@ -97,16 +97,6 @@ from duckflow_tui.tools.results import (
 from duckflow_tui.tools.undo import Undoing
 from duckflow_tui.tools.watch import OwnWrites
 
-#: One ordinary call of each operation with effects; what the policy says of it is what a model is
-#: told of the operation.
-_ORDINARY: Final[dict[str, JsonObject]] = {
-    "file_ops.write_file": {"path": "new.txt", "content": ""},
-    "file_ops.edit_file": {"path": "new.txt", "edits": [{"old": "a", "new": "b"}]},
-    "file_ops.move_file": {"source": "old.txt", "target": "new.txt"},
-    "file_ops.delete_file": {"path": "old.txt"},
-    RUN: {"command": "make"},
-}
-
 _CALL_ID: Final = attrgetter("call_id")
 _REMOVED: Final = attrgetter("removed")
 _UNSEEN: Final = attrgetter("unseen")
@@ -266,7 +256,8 @@ class ToolRouter:
         what consents and rules name beyond that.
         """
         found: dict[Decision, list[str]] = {kind: [] for kind in Decision}
-        for name, args in _ORDINARY.items():
+        examples = self.registry.list_examples()
+        for name, args in examples.items():
             if (kind := await self._kind_of(name, args)) is not None:
                 found[kind].append(name)
         for spec in self.registry.specs():
@@ -279,7 +270,7 @@ class ToolRouter:
         given += [(g.operation, g.path) for g in self.store.state.grants if not g.step_id]
         for name, text in given:
             field = "command" if name == RUN else "path"
-            args = _ORDINARY.get(name, {}) | {field: text.removesuffix(ANY_END)}
+            args = examples.get(name, {}) | {field: text.removesuffix(ANY_END)}
             if (
                 await self._kind_of(name, args) is Decision.ALLOW
                 and name not in found[Decision.ALLOW]

@@ -219,6 +219,7 @@ class Shell:
                 hosts=self.named.wanted_hosts,
                 content=frozenset({"command"}),  # braces are the shell's own there
                 ready=self.test_sandbox,
+                example={"command": "make"},
             ),
             Operation(
                 name="shell.output",
