@@ -332,7 +332,7 @@ def _make_model_access(
 
     def on_lesson(lesson: Lesson, target: Target) -> None:
         """Tell the user what was learned about a model, and correct the address of a connection."""
-        if lesson in ("tools", "failing", "effort", "format", "roles", "version"):
+        if lesson not in ("parameter", "thoughts"):
             notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
         if lesson == "version" and not choice.demo:
             _correct_address(choice.connections, target.endpoint)

@@ -25,7 +25,8 @@ from duckflow_tui.state.base import JsonObject, hash_data
 Rung = Literal["tools", "json_schema", "json_object", "text"]
 #: Lessons that the user is told of; ``parameter`` and ``thoughts`` are learned in silence.
 Lesson = Literal[
-    "tools", "failing", "effort", "format", "roles", "parameter", "thoughts", "version", ""
+    "tools", "results", "failing", "effort", "format", "roles", "parameter", "thoughts",
+    "version", ""
 ]  # fmt: skip
 Flag = Literal[
     "no_tools",  # no native calls
@@ -35,6 +36,7 @@ Flag = Literal[
     "no_effort",  # native calls only without thinking (OpenAI from gpt-5.4 on)
     "no_system",  # no message of the system
     "in_turn",  # user and assistant in turn
+    "no_empty_text",  # a message with calls has no text rather than an empty one (Bedrock)
     "no_marks",  # no parts of content that are marked for the cache
     "no_thoughts",  # its own reasoning is not taken back
     "needs_thoughts",  # a message with calls needs the reasoning that led to them (DeepSeek)
@@ -61,6 +63,7 @@ _NO_TOOLS: Final = (
     rf"|\b(?:not?|cannot|n't|that)\b.{{0,20}}?\b(?:support|accept|allow|implement)\w*\b.{{0,40}}?\b{_CALLS}\b"
     rf"|\b(?:unsupported|unknown|unrecognized|unexpected)\b.{{0,40}}?\b{_CALLS}\b"
     r"|invalid schema for function|--jinja|--enable-auto-tool-choice"
+    r"|unable to generate parser|failed to parse grammar"  # llama.cpp makes them of the functions
 )
 _IN_TURN: Final = (
     r"roles? must alternate|alternat\w* .{0,40}\broles?\b|only user.{0,20}assistant.{0,20}roles?"
@@ -68,11 +71,14 @@ _IN_TURN: Final = (
 )
 _FORMAT: Final = (
     r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided"
+    r"|unable to generate parser"
 )
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")
 
 
-Part = Literal["request", "tools", "json_schema", "json_object", "stream", "marks", "thoughts"]
+Part = Literal[
+    "request", "tools", "results", "json_schema", "json_object", "stream", "marks", "thoughts"
+]  # fmt: skip
 
 
 def _parts_of(body: JsonObject) -> set[Part]:
@@ -81,6 +87,8 @@ def _parts_of(body: JsonObject) -> set[Part]:
     parts: set[Part] = {"request"}
     if "tools" in body:
         parts.add("tools")
+    if any(message["role"] == "tool" for message in messages):
+        parts.add("results")
     if form := body.get("response_format"):
         parts.add(form["type"])
     if body["stream"]:
@@ -119,6 +127,13 @@ _EXACT: Final = (
         "parameter",
         r"reasoning_content.{0,80}?(?:must be passed back|is missing)",
     ),
+    Quirk(
+        "no_empty_text",
+        "parameter",
+        r"text content blocks? must be non-?empty|text content blocks? .{0,40}must contain non-"
+        r"whitespace|the text field in the contentblock.{0,60}is blank",
+        part="results",
+    ),
     Quirk("needs_signature", "parameter", r"missing a `?thought_signature"),
     Quirk(
         "no_marks",
@@ -134,7 +149,9 @@ _EXACT: Final = (
         _TEMPLATE,
     ),
     Quirk("in_turn", "roles", _IN_TURN, _TEMPLATE),
-    Quirk("no_system", "roles", _IN_TURN, _TEMPLATE),  # in turn, it still refuses
+    # In turn, it still refuses: its template has no place for results, or none for the system.
+    Quirk("no_tools", "results", _IN_TURN, _TEMPLATE, "results"),
+    Quirk("no_system", "roles", _IN_TURN, _TEMPLATE),
     Quirk(
         "no_stream",
         "parameter",
@@ -167,6 +184,9 @@ _DROPPABLE: Final = (
     "stream_options", "temperature", "reasoning_effort", "max_completion_tokens", "max_tokens"
 )  # fmt: skip
 _FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
+_NO_THINKING: Final = re.compile(
+    r"not support thinking|\bthink value\b.{0,40}not support|thinking is not supported", re.I
+)
 _SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _SEEN: Final = "(results seen)"  # between results and what the user said after them
 _NOT_KEPT: Final = "(not kept)"  # some refuse an empty text
@@ -221,18 +241,20 @@ class Quirks:
         """
         if error.code not in ("bad_request", "not_found", "server_error"):
             return ""
-        if lesson := self._set_flag(_EXACT, error, body):
+        excluded: set[Flag] = {"no_tools"} if protocol == "tools" else set()
+        if lesson := self._set_flag(_EXACT, error, body, excluded):
             return lesson
         if error.status in _NAMED and (name := _refused_parameter(error, body)):
             self.dropped.add(name)
             return "parameter"
-        is_fixed = protocol == "tools"
-        rows = [row for row in _BROAD if not (is_fixed and row.flag == "no_tools")]
-        return self._set_flag(rows, error, body)
+        return self._set_flag(_BROAD, error, body, excluded)
 
-    def _set_flag(self, rows: Sequence[Quirk], error: LlmError, body: JsonObject) -> Lesson:
+    def _set_flag(
+        self, rows: Sequence[Quirk], error: LlmError, body: JsonObject, excluded: set[Flag]
+    ) -> Lesson:
+        """Set the first flag that the refusal shows and that is new; none of the ``excluded``."""
         for quirk in rows:
-            if quirk.flag not in self.flags and quirk.matches(error, body):
+            if quirk.flag not in self.flags | excluded and quirk.matches(error, body):
                 self.flags.add(quirk.flag)
                 return quirk.lesson
         return ""
@@ -269,6 +291,8 @@ class Quirks:
             calls = [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]
         if calls:
             message = {**message, "tool_calls": calls}
+        if calls and "no_empty_text" in self.flags and not message["content"]:
+            message = {**message, "content": None}
         if "needs_thoughts" in self.flags and calls and not message.get("reasoning_content"):
             message = {**message, "reasoning_content": _NOT_KEPT}
         return message
@@ -284,7 +308,9 @@ def _refused_parameter(error: LlmError, body: JsonObject) -> str:
     for name in sorted(candidates, key=len, reverse=True):
         if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", error.message):
             return name
-    return ""
+    # Ollama speaks of its own parameter, which the one that was sent stands for.
+    is_thinking = "reasoning_effort" in candidates and _NO_THINKING.search(error.message)
+    return "reasoning_effort" if is_thinking else ""
 
 
 def _short_id(given: str) -> str:

@@ -41,6 +41,9 @@ def main(*replies: Reply) -> Script:
         (400, "Function calling is not enabled for this model"),
         (500, "tools param requires --jinja flag"),
         (400, "Invalid schema for function 'file_ops__edit_file': 'default' is not permitted."),
+        (400, "Unable to generate parser for this template. Automatic parser generation failed: \n"
+         "------------\nWhile executing CallExpression at line 163, column 57"),
+        (400, "Failed to initialize samplers: failed to parse grammar"),
     ],
 )  # fmt: skip
 async def test_a_server_without_native_calls_is_asked_for_json(status: int, message: str) -> None:
@@ -49,6 +52,19 @@ async def test_a_server_without_native_calls_is_asked_for_json(status: int, mess
         assert reply.protocol == "json"
         assert len(at.server.requests) == 2
         assert at.slept == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    ['"qwen2.5" does not support thinking', 'think value "low" is not supported for this model'],
+)
+async def test_a_model_that_does_not_think_is_asked_without_the_effort(message: str) -> None:
+    replies = main(refused(message), ANSWER, ANSWER)
+    async with bench(replies, protocol="auto", reasoning_effort="low") as at:
+        assert (await at.decide()).protocol == "tools"
+        await at.decide()
+        sent = [request.json for request in at.server.requests]
+        assert ["reasoning_effort" in body for body in sent] == [True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 from support.session import session
 from support.zoo import Provider, Spoken
-from support.zoo_hosted import Azure, DeepSeek, Gemini, Groq, Kimi, Mistral, OpenAi, OpenRouter
-from support.zoo_local import LlamaCpp, LmStudio, Ollama, Vllm
+from support.zoo_hosted import (
+    Azure,
+    Bedrock,
+    DeepSeek,
+    Gemini,
+    Groq,
+    Kimi,
+    Mistral,
+    OpenAi,
+    OpenRouter,
+)
+from support.zoo_local import Gemma, LlamaCpp, LmStudio, Ollama, Vllm
 
 from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import GateChoice
@@ -33,7 +43,7 @@ ASKED = ("hello", "what does a.py say?", "set x to 2", "thank you")
 #: How often each one says no before it is understood, over the whole of the story.
 ZOO: dict[type[Provider], int] = {
     Ollama: 0, LmStudio: 0, LlamaCpp: 1, Vllm: 0, OpenAi: 3, Azure: 0, OpenRouter: 0,
-    DeepSeek: 1, Kimi: 2, Gemini: 0, Groq: 0, Mistral: 3,
+    DeepSeek: 1, Kimi: 2, Gemini: 0, Groq: 0, Mistral: 3, Bedrock: 1, Gemma: 2,
 }  # fmt: skip
 
 
@@ -61,8 +71,10 @@ async def test_the_work_is_done_by_the_rules_of_each(
         assert (edited.outcome, edited.reply) == ("done", "x is 2 now.")
         assert file.read_text() == "x = 2\n"
         assert (await s.turn(ASKED[3])).reply == "You are welcome."
-        assert all("tools" in body for body in provider.sent)
-        assert len(provider.broken) == len(set(provider.broken)) == ZOO[kind]
+        assert all("tools" in body for body in provider.sent[: 2 if kind is Gemma else None])
+        assert len(provider.broken) == ZOO[kind]
+        # A template has one sentence for all; what it takes is found in two steps.
+        assert kind is Gemma or len(set(provider.broken)) == len(provider.broken)
         told = kind is OpenAi  # that its model does not think in this work
         assert s.notices().count("llm.learned.effort") == told
         assert not [key for key in s.notices() if key.startswith(("llm.error", "turn.repair"))]

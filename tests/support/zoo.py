@@ -61,6 +61,20 @@ def asked_for(fields: JsonObject, name: str) -> JsonObject:
     return found or {}
 
 
+def as_decision(spoken: Spoken) -> Spoken:
+    """The same reply as the other protocol has it: one JSON object."""
+    said: JsonObject = {"rationale": "as asked", "reply": spoken.text, "next_step": "continue"}
+    for name, given in spoken.calls:
+        if name == "decide":
+            said |= given
+    said["actions"] = [
+        {"operation": name, "args": given} for name, given in spoken.calls if name != "decide"
+    ]
+    if not said["actions"]:
+        said["next_step"] = "done"
+    return Spoken(json.dumps(said), thought=spoken.thought)
+
+
 class Provider:
     """Chat completions as OpenAI defines them: what all providers share.
 
@@ -110,6 +124,8 @@ class Provider:
         asked = len(request.raw) // 4
         self.counts.append((asked, SAID, asked // 2))
         spoken = self.spoken.popleft()
+        if "tools" not in request.json:
+            spoken = as_decision(spoken)
         if request.json.get("stream"):
             return self.stream(spoken, request.json)
         return self.whole(spoken)

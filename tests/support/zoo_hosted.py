@@ -101,6 +101,22 @@ class Azure(Provider):
         return rest.model_copy(update={"raw": first.raw + rest.raw})
 
 
+class Bedrock(Provider):
+    """Claude behind a gateway that makes a block of each text. Rests on what users of such gateways
+    report; the words are those of the service.
+    """
+
+    model = "claude-opus-4-6"
+
+    def checked(self, body: JsonObject) -> Reply | None:
+        if all(message["content"] != "" for message in messages_of(body)):
+            return None
+        words = ("InvokeModelWithResponseStream: operation error Bedrock Runtime: https response "
+                 "error StatusCode: 400, ValidationException: messages: text content blocks must "
+                 "be non-empty")  # fmt: skip
+        return self.error(400, words, type="aws_invoke_error", param="")
+
+
 class OpenRouter(Provider):
     """Rests on its documents of streaming, reasoning and errors: comments while it waits, thoughts
     in ``reasoning`` and ``reasoning_details``, which a model that signs them wants back with the

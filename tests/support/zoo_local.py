@@ -104,6 +104,24 @@ class LlamaCpp(Provider):
         return made
 
 
+class Gemma(LlamaCpp):
+    """A template for which the result of a call is one more message of the user, as several of the
+    family have it: only JSON, which joins results, comes through.
+    """
+
+    model = "gemma-3-27b-it"
+
+    def checked(self, body: JsonObject) -> Reply | None:
+        made = [message for message in messages_of(body) if message["role"] != "system"]
+        if all((m["role"] in ("user", "tool")) == (at % 2 == 0) for at, m in enumerate(made)):
+            return None
+        words = ("\n------------\nWhile executing CallExpression at line 19, column 27 in source:"
+                 "\n...% 2 == 0) -%}↵      {{ raise_exception(\"Conversation roles must alternate "
+                 "user...\n                                           ^\nError: Jinja Exception: "
+                 "Conversation roles must alternate user/assistant/user/assistant/...")  # fmt: skip
+        return refusal(500, {"error": {"code": 500, "message": words, "type": "server_error"}})
+
+
 class Vllm(Provider):
     """Rests on its source (``entrypoints/openai``): ids ``chatcmpl-tool-…``, ``error`` as a bare
     text for a wrong key, ``NotFoundError`` with a number as code.
