@@ -62,6 +62,39 @@ async def test_what_cannot_be_offered_is_named(tmp_path: Path) -> None:
         assert "mcp.hostile.no_schema" not in s.specs()
 
 
+@pytest.mark.parametrize("option", ["--odd", "--no-object"])
+async def test_an_odd_tool_is_left_out_and_not_its_server(tmp_path: Path, option: str) -> None:
+    async with served(tmp_path, hostile("hostile", option)) as s:
+        assert s.server().status == "ready"
+        named = [n.params["names"] for n in s.notices() if n.key == "mcp.left_out.schema"]
+        if option == "--no-object":
+            assert named == ["a"]
+            return
+        left_out = named[0].split(", ")
+        assert {"no_input", "null_input", "reference", "properties", "no tool at all"} <= set(
+            left_out
+        )
+        assert not {f"mcp.hostile.{name}" for name in left_out} & set(s.specs())
+        # Its output is described as a list, by which nothing is checked.
+        assert (await s.run("mcp.hostile.list_output")).result.text == "done: list_output"
+        assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ("list", '{"result": [1, {"a": 2}]}\ndone: gives_list'),
+        ("text", '{"result": "so"}\ndone: gives_text'),
+        ("number", '{"result": 4.5}\ndone: gives_number'),
+        ("null", "done: gives_null"),
+    ],
+)
+async def test_a_structured_result_may_be_any_json(tmp_path: Path, tool: str, text: str) -> None:
+    async with served(tmp_path, hostile("hostile", "--odd")) as s:
+        message = await s.run(f"mcp.hostile.gives_{tool}")
+        assert (message.result.outcome, message.result.text) == (Outcome.OK, text)
+
+
 async def test_five_hundred_tools_fill_no_request(tmp_path: Path) -> None:
     async with served(tmp_path, hostile("a", "--many", "500"), hostile("b", "--many", "500")) as s:
         size = sum(
@@ -350,6 +383,22 @@ async def test_a_read_is_tried_again_twice_after_its_server_ended(tmp_path: Path
         assert shown == ["↻ 1/2", "↻ 2/2"]
 
 
+@pytest.mark.parametrize(("tool", "sent"), [("never", 2), ("never_writes", 1)])
+async def test_a_call_cut_by_a_restart_is_sent_again_if_it_only_reads(
+    tmp_path: Path, tool: str, sent: int
+) -> None:
+    """The second time it is another request, which the server answers."""
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes), "--once")) as s:
+        task = s.bench.begin(f"mcp.hostile.{tool}")
+        await s.bench.answer(await s.bench.gate(), GateChoice.ONCE)
+        await noted(notes, f"call {tool}")
+        await s.servers.restart("hostile")
+        message = await done(task)
+        assert message.result.outcome is (Outcome.OK if sent == 2 else Outcome.ERROR)
+        assert notes.read_text().count(f"call {tool}") == sent
+
+
 async def test_what_a_server_answers_is_tried_once(tmp_path: Path) -> None:
     """Covers S3-38."""
     notes = tmp_path / "notes"
@@ -406,7 +455,6 @@ async def test_a_line_without_end_ends_the_server_and_not_the_app(tmp_path: Path
         (McpServerConfig(name="hostile", command="/no/such/program"), "No such file or directory"),
         (hostile("hostile", "--exit", "no database there"), "status 3: no database there"),
         (hostile("hostile", "--refuse", "not \x1b[31mtoday"), "not ␛[31mtoday"),
-        (hostile("hostile", "--no-object"), "its answer breaks the protocol: tools.0.inputSchema"),
         (hostile("hostile", "--mute", timeout_s=1.0), "did not answer within 1 s"),
     ],
 )

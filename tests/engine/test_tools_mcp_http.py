@@ -18,9 +18,9 @@ PROGRAM = Path(__file__).parents[1] / "support" / "http_server.py"
 
 
 @contextmanager
-def http_server(*options: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
+def http_server(*options: str, port: int = 0) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """The address of a running server."""
-    command = [sys.executable, "-I", str(PROGRAM), *options]
+    command = [sys.executable, "-I", str(PROGRAM), "--port", str(port), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -62,3 +62,20 @@ async def test_an_address_where_nobody_listens_is_a_failed_start(tmp_path: Path)
         server = s.server("net")
         assert server.status == "failed"
         assert "connect" in server.error.lower()
+
+
+@pytest.mark.parametrize("options", [(), ("--legacy",)])
+async def test_a_server_that_was_started_anew_at_its_address_answers_the_next_read(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """The older protocol has a session, which the new process does not know."""
+    with http_server(*options) as (url, process):
+        port = int(url.split(":")[2].split("/")[0])
+        async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
+            assert (await s.run("mcp.net.double", number=1)).result.text == '{"result": 2}'
+            process.kill()
+            process.wait()
+            with http_server(*options, port=port):
+                message = await s.run("mcp.net.double", number=21)
+                assert message.result.outcome is Outcome.OK
+                assert message.result.text.endswith('{"result": 42}')

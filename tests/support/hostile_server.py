@@ -1,7 +1,7 @@
 """A server of tools that does whatever a server should not. Standard library only.
 
 ``python -I hostile_server.py [--start SECONDS] [--mute] [--exit TEXT] [--refuse TEXT]
-[--no-object] [--many COUNT] [--notes FILE] [--say DESCRIPTION]``
+[--no-object] [--odd] [--once] [--many COUNT] [--notes FILE] [--say DESCRIPTION]``
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ TOOLS = [
     tool("fail", annotations=READS),
     tool("error", annotations=READS),
     tool("never", annotations=READS),
+    tool("never_writes"),
     tool("die", annotations=READS),
     tool("dies_twice", annotations=READS),
     tool("garbage", annotations=READS),
@@ -60,6 +61,18 @@ TOOLS = [
     tool("describe_table", schema(table_name=TEXT), annotations=READS),
     tool("read_query", schema(query=TEXT), annotations=READS),
 ]
+#: Tools as servers were seen to list them, of which the SDK takes none.
+ODD: list[Any] = [
+    tool("list_output", annotations=READS, outputSchema={"type": "array", "items": TEXT}),
+    {"name": "no_input", "description": "Has no inputSchema."},
+    {"name": "null_input", "inputSchema": None},
+    tool("reference", {"type": "object", "properties": {"a": {"$ref": 5}}}),
+    tool("properties", {"type": "object", "properties": ["a"]}),
+    {"inputSchema": schema()},
+    "no tool at all",
+]
+#: Structured results of any JSON; the protocol of that time knows objects only.
+STRUCTURED: dict[str, Any] = {"list": [1, {"a": 2}], "text": "so", "number": 4.5, "null": None}
 GROWN = tool("grown", annotations=READS)
 
 
@@ -67,6 +80,9 @@ class Hostile:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.tools = list(TOOLS)
+        if options.odd:
+            self.tools += ODD
+            self.tools += [tool(f"gives_{name}", annotations=READS) for name in STRUCTURED]
         if options.say:
             self.tools[0] = {**self.tools[0], "description": options.say}
         if options.many:
@@ -132,8 +148,11 @@ class Hostile:
                 words = f"no {ESCAPE} " + "e" * 1_000
                 self.send(id=message["id"], error={"code": -32000, "message": words})
                 return
-            case "never":
-                return
+            case "never" | "never_writes":
+                with open(self.options.notes or os.devnull, encoding="utf-8") as file:
+                    again = file.read().count(f"call {name}") > 1
+                if not (self.options.once and again):
+                    return
             case "die":
                 print("my last words", file=sys.stderr, flush=True)
                 os._exit(7)
@@ -181,6 +200,8 @@ class Hostile:
             case "child":
                 pid = subprocess.Popen(["sleep", "300"]).pid
                 result["content"][0]["text"] = f"{pid}"
+            case _ if name.startswith("gives_"):
+                result["structuredContent"] = STRUCTURED[name.removeprefix("gives_")]
             case "wrong_answer":
                 result = {"content": "this should be a list"}
             case _:
@@ -196,6 +217,8 @@ def main() -> None:
     parser.add_argument("--refuse", default="")
     parser.add_argument("--no-object", action="store_true")
     parser.add_argument("--many", type=int, default=0)
+    parser.add_argument("--odd", action="store_true")
+    parser.add_argument("--once", action="store_true")  # "never" answers when it is called again
     parser.add_argument("--notes", default="")
     parser.add_argument("--say", default="")
     options = parser.parse_args()

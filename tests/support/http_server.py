@@ -1,12 +1,14 @@
 """A server of tools over streamable HTTP on the loopback; prints its port, then serves.
 
-``--json``: answers as one JSON object instead of a stream of events.
+``--json``: answers as one JSON object instead of a stream of events. ``--legacy``: it knows no
+``server/discover``, so that clients take the protocol before that of 2026-07-28.
 """
 
 from __future__ import annotations
 
 import argparse
 import socket
+from typing import Any
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
@@ -36,13 +38,30 @@ async def grow(ctx: Context) -> str:
     return "grown"
 
 
+def refuse_new_protocol(app: Any) -> Any:
+    """The application as one that was written before the protocol of 2026-07-28."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if dict(scope.get("headers", ())).get(b"mcp-protocol-version") == b"2026-07-28":
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await app(scope, receive, send)
+
+    return answer
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--legacy", action="store_true")
     options = parser.parse_args()
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", options.port))
     print(listener.getsockname()[1], flush=True)
     app = server.streamable_http_app(json_response=options.json)
+    if options.legacy:
+        app = refuse_new_protocol(app)
     running = uvicorn.Server(uvicorn.Config(app, log_level="error"))
     running.run(sockets=[listener])
 

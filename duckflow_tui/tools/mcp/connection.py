@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import httpx2
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import HostContacted
-from duckflow_tui.tools.diffs import size_words
-from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, printable_line
+from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
+from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
+from duckflow_tui.tools.mcp.mending import MendedMessages, mend_answer
 from duckflow_tui.tools.mcp.stdio import (
     ProgramRefused,
     ServerLog,
@@ -35,172 +32,21 @@ if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
 
 
-def result_text(result: types.CallToolResult) -> str:
-    """Structured content as JSON, then texts that do not repeat it; pictures by name."""
-    parts: list[str] = []
-    structured: Any = result.structured_content
-    if structured is not None:
-        parts.append(json.dumps(structured, ensure_ascii=False))
-    blocks = [block for block in result.content if not _repeats_structured(block, structured)]
-    if structured is not None and _are_its_items(result.content, structured):
-        blocks = []
-    parts.extend(_block_text(block) for block in blocks)
-    return make_harmless("\n".join(parts)) or "(the server answered with nothing)"
-
-
-def _repeats_structured(block: types.ContentBlock, structured: Any) -> bool:
-    """Whether a text says what the structured content says; servers send both for old clients."""
-    if structured is None or block.type != "text":
-        return False
-    inner = _unwrap_result(structured)
-    if block.text == inner:
-        return True
-    try:
-        value: Any = json.loads(block.text)
-    except (ValueError, RecursionError):
-        return False
-    return bool(value in (structured, inner))
-
-
-def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> bool:
-    """Whether the texts are the items of a list, one block each."""
-    items = _unwrap_result(structured)
-    if not isinstance(items, list):
-        return False
-    each = cast("list[Any]", items)
-    return len(blocks) == len(each) and all(map(_repeats_structured, blocks, each))
-
-
-def _unwrap_result(structured: Any) -> Any:
-    """Unwrap ``result``, the only member of an object that carries a value of another type."""
-    if isinstance(structured, dict):
-        table = cast("JsonObject", structured)
-        return table["result"] if list(table) == ["result"] else table
-    return structured
-
-
-def _block_text(block: types.ContentBlock) -> str:
-    match block.type:
-        case "text":
-            return block.text
-        case "image" | "audio":
-            return (
-                f"[{printable_line(block.mime_type, 80)}, {_describe_size(block.data)}, not shown]"
-            )
-        case "resource_link":
-            return f"[resource {printable_line(block.name, 80)}: {printable_line(str(block.uri))}]"
-        case "resource":
-            resource = block.resource
-            head = f"[resource {printable_line(str(resource.uri))}"
-            kind = f", {printable_line(resource.mime_type, 80)}" if resource.mime_type else ""
-            text = getattr(resource, "text", None)
-            if isinstance(text, str):
-                return f"{head}{kind}]\n{text}"
-            return f"{head}{kind}, {_describe_size(getattr(resource, 'blob', ''))}, not shown]"
-
-
-def _describe_size(base64: str) -> str:
-    return size_words(len(base64) * 3 // 4)
-
-
-MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer that is no stream of events (R18)
-MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
-
-
-class _BoundedResponse(httpx2.Response):
-    body_read: Callable[[int], None]  # hears how many bytes of the body came, once it ends
-
-    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        streams = self.headers.get("content-type", "").startswith("text/event-stream")
-        total = 0
-        try:
-            async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
-                async for piece in pieces:
-                    total += len(piece)
-                    if total > MAX_BODY and not streams:
-                        raise httpx2.ReadError(f"the answer is over {MAX_BODY // 1024 // 1024} MB")
-                    yield piece
-        finally:
-            self.body_read(self.num_bytes_downloaded)
-
-
-class _BoundedTransport(httpx2.AsyncBaseTransport):
-    """Bounds what is read, and tells the store of what is sent and received."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, name: str, url: str, store: Store) -> None:
-        self._inner = inner
-        self._name = name
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._host = f"{parts.hostname}:{port}"
-        self._store = store
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self._report_traffic(requests=1)
-        try:
-            answer = await self._inner.handle_async_request(request)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            raise
-        except BaseException:
-            self._report_traffic(sent=_head_size(request))
-            raise
-        self._report_traffic(sent=_head_size(request), received=_head_size(answer))
-        response = _BoundedResponse(
-            answer.status_code,
-            headers=answer.headers,
-            stream=answer.stream,
-            extensions=answer.extensions,
-        )
-        response.body_read = lambda size: self._report_traffic(received=size)
-        return response
-
-    def _report_traffic(self, *, requests: int = 0, sent: int = 0, received: int = 0) -> None:
-        self._store.dispatch(
-            HostContacted(
-                host=self._host,
-                use="mcp",
-                name=self._name,
-                setting=f"mcp.servers.{self._name}.url",
-                at=self._store.clock.now(),
-                requests=requests,
-                sent=sent,
-                received=received,
-            )
-        )
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-def _head_size(message: httpx2.Request | httpx2.Response) -> int:
-    """Bytes of the head, and of a request's body."""
-    size = sum(len(name) + len(value) for name, value in message.headers.raw)
-    is_request = isinstance(message, httpx2.Request)
-    return size + (int(message.headers.get("content-length", 0)) if is_request else 0)
-
-
-def http_client(url: str, name: str, store: Store) -> httpx2.AsyncClient:
-    """A client without our environment's proxies and credentials; reads certificates, so in a
-    thread. An answer may take as long as the request's own time-out allows. The store is told of
-    what is sent to the server of this name.
-    """
-    inner = httpx2.AsyncHTTPTransport(verify=url.startswith("https:"))
-    return httpx2.AsyncClient(
-        transport=_BoundedTransport(inner, name, url, store),
-        follow_redirects=False,
-        trust_env=False,
-        timeout=httpx2.Timeout(None, connect=20.0, write=60.0),
-        headers={"user-agent": "duckflow-tui"},
-    )
-
-
 MAX_PAGES: Final = 20  # of a list of tools
 _SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at most so often
-_CLOSED: Final = "Connection closed"  # what the SDK says of a connection that has gone
+#: The words of the SDK where the connection has gone; by a code alone, servers say other things.
+_CLOSED: Final = frozenset(
+    {
+        "Connection closed",
+        "SSE stream ended without a response",
+        "SSE stream ended and reconnection attempts were exhausted",
+    }
+)
 _REASON_S: Final = 1.0  # to learn why a connection ended under a call
 
 Progress = Callable[[str], None]
-TakeTools = Callable[[Sequence["types.Tool"]], Awaitable[None]]
+#: Takes the tools that a server lists, and the names of those that no call could be made of.
+TakeTools = Callable[[Sequence["types.Tool"], Sequence[str]], Awaitable[None]]
 
 
 class ConnectionFailed(Exception):
@@ -244,6 +90,9 @@ class Connection:
         self._process: ServerProcess | None = None
         self._news = asyncio.Event()  # its tools changed, or it ended
         self._has_ended = False
+        self._session_lost = False
+        self._version = ""  # of the protocol, once it was agreed on
+        self._odd_items: list[str] = []  # names of what was left out of the newest list
         loop = asyncio.get_running_loop()
         self.started_at = loop.time()
         self.opened: asyncio.Future[str] = loop.create_future()
@@ -290,13 +139,15 @@ class Connection:
                 async with asyncio.timeout(self._config.timeout_s):
                     client = await self._open_client(stack)
                     tools = await self._list_tools(client)
-                await take_tools(tools)
+                await take_tools(tools, self._odd_items)
                 self._client = client
                 await stack.enter_async_context(self._told_of_changes(client))
                 while await self._news.wait() and not self._has_ended:
                     await asyncio.sleep(_SETTLE_S)
                     self._news.clear()
-                    await take_tools(await self._list_tools(client))
+                    async with asyncio.timeout(self._config.timeout_s):
+                        tools = await self._list_tools(client)
+                    await take_tools(tools, self._odd_items)
         except TimeoutError as error:
             words = f"it did not answer within {self._config.timeout_s:g} s"
             last = self._log.last_line
@@ -325,15 +176,25 @@ class Connection:
         import mcp
         from mcp import Client
 
-        return await stack.enter_async_context(
+        client = await stack.enter_async_context(
             Client(
-                self._open_streams(),
-                read_timeout_seconds=self._config.timeout_s,
+                self._open_mended_streams(),
                 message_handler=self._handle_message,
                 client_info=mcp.Implementation(name="duckflow-tui", version="0.1.0"),
                 cache=None,
             )
         )
+        self._version = client.protocol_version
+        return client
+
+    @asynccontextmanager
+    async def _open_mended_streams(self) -> AsyncGenerator[TransportStreams]:
+        def mend(answer: JsonObject) -> None:
+            if self._version:
+                self._odd_items += mend_answer(answer, self._version)
+
+        async with self._open_streams() as (messages, outbox):
+            yield MendedMessages(messages, mend), outbox
 
     @asynccontextmanager
     async def _open_streams(self) -> AsyncGenerator[TransportStreams]:
@@ -343,7 +204,7 @@ class Connection:
 
             async with (
                 await asyncio.to_thread(
-                    http_client, config.url, config.name, self._parts.store
+                    http_client, config.url, config.name, self._parts.store, self._on_session_lost
                 ) as http,
                 streamable_http_client(
                     config.url, http_client=http, max_sse_event_size=MAX_EVENT
@@ -362,6 +223,7 @@ class Connection:
 
     async def _list_tools(self, client: Client) -> list[types.Tool]:
         found: list[types.Tool] = []
+        self._odd_items = []
         cursor: str | None = None
         if client.server_capabilities.tools is None:
             return found
@@ -374,6 +236,9 @@ class Connection:
         return found
 
     # --- what it tells by itself ----------------------------------------------------------------
+
+    def _on_session_lost(self) -> None:
+        self._session_lost = True
 
     def _on_ended(self) -> None:
         self._has_ended = True
@@ -419,37 +284,27 @@ class Connection:
     async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
         """The server's answer. Raises ConnectionFailed; a cancellation is told to the server."""
         import anyio
-        from mcp import MCPError, types
+        from mcp import MCPError
 
         client = self._client
         if client is None:
             raise ConnectionFailed("it does not run")
-        answers: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
-            types.CallToolResult | types.InputRequiredResult
-        )
-        request = types.CallToolRequest(
-            params=types.CallToolRequestParams(name=tool, arguments=args)
-        )
         try:
-            # Not ``call_tool``: that runs the regular expressions of the server's own schema.
-            result = await client.session.send_request(
-                request, answers, progress_callback=_Progress(progress)
-            )
+            async with asyncio.timeout(self._config.timeout_s):
+                return await client.call_tool(tool, args, progress_callback=_Progress(progress))
+        except TimeoutError as error:
+            raise ConnectionFailed(
+                f"it did not answer within {self._config.timeout_s:g} s", passing=True
+            ) from error
         except MCPError as error:
-            if error.message == _CLOSED:  # a server can use the code as well
+            if error.message in _CLOSED or self._session_lost:
+                self.end()
                 raise ConnectionFailed(await self._end_reason(), passing=True) from error
-            if error.code == types.REQUEST_TIMEOUT:
-                raise ConnectionFailed(
-                    f"it did not answer within {self._config.timeout_s:g} s", passing=True
-                ) from error
             raise ConnectionFailed(printable_line(error.message)) from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise ConnectionFailed(await self._end_reason(), passing=True) from error
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RuntimeError, RecursionError) as error:
             raise ConnectionFailed(printable_line(_describe_error(error))) from error
-        if not isinstance(result, types.CallToolResult):
-            raise ConnectionFailed("it asks for input in the middle of a call; that is not offered")
-        return result
 
     async def _end_reason(self) -> str:
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)

@@ -311,10 +311,12 @@ class ToolList(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
 
-def tool_list(server: str, tools: Sequence[types.Tool]) -> ToolList:
-    """Sort a server's list into what can be offered and what not. Takes a while: in a thread."""
+def tool_list(server: str, tools: Sequence[types.Tool], odd: Sequence[str] = ()) -> ToolList:
+    """Sort a server's list into what can be offered and what not; ``odd`` are names of tools that
+    no call can be made of. Takes a while: in a thread.
+    """
     offered: dict[str, OfferedTool] = {}
-    left_out: list[LeftOut] = []
+    left_out = [LeftOut(printable_line(name, 60), "schema") for name in odd]
     for tool in tools:
         name = operation_name(server, tool.name)
         if not tool.name or name in offered:

@@ -94,15 +94,17 @@ class Server:
         try:
             if self.config.command:
                 self._log.note_start(" ".join((self.config.command, *self.config.args)))
-            reason = await life.run(lambda tools: self._take_tools(life, tools))
+            reason = await life.run(lambda tools, odd: self._take_tools(life, tools, odd))
         except asyncio.CancelledError:
             life.unwanted = True
             raise
         finally:
             self._on_connection_over(life, reason)
 
-    async def _take_tools(self, life: Connection, tools: Sequence[types.Tool]) -> None:
-        self.tools = await asyncio.to_thread(tool_list, self.name, tools)
+    async def _take_tools(
+        self, life: Connection, tools: Sequence[types.Tool], odd: Sequence[str]
+    ) -> None:
+        self.tools = await asyncio.to_thread(tool_list, self.name, tools, odd)
         self._report_status("ready")
         if not life.opened.done():
             # One step later the connection takes calls.

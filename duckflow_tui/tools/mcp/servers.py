@@ -12,7 +12,8 @@ from duckflow_tui.state.base import ModelText, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, operation_name
-from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
+from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts
+from duckflow_tui.tools.mcp.results import result_text
 from duckflow_tui.tools.mcp.schemas import (
     LeftOut,
     OfferedTool,

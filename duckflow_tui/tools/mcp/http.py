@@ -1,0 +1,117 @@
+"""How servers are reached over HTTP: no environment of ours, bounded answers, counted traffic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import HostContacted
+
+MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer that is no stream of events (R18)
+MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
+
+
+class _BoundedResponse(httpx2.Response):
+    body_read: Callable[[int], None]  # hears how many bytes of the body came, once it ends
+
+    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        streams = self.headers.get("content-type", "").startswith("text/event-stream")
+        total = 0
+        try:
+            async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
+                async for piece in pieces:
+                    total += len(piece)
+                    if total > MAX_BODY and not streams:
+                        raise httpx2.ReadError(f"the answer is over {MAX_BODY // 1024 // 1024} MB")
+                    yield piece
+        finally:
+            self.body_read(self.num_bytes_downloaded)
+
+
+class _BoundedTransport(httpx2.AsyncBaseTransport):
+    """Bounds what is read, tells the store of what is sent and received, and notices that the
+    server knows the session no more.
+    """
+
+    def __init__(
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        name: str,
+        url: str,
+        store: Store,
+        on_session_lost: Callable[[], None],
+    ) -> None:
+        self._inner = inner
+        self._on_session_lost = on_session_lost
+        self._name = name
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._host = f"{parts.hostname}:{port}"
+        self._store = store
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self._report_traffic(requests=1)
+        try:
+            answer = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            raise
+        except BaseException:
+            self._report_traffic(sent=_head_size(request))
+            raise
+        self._report_traffic(sent=_head_size(request), received=_head_size(answer))
+        if answer.status_code == 404 and "mcp-session-id" in request.headers:
+            self._on_session_lost()
+        response = _BoundedResponse(
+            answer.status_code,
+            headers=answer.headers,
+            stream=answer.stream,
+            extensions=answer.extensions,
+        )
+        response.body_read = lambda size: self._report_traffic(received=size)
+        return response
+
+    def _report_traffic(self, *, requests: int = 0, sent: int = 0, received: int = 0) -> None:
+        self._store.dispatch(
+            HostContacted(
+                host=self._host,
+                use="mcp",
+                name=self._name,
+                setting=f"mcp.servers.{self._name}.url",
+                at=self._store.clock.now(),
+                requests=requests,
+                sent=sent,
+                received=received,
+            )
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _head_size(message: httpx2.Request | httpx2.Response) -> int:
+    """Bytes of the head, and of a request's body."""
+    size = sum(len(name) + len(value) for name, value in message.headers.raw)
+    is_request = isinstance(message, httpx2.Request)
+    return size + (int(message.headers.get("content-length", 0)) if is_request else 0)
+
+
+def http_client(
+    url: str, name: str, store: Store, on_session_lost: Callable[[], None]
+) -> httpx2.AsyncClient:
+    """A client without our environment's proxies and credentials; reads certificates, so in a
+    thread. An answer may take as long as the request's own time-out allows. The store is told of
+    what is sent to the server of this name. ``on_session_lost``: the server was started anew.
+    """
+    inner = httpx2.AsyncHTTPTransport(verify=url.startswith("https:"))
+    return httpx2.AsyncClient(
+        transport=_BoundedTransport(inner, name, url, store, on_session_lost),
+        follow_redirects=False,
+        trust_env=False,
+        timeout=httpx2.Timeout(None, connect=20.0, write=60.0),
+        headers={"user-agent": "duckflow-tui"},
+    )
