@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +12,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.llm.strict_json import ReplyPreview
 from duckflow_tui.llm.wire import (
     PieceJoiner,
     WireCall,
@@ -27,15 +28,12 @@ from duckflow_tui.state.decision import MAX_ACTIONS
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
 _GROWING: Final = ("text", "summary", "data")  # fields of a detail that come in pieces
+_NOTHING: Final = ("", "{}", "null")  # arguments that say nothing
 _MOST_THOUGHT: Final = 256 * 1024  # characters of JSON
 MOST_CALLS: Final = MAX_ACTIONS + 1  # kept of one reply: the actions, and the one that judges
 _LEAD: Final = 64  # characters of blank space and half a tag that are held back
 
 Hear = Callable[[str], None]
-
-
-def _ignore_piece(piece: str) -> None:
-    """Arguments are shown to nobody as they come."""
 
 
 @dataclass(slots=True)
@@ -46,24 +44,41 @@ class NativeCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
     extra: JsonObject = field(default_factory=dict[str, Any])  # to be sent back with it
-    _scan: ReplyPreview | None = field(default=None, init=False)  # looks for the end of these
-    _scanned: int = field(default=0, init=False)  # pieces of the arguments
 
     @property
     def argument_text(self) -> str:
         """The arguments, a JSON text once the stream has ended; lone surrogates stay."""
         return join_surrogates("".join(self.arguments))
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether its arguments are an object to the end, so that nothing more belongs to it.
-        It may be asked at each piece: none is looked at twice.
+    def split_objects(self) -> list[NativeCall]:
+        """The calls that came as this one, in order: one for each object of arguments, where there
+        is more than one. An object that comes twice in a row counts once, an empty one before
+        another not at all. The first call keeps the id.
         """
-        self._scan = self._scan or ReplyPreview(_ignore_piece)
-        for piece in self.arguments[self._scanned :]:
-            self._scan.feed(piece)
-        self._scanned = len(self.arguments)
-        return self._scan.has_ended
+        text = self.argument_text
+        if len(text) > _MOST_SPLIT or _TWO_OBJECTS.search(text) is None:
+            return [self]
+        found: list[tuple[object, str]] = []
+        at = 0
+        try:
+            while at < len(text):
+                value, end = _DECODER.raw_decode(text, at)
+                if found and found[-1][0] in ({}, value):
+                    found.pop()
+                found.append((value, text[at:end]))
+                at = _SPACE.match(text, end).end()  # type: ignore[union-attr]  # matches always
+        except (ValueError, RecursionError):
+            return [self]
+        return [
+            NativeCall("" if number else self.wire_id, self.name, [part], self.extra)
+            for number, (_, part) in enumerate(found)
+        ]
+
+
+_MOST_SPLIT: Final = 256 * 1024  # characters; as Python objects JSON may take 40 times its size
+_TWO_OBJECTS: Final = re.compile(r"\}\s*+\{")
+_SPACE: Final = re.compile(r"\s*+")
+_DECODER: Final = json.JSONDecoder()
 
 
 #: What servers of their own mind call the two ends that are known by other names.
@@ -163,7 +178,9 @@ class Completion:
                 self.close()
 
     def close(self) -> None:
-        """End the reply: show the text that was held back while it might have been a tag."""
+        """End the reply: show the text that was held back while it might have been a tag, and drop
+        calls that have neither a name nor arguments.
+        """
         held, self._held = self._held, ""
         if held and self._where == "inside":
             self._add_reasoning(held)
@@ -173,6 +190,10 @@ class Completion:
         self._content_shown.feed("", final=True)
         self._reasoning_shown.feed("", final=True)
         self._end_reasoning()
+        named = (c for c in self.calls if c.name or c.argument_text.strip() not in _NOTHING)
+        split = [part for call in named for part in call.split_objects()]
+        self.more_calls += len(split[MOST_CALLS:])
+        self.calls = split[:MOST_CALLS]
 
     def take_failed(self, generation: str) -> None:
         """Text that the server would not take for a call stands for the reply; it is not shown."""
@@ -220,17 +241,13 @@ class Completion:
                 last[name] = old if value is None else value
 
     def _add_call(self, piece: WireCall) -> None:
-        """Add a piece to its call; some servers leave the index out or always send 0, and some
-        send the name or the id with each piece, or with none.
+        """Add a piece to its call. Some servers leave the index out or always send 0, some send the
+        name or the id with each piece or with none, some the name in pieces.
         """
         function = piece.function
         name = ((function and function.name) or "").partition("<|")[0]
         name = wire_text(name.removeprefix("functions."))
-        call = self._last if piece.index is None else self._by_index.get(piece.index)
-        if call and name and call.name:
-            is_known = piece.id == call.wire_id if piece.id else name == call.name
-            if not is_known or (not piece.id and call.is_whole):
-                call = None
+        call = self._find_call(piece, name)
         if call is None:
             call = NativeCall()
             if len(self.calls) < MOST_CALLS:
@@ -240,14 +257,28 @@ class Completion:
             if piece.index is not None:
                 self._by_index[piece.index] = call
             self._last = call
+        if name != call.name:
+            call.name += name
         call.wire_id = call.wire_id or wire_text(piece.id or "")
-        call.name = call.name or name
         call.extra |= piece.extra_content or {}
         arguments = function.arguments if function else None
         if isinstance(arguments, dict):
             arguments = canonical_json(arguments)
         if arguments:
             call.arguments.append(arguments)
+
+    def _find_call(self, piece: WireCall, name: str) -> NativeCall | None:
+        """The call that a piece goes on with; None where it begins another."""
+        if piece.index is not None:
+            call = self._by_index.get(piece.index)
+        else:
+            same = (call for call in self.calls if piece.id and call.wire_id == piece.id)
+            call = next(same, self._last)
+        if call is None or not name or not call.name:
+            return call
+        if piece.id:
+            return call if piece.id == call.wire_id else None
+        return call if name == call.name or not call.arguments else None
 
     def _take_content(self, text: str) -> None:
         """Tell ``<think>…</think>`` at the start of the content from the answer behind it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -88,6 +89,68 @@ def test_native_calls_are_joined_however_a_server_numbers_them() -> None:
     assert [c.wire_id for c in two.calls] == ["a", "b"]
     plain, _ = completed(*bare)  # pyright: ignore[reportArgumentType]  # objects of test data
     assert [(c.name, c.argument_text) for c in plain.calls] == [("f", '{"x":1}'), ("g", "{}")]
+
+
+A, B = '{"path": "a.py"}', '{"path": "b.py"}'
+#: Pieces of calls as index, id, name and arguments; then the calls they are.
+PIECES: dict[str, tuple[list[tuple[Any, Any, Any, Any]], list[tuple[str, str]]]] = {
+    "the call sent again at the end": (
+        [(0, "c1", "read", A[:8]), (0, None, None, A[8:]), (0, "c1", "read", A)],
+        [("read", A)],
+    ),
+    "the arguments sent again in pieces": (
+        [(0, "c1", "read", A), (0, None, None, A[:5]), (0, None, None, A[5:])],
+        [("read", A)],
+    ),
+    "an empty object before the arguments": (
+        [(0, "c1", "read", "{}"), (0, None, None, A[:5]), (0, None, None, A[5:])],
+        [("read", A)],
+    ),
+    "two calls under one index": (
+        [(0, None, "read", A), (0, None, "read", B)],
+        [("read", A), ("read", B)],
+    ),
+    "pieces told apart by id": (
+        [
+            (None, "c1", "read", ""),
+            (None, "c2", "read", ""),
+            (None, "c1", None, A[:8]),
+            (None, "c2", None, B),
+            (None, "c1", None, A[8:]),
+        ],
+        [("read", A), ("read", B)],
+    ),
+    "the name in pieces": (
+        [(0, "c1", "file_ops", ""), (0, None, "__read", None), (0, None, "_file", A)],
+        [("file_ops__read_file", A)],
+    ),
+    "the name with each piece": (
+        [(0, "c1", "read", A[:8]), (0, None, "read", A[8:])],
+        [("read", A)],
+    ),
+    "an empty call behind an edit": (
+        [(0, "c1", "edit", A), (1, "c2", "", ""), (2, None, None, "{}")],
+        [("edit", A)],
+    ),
+    "two braces inside a text": (
+        [(0, "c1", "write", '{"content": "a {} {} b"}')],
+        [("write", '{"content": "a {} {} b"}')],
+    ),
+    "what is no object behind one": ([(0, "c1", "read", A + "{oops")], [("read", A + "{oops")]),
+}
+
+
+@pytest.mark.parametrize(("pieces", "calls"), PIECES.values(), ids=PIECES)
+def test_calls_are_whole_once_each_however_they_come(
+    pieces: list[tuple[Any, Any, Any, Any]], calls: list[tuple[str, str]]
+) -> None:
+    chunks = [
+        delta(tool_calls=[{"index": at, "id": i, "function": {"name": n, "arguments": a}}])
+        for at, i, n, a in pieces
+    ]
+    completion, _ = completed(*chunks)
+    completion.close()
+    assert [(call.name, call.argument_text) for call in completion.calls] == calls
 
 
 @pytest.mark.parametrize("count", [-5, 10**8 + 1, int("9" * 400), True, "7", 5.0, None])
