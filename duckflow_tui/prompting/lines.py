@@ -118,7 +118,7 @@ def format_plan(of: Plan | None) -> str:
         return ""
     open_at = next((i for i, s in enumerate(of.steps) if s.status is not WorkStatus.COMPLETED), 0)
     begin = max(0, min(open_at - 2, len(of.steps) - _STEPS))
-    lines = [f"{one_line(of.name, _NAME)} [{of.status.value}]"]
+    lines = [f"{one_line(of.name, _NAME)} [{of.status_text}]"]
     for number, item in enumerate(of.steps[begin : begin + _STEPS], start=begin + 1):
         lines.append(f"{number}. [{item.status_text}] {one_line(item.name, _NAME)}")
     if len(of.steps) > _STEPS:
@@ -128,7 +128,7 @@ def format_plan(of: Plan | None) -> str:
 
 def plan_results(state: AgentState, of: Plan) -> str:
     """A plan with each of its steps, its status, and what was reported on it."""
-    head = f"{one_line(of.name, _NAME)} [{of.status.value}]: {short_line(of.goal, 2 * LINE)}"
+    head = f"{one_line(of.name, _NAME)} [{of.status_text}]: {short_line(of.goal, 2 * LINE)}"
     return "\n".join((head, *_with_reports(state, of, {item.step_id for item in of.steps})))
 
 

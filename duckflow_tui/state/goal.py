@@ -328,6 +328,7 @@ class Review(Frozen):
     unchecked: tuple[str, ...] = ()  # the user's own check could not be run
     unproven: tuple[str, ...] = ()  # met by the evaluator's word, and shown by no fact
     unanswered: tuple[str, ...] = ()  # red runs of the project's tests that it passed over
+    plan_id: str = ""  # of the plan by which the work went; empty for none
     rests_on: Literal["tests", "runs", "nothing"] = "runs"  # what ran on the files as they are
     follows: bool = False  # a further attempt begins
 
@@ -556,6 +557,10 @@ class ObjectiveReviewed(Event, kind="objective_reviewed"):
             attempted_strategies=tuple(dict.fromkeys(s for s in tried if s)),
         )
         state.last_review = review
+        state.plans = tuple(
+            plan.replace(review_failed=not review.done) if plan.plan_id == review.plan_id else plan
+            for plan in state.plans
+        )
         state.messages.append(self.message)
 
 

@@ -134,7 +134,18 @@ class Plan(Frozen):
     approved: str = ""  # fingerprint of what the user approved, empty for nothing
     halted: Halt = ""
     rejection: str = ""  # the user's reason
+    review_failed: bool = False  # the newest review of its work found the request not met
     created_at: float = 0.0  # seconds since the epoch
+
+    @property
+    def is_done_but_not_met(self) -> bool:
+        """Whether all of its steps are done or waived and the request is not met all the same."""
+        return self.status is PlanStatus.COMPLETED and self.review_failed
+
+    @property
+    def status_text(self) -> str:
+        """Its status in words for a model."""
+        return f"{self.status}, review failed" if self.is_done_but_not_met else self.status.value
 
     @property
     def fingerprint(self) -> str:

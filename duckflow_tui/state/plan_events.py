@@ -259,6 +259,7 @@ class StepChanged(Event, kind="step_status"):
         if self.status is WorkStatus.IN_PROGRESS:
             self._may_begin(state, plan, step)
             update |= {"started_at": self.at, "mode": self.mode, "runs": step.runs + 1}
+            plan = plan.replace(review_failed=False)  # it was of the work before
         elif step.started_at is not None:
             update["elapsed_s"] = step.elapsed_s + max(self.at - step.started_at, 0.0)
             update["started_at"] = None

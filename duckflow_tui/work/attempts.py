@@ -38,14 +38,14 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome, describe_target
-from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus, find_step
+from duckflow_tui.state.plan import PlanStatus, WorkStatus, find_step
 from duckflow_tui.state.plan_events import PlanStatusChanged
+from duckflow_tui.work.facts import find_followed_plan
 from duckflow_tui.work.propose import set_step
 from duckflow_tui.work.requirements import change_objective, normalize_text
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.plan import Plan
     from duckflow_tui.state.turn import TurnInfo
     from duckflow_tui.work.pace import PaceKeeper
     from duckflow_tui.work.parts import TurnParts
@@ -205,7 +205,7 @@ class Attempts:
         """Make the steps that the review names ready to run again, but for those that the user
         waived or took as done. Returns them as the plan of the next attempt, empty for none.
         """
-        plan, evaluation = followed_plan(self._store.state), review.evaluation
+        plan, evaluation = find_followed_plan(self._store.state), review.evaluation
         if plan is None or evaluation is None or plan.halted:
             return ExecutionPlan()
         named = [find_step(plan, name) for name in evaluation.steps]
@@ -313,15 +313,6 @@ def current_work(state: AgentState) -> tuple[TurnInfo, TaskObjective]:
     assert state.turn is not None
     assert state.objective is not None
     return state.turn, state.objective
-
-
-def followed_plan(state: AgentState) -> Plan | None:
-    """The plan in hand where a step of it was reported on since the request was made."""
-    plan, objective = state.active_plan, state.objective
-    since = objective.created_at if objective is not None else 0.0
-    reports = (m for m in state.messages if isinstance(m, ReportMessage) and m.at >= since)
-    worked = plan is not None and any(m.report.plan_id == plan.plan_id for m in reports)
-    return plan if worked else None
 
 
 # --- questions to a model ------------------------------------------------------------------------

@@ -379,7 +379,7 @@ class PlanDesk:
             taken = f"; {self._words('plan.taken')}" if step is not None and step.taken else ""
             steps.append(f"- {report.step_name}: {report.status}{taken}")
         done, total = map(str, plan.progress)
-        told = {"done": done, "total": total, "status": plan.status.value}
+        told = {"done": done, "total": total, "status": plan.status_text}
         lines = [self._words("work.ran", **told, steps="\n".join(steps))]
         if result.outcome != "completed" and not result.wish:
             lines.append(self._words("plan.halted"))

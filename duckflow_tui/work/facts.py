@@ -17,7 +17,7 @@ from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, Card, CardKind, CardMessage
 from duckflow_tui.state.goal import Evidence, RequirementItem, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
-from duckflow_tui.state.plan import Plan
+from duckflow_tui.state.plan import Plan, ReportMessage
 from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
@@ -147,6 +147,15 @@ def collect_facts(
         numbers[letter] = numbers.get(letter, 0) + 1
         named.append(replace(fact, id=f"{letter}{numbers[letter]}"))
     return _limit_total(named)
+
+
+def find_followed_plan(state: AgentState) -> Plan | None:
+    """The plan in hand, if a step of it was reported on since the request was made; else None."""
+    plan, objective = state.active_plan, state.objective
+    since = objective.created_at if objective is not None else 0.0
+    reports = (m.report for m in state.messages if isinstance(m, ReportMessage) and m.at >= since)
+    worked = plan is not None and any(report.plan_id == plan.plan_id for report in reports)
+    return plan if worked else None
 
 
 def format_facts(facts: Sequence[Fact]) -> str:
@@ -336,6 +345,7 @@ def _collect_user_words(
 ) -> list[Fact]:
     """Facts of the user's messages and decisions after the request, oldest first."""
     found: list[Fact] = []
+    followed = find_followed_plan(state)
 
     def add(name: str, text: str, at: float, call_id: str = "", **values: str) -> None:
         title, text = words(f"facts.user_{name}", **values), text.strip()[:_MAX_USER_WORDS]
@@ -355,6 +365,8 @@ def _collect_user_words(
                     add(name, text, message.at, message.call_id, what=what)
             case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as plan, answer=answer):
                 steps = "\n".join(f"{n}. {step.name}" for n, step in enumerate(plan.steps, 1))
+                if followed is not None and followed.plan_id == plan.plan_id:
+                    steps = ""  # they stand in the question as they are now
                 name = "approved" if answer.action in _YES else "refused"
                 text = "\n".join(filter(None, (answer.full_text.strip(), steps)))
                 add(f"{name}_plan", text, message.at, plan=plan.name)

@@ -383,7 +383,7 @@ def describe_plan(plan: Plan, words: Callable[..., str]) -> str:
         "plan.shown",
         plan_id=plan.plan_id,
         plan=plan.name,
-        status=plan.status.value,
+        status=plan.status_text,
         done=str(done),
         total=str(total),
         goal=one_line(plan.goal, 400),

@@ -29,9 +29,9 @@ from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
-from duckflow_tui.work.attempts import Attempts, current_work, followed_plan, read_first_plan
+from duckflow_tui.work.attempts import Attempts, current_work, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
-from duckflow_tui.work.facts import Fact, collect_facts, format_facts
+from duckflow_tui.work.facts import Fact, collect_facts, find_followed_plan, format_facts
 from duckflow_tui.work.judging import (
     Judgement,
     find_open_points,
@@ -207,8 +207,10 @@ class Reviewer:
             if follows and not missing.missing:
                 missing = await self._ask_missing(case, found) or missing
                 follows = bool(missing.missing)
+        plan = find_followed_plan(self._store.state)
         review = Review(
             review_id=self._parts.ids("review"),
+            plan_id=plan.plan_id if plan is not None else "",
             attempt=turn.attempt,
             max_attempts=turn.max_attempts,
             score=found.score,
@@ -292,7 +294,10 @@ class Reviewer:
             return found
 
         question = satisfaction_question(
-            self._store.state, items, format_facts(case.facts), followed_plan(self._store.state)
+            self._store.state,
+            items,
+            format_facts(case.facts),
+            find_followed_plan(self._store.state),
         )
         try:
             return await self._parts.models.ask(question, read)

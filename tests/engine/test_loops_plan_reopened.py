@@ -12,8 +12,10 @@ from support.reviews import judged, next_plan
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.scripted.replies import Reply, Script
-from duckflow_tui.state.goal import AttemptMessage
+from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
 from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus
+from duckflow_tui.ui.panes.plan_rows import one_line, status_words
+from duckflow_tui.words.catalogue import Catalogue
 
 COMPLETED = WorkStatus.COMPLETED
 
@@ -64,7 +66,7 @@ async def test_the_steps_that_a_failed_review_names_are_run_again(
         assert attempt.plan.steps == ("second note",)
         assert "judging.reopened" in running.notices()
         assert not running.server.of("continuation")
-        assert "second note" in running.server.of("satisfaction")[0].text
+        assert running.server.of("satisfaction")[0].text.count("2. second note") == 1
         again = running.server.of("task")[2].text
         assert "the reason" in again  # what the judge holds to be missing
 
@@ -98,3 +100,32 @@ async def test_a_failed_review_that_names_no_step_reopens_none(
         assert (await running.ended()).outcome == "done"
         assert reported(running) == ["first note", "second note"]
         assert len(running.server.of("continuation")) == 1
+
+
+@pytest.mark.parametrize("score", [0.4, 0.95])
+async def test_a_plan_whose_steps_are_done_says_that_its_review_failed(
+    score: float, tmp_path: Path
+) -> None:
+    """Until a review finds the request met, nobody who reads of the plan is told that it is done:
+    neither on the screen, nor in the records, nor the model. Covers S1-56.
+    """
+    replies = judged_twice(*WRITES)
+    replies.replies["satisfaction"] = (judged(0.4), judged(score))
+    looks = decision("I look.", action("plan_tool.get"))
+    replies.replies["main"] += (looks, done("They are as they were."))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_all")
+        if score < 0.8:
+            await answer(running, "cancel")
+        await running.ended()
+        plan, words = running.state.plans[0], Catalogue("en")
+        assert (plan.status, plan.progress) == (PlanStatus.COMPLETED, (2, 2))
+        failed = "review failed"
+        assert (status_words(plan, words) == failed) is (score < 0.8)
+        assert one_line(plan, words).startswith("✗" if score < 0.8 else "✓")
+        reviews = (m.review for m in running.state.messages if isinstance(m, ReviewMessage))
+        assert {review.plan_id for review in reviews} == {plan.plan_id}
+        await running.turn("how does it stand?")
+        told = running.results()[-1].result.text
+        assert ("completed, review failed" in told) is (score < 0.8)

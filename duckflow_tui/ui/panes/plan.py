@@ -160,6 +160,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         text.append(rest, style=f"not bold {palette.quiet}")
         if said:
             waits = plan.status in (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.FAILED)
+            waits = waits or plan.is_done_but_not_met
             text.append(f"  {said}", f"not bold {palette.accent if waits else palette.quiet}")
         text.truncate(max(1, width), overflow="ellipsis")
         return text

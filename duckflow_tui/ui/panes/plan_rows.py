@@ -328,7 +328,8 @@ def one_line(plan: Plan, words: Catalogue, asking: Mapping[str, str] | None = No
             PlanStatus.DRAFT: "○",
         }
         of = words("plan.number_of", number=done, total=total)
-        said = f"{mark.get(plan.status, '✓')} {of} {visible_line(plan.name)}"
+        ended = "✗" if plan.is_done_but_not_met else "✓"
+        said = f"{mark.get(plan.status, ended)} {of} {visible_line(plan.name)}"
         return f"{said} · {state}" if state else said
     number = next(n for n, each in enumerate(plan.steps, 1) if each is step)
     asks = asking.get(step.step_id, "")
@@ -359,9 +360,11 @@ def asking_of(state: AgentState) -> dict[str, str]:
 
 
 def status_words(plan: Plan, words: Catalogue) -> str:
-    """The description of the plan, where its steps do not say it; empty while it runs."""
+    """The state of the plan as a whole; empty while it runs, which its steps say."""
     if plan.status is PlanStatus.IN_PROGRESS:
         return ""
+    if plan.is_done_but_not_met:
+        return words("plan.is.not_met")
     return words("plan.is.stopped" if was_stopped(plan) else f"plan.is.{plan.status}")
 
 
