@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from duckflow_tui.places import write_private
 
 FILE_NAME: Final = "side.json"
-SHARE: Final = 40  # percent of the screen's width, until the user moves the border
+SHARE: Final = 40  # percent of the screen's width for the column while a pane in it is open
 
 #: How much of the width the panes beside the chat have.
 Column = Literal["side", "wide", "hidden"]
@@ -19,7 +19,7 @@ Column = Literal["side", "wide", "hidden"]
 class Arrangement(BaseModel, frozen=True, extra="ignore"):
     """Layout of the main screen; stored as ``side.json`` in the program's data folder."""
 
-    share: int = SHARE  # percent of the width for the column in its place "side"
+    share: int = 0  # percent of the width for the column in its place "side"; 0: not moved
     column: Column = "side"
     split: bool = False  # diffs show two versions side by side
     wrap: bool = True  # diffs break long lines

@@ -114,7 +114,7 @@ KEYS: Final[tuple[Key, ...]] = (
         "keys.gate_alternative",
         acts=True,
     ),
-    Key("gate", ("i",), "i", "details", "keys.gate_details", acts=True),
+    Key("gate", ("full_stop", "i"), ". · i", "details", "keys.gate_details", acts=True),
     Key("gate", ("z",), "z", "whole_diff", "keys.gate_whole_diff", acts=True),
     Key(
         "diff",

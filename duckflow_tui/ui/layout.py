@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     Layout = Literal["wide", "single"]
 
 WIDE: Final = 100  # columns from which a column of panes fits beside the chat
-NARROW: Final = 30  # columns of the panes beside the chat while they hold the gauges alone
+NARROW: Final = 30  # columns of the panes beside the chat at least
+BROAD: Final = 44  # and at most, until the user gives them more
+CODE: Final = 80  # columns of code and output that the chat keeps beside them, where there is room
 TEXT: Final = 100  # columns of text at most: a longer line is hard to read
 MAIN: Final = TEXT + 4  # columns of the composer at most, as the style sheet has it
 TALL: Final = 24  # rows below which only one pane is shown at a time
@@ -27,6 +29,13 @@ def layout_for(width: int, height: int) -> Layout:
     return "wide" if height >= TALL and width >= WIDE else "single"
 
 
+def column_width(width: int) -> int:
+    """Columns of the panes beside the chat on a screen of this width, as the user did not move the
+    border.
+    """
+    return min(max(width - CODE - 4, NARROW), BROAD)
+
+
 def chat_width(width: int, height: int) -> int:
-    """Columns of the chat at launch, while the panes beside it hold the gauges alone."""
-    return width - NARROW if layout_for(width, height) == "wide" else width
+    """Columns of the chat at launch."""
+    return width - column_width(width) if layout_for(width, height) == "wide" else width

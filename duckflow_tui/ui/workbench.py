@@ -20,10 +20,10 @@ from duckflow_tui import commands
 from duckflow_tui.state.base import Clock, half_width, one_line
 from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
-from duckflow_tui.ui.arrangement import Arrangement, Column
+from duckflow_tui.ui.arrangement import SHARE, Arrangement, Column
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.layout import NARROW, ROOMY, SCANT, layout_for
+from duckflow_tui.ui.layout import ROOMY, SCANT, column_width, layout_for
 from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import NEWLINES, Composer
 from duckflow_tui.ui.panes.diff import DiffView
@@ -101,7 +101,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.home: Widget = bar or self.composer  # the focus comes back to it
         self.composer.display = bar is None
         self.status.over = bar is not None
-        self.talk = Talk(options, clock, self.diff, self.composer)
+        self.talk = Talk(options, clock, self.composer)
         self.gate, self.card = self.talk.gate, self.talk.card
 
     def compose(self) -> ComposeResult:
@@ -170,10 +170,12 @@ class Workbench(Screen[None], inherit_bindings=False):
     def show_pane(self, name: str) -> None:
         """Bring the pane on the screen and give it the focus; an open gate takes the diff's."""
         self.zoomed = self.zoomed and name != "chat"
+        if name == self.diff.pane_name and self.talk.open_question is not None:
+            self.shown = "chat"
+            self.call_after_refresh(self.set_focus, self.talk.open_question)
+            return
         self.shown = name
         target: Widget | None = self.talk.chat if name == "chat" else None
-        if name == self.diff.pane_name:
-            target = self.talk.open_question
         for pane in self.side.panes:
             if pane.pane_name == name and target is None:
                 target = pane.focus_target
@@ -380,7 +382,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         """Give the panes beside the chat more of the width, or less."""
         if self.side.display and self.layout_name == "wide":
             self.column = "side"
-            self.side.share -= by * _STEP
+            share = self.side.share or round(100 * self.side.size.width / self.size.width)
+            self.side.share = share - by * _STEP
             self.keep_arrangement()
 
     def action_zoom(self) -> None:
@@ -578,7 +581,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.all_tabs.shown = self.shown
         visible: set[str] = {"chat", self.shown}
         if self.layout_name == "single":
-            # The gate shows its own diff where there is no pane beside it.
+            # A question has its place in the chat, and a gate its own diff.
             asked = self.talk.gates_open or self.card.card is not None
             asks = self.shown == "diff" and asked and not self.zoomed
             visible = {"chat" if asks else self.shown}
@@ -593,15 +596,13 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.pill.apart = "chat" in visible and "plan" not in visible
         if self.talk.transcript is not None:
             self.talk.transcript.tells_step = not self.pill.apart
+        is_narrow = self.column == "side" and not self.side.share and self.shown == "chat"
+        self.side.is_narrow = is_narrow
         self.side.show_panes(visible, opened=self.shown)
         in_column = "vitals" in visible or self.vitals_place == "off"
         self.status.vitals_place = "off" if in_column else self.vitals_place
         if self.layout_name == "single":
             self.side.styles.clear_rule("width")
             return
-        if self.column == "wide":
-            self.side.styles.width = f"{MOST}%"
-        elif self.side.is_narrow and self.shown == "chat":
-            self.side.styles.width = NARROW
-        else:
-            self.side.styles.width = f"{self.side.share}%"
+        share = MOST if self.column == "wide" else self.side.share or SHARE
+        self.side.styles.width = column_width(self.size.width) if is_narrow else f"{share}%"

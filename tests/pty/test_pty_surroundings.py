@@ -162,7 +162,7 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
         terminal.sees("Esc back")  # the gate has the focus
         terminal.listen(GATE_DEAF)
         terminal.type("y")
-        terminal.sees("Written.", "a.txt +1", "applied")
+        terminal.sees("Written.", "a.txt +1", "Done: 1 of 1")
         assert (tmp_path / "work" / "a.txt").read_text() == "one\n"
         (home / "ballast").unlink()
         said = left(terminal)

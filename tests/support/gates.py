@@ -10,7 +10,7 @@ from support.pinned import KEY_DELAY, ManualClock
 from support.screens import key_waits, screen_text, stands
 from textual import events
 from textual.app import App, ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -19,7 +19,6 @@ from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, Gate
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import Alike, GatePane
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.question import QuestionWidget
@@ -149,7 +148,7 @@ def many_lines(count: int) -> FilePreview:
 
 
 class GateApp(App[None]):
-    """A composer, a gate's card above it and, where ``beside`` is set, a diff at its side."""
+    """A composer, and a gate's card above it."""
 
     CSS_PATH: ClassVar[Any] = [
         find_assets("styles") / "question.tcss",
@@ -157,10 +156,7 @@ class GateApp(App[None]):
     ]
     CSS = """
     Screen { background: $background; }
-    #left { width: 3fr; }
-    #right { width: 2fr; }
     #chat { height: 1fr; }
-    #title { height: 1; padding: 0 1; }
     Input#composer { border: round $panel; height: 3; background: $background; }
     .-tiny Input#composer { border: none; height: 1; }
     """
@@ -168,7 +164,6 @@ class GateApp(App[None]):
     def __init__(
         self,
         *gates: Gate,
-        beside: bool = True,
         language: str = "en",
         theme: str = "duck-dark",
         step: str = "",
@@ -186,11 +181,9 @@ class GateApp(App[None]):
         self.words = Catalogue(language)
         self._first = gates
         texts = proposed or {}
-        self.diff = DiffPane() if beside else None
-        self.card = GatePane(self.clock, beside=self.diff, proposed=texts.get, alike=alike)
+        self.card = GatePane(self.clock, proposed=texts.get, alike=alike)
         self.card.step = step
         self.composer = Input(placeholder="Message", id="composer", select_on_focus=False)
-        self.title_line = Static(id="title", markup=False)
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
@@ -218,37 +211,23 @@ class GateApp(App[None]):
         for view in self.query(DiffView):
             view.split, view.wrap = False, True
         self.words = card.words = Catalogue(language)
-        if self.diff is not None:
-            self.diff.words = self.words
         card.step = step
         self.clock.advance(60)
         self.answers = []
         card.gates = gates
 
     def compose(self) -> ComposeResult:
-        with Horizontal():
-            with Vertical(id="left"):
-                yield Static("", id="chat", markup=False)
-                yield self.card
-                yield self.composer
-            if self.diff is not None:
-                with Vertical(id="right"):
-                    yield self.title_line
-                    yield self.diff
+        with Vertical():
+            yield Static("", id="chat", markup=False)
+            yield self.card
+            yield self.composer
 
     def on_mount(self) -> None:
         self.composer.cursor_blink = False
         self.screen.set_class(self.size.height < 12, "-tiny")
         self.composer.focus()
         self.card.words = self.words
-        if self.diff is not None:
-            self.diff.words = self.words
-            self.diff.view.on_change(self._entitle)
         self.card.gates = self._first
-
-    def _entitle(self) -> None:
-        assert self.diff is not None
-        self.title_line.update(self.diff.make_title(self.title_line.size.width))
 
     def on_question_widget_answered(self, event: QuestionWidget.Answered) -> None:
         assert isinstance(event.answer, GateAnswer)

@@ -34,7 +34,6 @@ class OpenApps:
         self,
         *gates: Gate,
         size: Size = (120, 40),
-        beside: bool = True,
         language: str = "en",
         step: str = "",
         proposed: dict[str, str] | None = None,
@@ -42,7 +41,7 @@ class OpenApps:
     ) -> AsyncGenerator[tuple[GateApp, Pilot[None]]]:
         """An app of this size with these gates; the rest as ``GateApp`` takes it."""
         how: dict[str, Any] = {"step": step, "proposed": proposed, "alike": alike}
-        async with self._at((size, beside), lambda: GateApp(beside=beside), size) as pilot:
+        async with self._at((GateApp, size), GateApp, size) as pilot:
             app = pilot.app
             assert isinstance(app, GateApp)
             if app.card.is_holding:
@@ -122,6 +121,7 @@ async def _show(app: DuckflowApp, fake: FakeEngine) -> None:
         await app.pop_screen()
     app.theme = "duck-dark"
     bench.shown, bench.column, bench.zoomed = "chat", "side", False
+    bench.side.share = 0
     bench.vitals.explained, bench.vitals_place = False, "auto"
     bench.diff.open(DiffDocument())
     app.bridge.attach(store_with())  # what is kept of a plan, a goal and a question goes with them

@@ -57,7 +57,7 @@ CHOSEN = (
     Chosen("/theme duck-light", lambda seat: seat.app.theme, "duck-light"),
     Chosen("/vitals off", lambda seat: seat.app.bench.vitals_place, "off"),
     Chosen("/model large", model_of, "pond/large"),
-    Chosen("alt+left", lambda seat: seat.app.bench.side.share, 44, name="screen.move_border"),
+    Chosen("alt+left", lambda seat: seat.app.bench.side.share, 24, name="screen.move_border"),
     Chosen("f6", lambda seat: seat.app.bench.column, "wide", name="screen.column"),
     Chosen("v", lambda seat: seat.app.bench.diff.view.split, True, focus=DIFF),
     Chosen("w", lambda seat: seat.app.bench.diff.view.wrap, False, focus=DIFF),

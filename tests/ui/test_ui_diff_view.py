@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from support.app_states import FakeEngine, settled, store_with
+from support.conversations import operation
 from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
 from support.open_apps import OpenApps
+from support.screens import screen_text
 from textual.geometry import Offset
+from textual.pilot import Pilot
 from textual.selection import SELECT_ALL, Selection
 from textual.widgets import Input
 
@@ -40,19 +44,25 @@ def added(*lines: str) -> FilePreview:
 
 
 def view_of(app: GateApp) -> DiffView:
-    assert app.diff is not None
-    return app.diff.view
+    return app.card.diff.view
+
+
+async def whole_screen(pilot: Pilot[None]) -> DiffView:
+    """The diff of the gate on the whole screen, where it has a title and the focus."""
+    app = await at_gate(pilot)
+    await press(pilot, "z")
+    app.clock.advance(ANEW_S)
+    view = app.screen.query_one(DiffView)
+    assert app.focused is view
+    return view
 
 
 async def test_title_and_counts_follow_the_hunk_at_hand(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate([changes(3, 30, 55), pricing()])) as (app, pilot):
-        await drawn(pilot)
-        view = view_of(app)
-        view.focus()
+        view = await whole_screen(pilot)
         assert "a.txt  +3 −3  hunk 1/4" in app.text()
         await press(pilot, "right_square_bracket", "right_square_bracket")
         assert "hunk 3/4" in app.text()
-        assert view.off_screen.lines_above > 0
         await press(pilot, "right_square_bracket", "right_square_bracket")
         assert "pricing.py  +3 −2  hunk 4/4" in app.text()
         await press(pilot, "left_square_bracket")
@@ -61,17 +71,14 @@ async def test_title_and_counts_follow_the_hunk_at_hand(open_apps: OpenApps) -> 
 
 async def test_hunk_at_hand_follows_scrolling(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate([changes(*range(3, 200, 12), count=210)])) as (app, pilot):
-        await drawn(pilot)
-        view = view_of(app)
-        view.focus()
+        await at_gate(pilot)
         await press(pilot, "end")
-        assert view.heading.hunk > 10
+        assert view_of(app).heading.hunk > 10
 
 
 async def test_lines_and_files_below_are_counted(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate([many_lines(100), changes(3), pricing()])) as (app, pilot):
-        await drawn(pilot)
-        off = view_of(app).off_screen
+        off = (await whole_screen(pilot)).off_screen
         shown = 100 + 8 + 9 - off.lines_below
         assert off.files_below == 2
         assert 20 < shown < 40
@@ -79,7 +86,7 @@ async def test_lines_and_files_below_are_counted(open_apps: OpenApps) -> None:
 
 
 async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate([changes(3, 30)]), beside=False, size=(60, 20)) as (
+    async with open_apps.asking(gate([changes(3, 30)]), size=(60, 20)) as (
         app,
         pilot,
     ):
@@ -96,7 +103,7 @@ async def test_one_hunk_of_three_is_taken_with_its_change_in_sight(
     out are not asked about, and ``o`` is named where few keys have room.
     """
     hunks = gate([changes(3, 30, 55)])
-    async with open_apps.asking(hunks, beside=False, size=(80, 22), language=language) as (
+    async with open_apps.asking(hunks, size=(80, 22), language=language) as (
         app,
         pilot,
     ):
@@ -119,7 +126,7 @@ async def test_a_change_that_is_longer_than_the_view_is_shown_from_its_start(
     after = [f"{line}!" if 40 <= n < 70 else line for n, line in enumerate([*before])]
     after[3] = "changed"
     long = preview("a.txt", "\n".join(before), "\n".join(after), language="")
-    async with open_apps.asking(gate([long]), beside=False, size=(80, 24)) as (app, pilot):
+    async with open_apps.asking(gate([long]), size=(80, 24)) as (app, pilot):
         await at_gate(pilot)
         for keys in (("]",), ("[", "]"), ("end", "[", "]")):
             await press(pilot, *keys)
@@ -129,7 +136,7 @@ async def test_a_change_that_is_longer_than_the_view_is_shown_from_its_start(
 
 
 async def test_split_shows_old_and_new_side_by_side(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate([changes(3)]), beside=False) as (app, pilot):
+    async with open_apps.asking(gate([changes(3)])) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
@@ -140,11 +147,9 @@ async def test_split_shows_old_and_new_side_by_side(open_apps: OpenApps) -> None
 
 
 async def test_long_lines_wrap_until_w_and_scroll_then(open_apps: OpenApps) -> None:
-    text = "start " + "x" * 100 + " the end"
+    text = "start " + "x" * 160 + " the end"
     async with open_apps.asking(gate([added(text)])) as (app, pilot):
-        await drawn(pilot)
-        view = view_of(app)
-        view.focus()
+        view = await whole_screen(pilot)
         assert "the end" in app.text()
         await press(pilot, "w")
         assert "the end" not in app.text()
@@ -156,21 +161,24 @@ async def test_long_lines_wrap_until_w_and_scroll_then(open_apps: OpenApps) -> N
 
 async def test_left_out_hunk_is_dimmed_and_says_so(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate([changes(3, 30)])) as (app, pilot):
-        await drawn(pilot)
-        view_of(app).focus()
+        await whole_screen(pilot)
         assert "left out" not in app.text()
         await press(pilot, "space")
         assert "hunk 1/2 · left out" in app.text()
 
 
 async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(open_apps: OpenApps) -> None:
-    async with open_apps.asking() as (app, pilot):
-        view = view_of(app)
-        view.show(DiffDocument([changes(3)]))
-        view.focus()
-        await press(pilot, "space")
+    store = store_with()
+    asked = gate([changes(3, 30)])
+    store.state.messages.append(operation("file_ops.edit_file", {"path": "a.txt"}, gate=asked))
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
+        await pilot.press("f4")
+        view = app.bench.diff.view
+        await settled(pilot, lambda: app.bench.focused is view, "the diff")
+        await pilot.press("space")
+        refused = app.words("diff.whole.only_shown")
+        await settled(pilot, lambda: refused in " ".join(screen_text(app).split()), "why not")
         assert view.document.left_out == set()
-        assert "space" not in app.text()
 
 
 async def test_search_goes_round_the_places(open_apps: OpenApps) -> None:
@@ -185,19 +193,19 @@ async def test_search_goes_round_the_places(open_apps: OpenApps) -> None:
 
 
 async def test_copied_text_has_no_numbers_and_no_marks(open_apps: OpenApps) -> None:
-    long = "y" * 90
-    async with open_apps.asking(gate([added("one", long, "", "", "", "", "last")])) as (app, pilot):
-        await drawn(pilot)
-        copied = view_of(app).get_selection(SELECT_ALL)
+    long = "y" * 150
+    async with open_apps.asking(gate([added("one", long, "", "", "", "", "last")])) as (_, pilot):
+        view = await whole_screen(pilot)
+        copied = view.get_selection(SELECT_ALL)
         assert copied is not None
         assert copied[0].split("\n") == ["one", long, "", "", "", "", "last"]
         gutter = 7
         part = Selection(Offset(gutter + 1, 2), Offset(gutter + 3, 3))
-        assert view_of(app).get_selection(part) == ("ne\nyyy", "\n")
+        assert view.get_selection(part) == ("ne\nyyy", "\n")
 
 
 async def test_split_copies_the_side_where_the_selection_begins(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate([changes(3)]), beside=False) as (app, pilot):
+    async with open_apps.asking(gate([changes(3)])) as (app, pilot):
         await drawn(pilot)
         view = app.card.query_one(DiffView)
         view.split = True
@@ -212,7 +220,7 @@ async def test_diff_draws_wide_characters_within_its_width(
     size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     text = "合計を計算する 👩‍👩‍👧 é가" * 6
-    async with open_apps.asking(gate([added(text, "短い", text)]), beside=False, size=size) as (
+    async with open_apps.asking(gate([added(text, "短い", text)]), size=size) as (
         app,
         pilot,
     ):
@@ -305,13 +313,13 @@ def test_lines_are_broken_at_words_and_lose_nothing(text: str, room: int, indent
 
 async def test_a_broken_line_keeps_its_indentation(open_apps: OpenApps) -> None:
     deep = "        return the_price_of(all_items) - the_discount_of(all_items)"
-    async with open_apps.asking(gate([preview("a.py", "", deep, kind="create")])) as (app, pilot):
+    new = gate([preview("a.py", "", deep, kind="create")])
+    async with open_apps.asking(new, size=(60, 24)) as (app, pilot):
         await drawn(pilot)
-        lines = [line[73:] for line in app.text().split("\n") if "↳" in line]
+        lines = [line for line in app.text().split("\n") if "↳" in line]
         assert lines
         assert all(line.split("↳ ")[1].startswith(" " * 8) for line in lines)
-        assert app.diff is not None
-        assert app.diff.view.document.unseen == 0
+        assert app.card.diff.view.document.unseen == 0
 
 
 def test_no_single_sign_is_lit_beside_words_that_changed_or_alone() -> None:
@@ -324,7 +332,7 @@ def test_no_single_sign_is_lit_beside_words_that_changed_or_alone() -> None:
 
 
 async def test_v_is_offered_where_two_sides_have_room_and_what_it_said_goes() -> None:
-    app = GateApp(gate(), beside=False)
+    app = GateApp(gate())
     async with app.run_test(size=(60, 24)) as pilot:
         await at_gate(pilot)
         assert "v split" not in app.text()
@@ -347,10 +355,8 @@ async def test_v_is_offered_where_two_sides_have_room_and_what_it_said_goes() ->
 async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(
     open_apps: OpenApps,
 ) -> None:
-    async with open_apps.asking(gate([added("x" * 60 + "the end", "short")])) as (app, pilot):
-        await drawn(pilot)
-        view = view_of(app)
-        view.focus()
+    async with open_apps.asking(gate([added("x" * 130 + "the end", "short")])) as (app, pilot):
+        await whole_screen(pilot)
         await press(pilot, "w")
         cut = next(line for line in app.text().split("\n") if "xxx" in line)
         assert cut.rstrip().endswith("x…")
@@ -359,13 +365,12 @@ async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(
         assert "…" not in moved
 
 
-@pytest.mark.parametrize(("width", "sides"), [(120, False), (240, True)])
+@pytest.mark.parametrize(("width", "sides"), [(70, False), (120, True)])
 async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
     width: int, sides: bool, open_apps: OpenApps
 ) -> None:
     async with open_apps.asking(gate([changes(3)]), size=(width, 40)) as (app, pilot):
-        await drawn(pilot)
-        view_of(app).focus()
+        await at_gate(pilot)
         await press(pilot, "v")
         together = any("line 3 " in line and "line 3!" in line for line in app.text().split("\n"))
         assert together is sides
@@ -379,7 +384,9 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApp
         pilot,
     ):
         await at_gate(pilot)
-        assert " z  diff" in app.text()
+        await press(pilot, "full_stop")
+        assert " z  full screen" in app.text()
+        await press(pilot, "full_stop")
         left = app.card.count_unseen()
         assert left
         await press(pilot, "z")
@@ -407,9 +414,7 @@ async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
     """Covers S4-60. What is left out there is what was marked, and what was seen there is counted
     in the gate; keys that decide are named, and are ignored until the page could be seen.
     """
-    async with open_apps.asking(
-        gate([changes(3, 30, 90, count=100)]), beside=size == WIDE, size=size
-    ) as (app, pilot):
+    async with open_apps.asking(gate([changes(3, 30, 90, count=100)]), size=size) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "]", "z")
         whole = app.screen.query_one(DiffView)
@@ -437,9 +442,10 @@ async def test_a_key_of_the_gate_decides_on_the_whole_screen_as_at_the_gate(
     """Covers S4-60. ``y`` asks once where lines were not on screen."""
     long = gate([many_lines(60)])
     proposed = {long.gate_id: "x = 1\n"}
-    async with open_apps.asking(
-        long, beside=False, size=(80, 24), language=language, proposed=proposed
-    ) as (app, pilot):
+    async with open_apps.asking(long, size=(80, 24), language=language, proposed=proposed) as (
+        app,
+        pilot,
+    ):
 
         async def whole(*keys: str) -> None:
             await at_gate(pilot)

@@ -193,7 +193,7 @@ async def test_beside_a_gate_the_plan_stays_and_names_its_keys_with_the_focus(
         assert app.bench.plan.size.height > 4
         await in_plan(pilot, app)
         await pilot.pause()
-        assert app.bench.diff.view.size.height >= 4
+        assert app.bench.gate.diff.view.size.height >= 4
         shown = "".join(screen_text(app).split())
         for part in app.words("plan.keys").split(" · "):
             assert "".join(part.split()) in shown

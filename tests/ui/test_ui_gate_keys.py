@@ -60,8 +60,7 @@ async def test_keys_in_the_first_300_ms_are_ignored(open_apps: OpenApps) -> None
         assert app.answers == []
         assert app.focused is app.card
         assert not isinstance(app.screen, EditProposal)
-        assert app.diff is not None
-        assert app.diff.view.document.left_out == set()
+        assert app.card.diff.view.document.left_out == set()
 
 
 async def test_keys_that_walk_through_the_diff_act_at_once_however_fast(
@@ -71,8 +70,7 @@ async def test_keys_that_walk_through_the_diff_act_at_once_however_fast(
     async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await pilot.press("]", "space", "]", "space", "j", "j", "down", "end")
-        assert app.diff is not None
-        assert app.diff.view.document.left_out == {(0, 1), (0, 2)}
+        assert app.card.diff.view.document.left_out == {(0, 1), (0, 2)}
         await drawn(pilot)
         await press(pilot, "y")
         assert app.answers[0].left_out == ((0, 1), (0, 2))
@@ -123,6 +121,7 @@ async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_fir
 async def test_s_allows_for_the_session_and_shows_the_pattern(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
+        await press(pilot, "full_stop")
         assert "allow edits to pricing.py this session" in app.text()
         await press(pilot, "s")
         assert app.answers == []
@@ -141,6 +140,8 @@ async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
 ) -> None:
     async with open_apps.asking(gate(can_grant_session=False, can_edit=False)) as (app, pilot):
         await at_gate(pilot)
+        assert " e " not in app.text()
+        await press(pilot, "full_stop")
         assert "session" not in app.text()
         await press(pilot, "s", "e")
         assert app.answers == []
@@ -393,7 +394,7 @@ async def test_nothing_taken_is_not_approved(open_apps: OpenApps) -> None:
 async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
     why: str, language: str, open_apps: OpenApps
 ) -> None:
-    """Elsewhere it changes nothing and says why, at the gate and in the diff itself."""
+    """Elsewhere it changes nothing and says why."""
     shown = {
         "only_one": preview("a.py", "x = 1", "x = 2"),
         "file": preview("a.py", "", "x = 2\n", kind="create", before_hash=""),
@@ -406,12 +407,7 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
         assert words(f"diff.whole.{why}") not in app.text()
         await press(pilot, "space")
         assert app.text().count(words(f"diff.whole.{why}")) == 1
-        assert app.diff is not None
-        assert app.diff.view.document.left_out == set()
-        app.diff.view.focus()
-        await press(pilot, "space")
-        assert app.text().count(words(f"diff.whole.{why}")) == 1
-        assert app.diff.view.document.left_out == set()
+        assert app.card.diff.view.document.left_out == set()
 
 
 async def test_space_is_offered_where_there_are_several_hunks(open_apps: OpenApps) -> None:
@@ -432,18 +428,15 @@ async def test_choices_are_dropped_when_the_preview_is_renewed(open_apps: OpenAp
         assert app.answers[0].left_out == ()
 
 
-async def test_keys_of_the_diff_act_from_the_diff_itself(open_apps: OpenApps) -> None:
+async def test_keys_of_the_diff_act_at_the_gate(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate([scattered()])) as (app, pilot):
-        await drawn(pilot)
-        assert app.diff is not None
-        app.diff.view.focus()
+        await at_gate(pilot)
         await press(pilot, "right_square_bracket", "right_square_bracket", "space")
-        assert app.diff.view.document.left_out == {(0, 2)}
+        assert app.card.diff.view.document.left_out == {(0, 2)}
         assert "1 of 3 hunks left out" in app.text()
         await press(pilot, "left_square_bracket", "w")
-        assert app.diff.view.heading.hunk == 2
-        assert app.diff.view.wrap is False
-        await press(pilot, "y")
+        assert app.card.diff.view.heading.hunk == 2
+        assert app.card.diff.view.wrap is False
         assert app.answers == []
 
 
@@ -523,9 +516,7 @@ async def test_the_question_for_the_reason_is_never_cut(
     language: str, width: int, open_apps: OpenApps
 ) -> None:
     words = Catalogue(language)
-    async with open_apps.asking(
-        gate(), beside=width == 120, language=language, size=(width, 30)
-    ) as (
+    async with open_apps.asking(gate(), language=language, size=(width, 30)) as (
         app,
         pilot,
     ):
@@ -562,7 +553,7 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
 ) -> None:
     """What was refused before is counted."""
     calls = [before(GateChoice.ONCE), before(GateChoice.REJECT)]
-    async with open_apps.asking(by_rule(), alike=lambda _: calls, beside=False) as (app, pilot):
+    async with open_apps.asking(by_rule(), alike=lambda _: calls) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p")
         text = app.text()
@@ -611,7 +602,7 @@ async def test_p_does_nothing_where_no_rule_can_be_kept(open_apps: OpenApps) -> 
 async def test_a_rule_that_was_not_shown_whole_is_asked_about(open_apps: OpenApps) -> None:
     """R14."""
     calls = [before(GateChoice.ONCE)] * 60
-    async with open_apps.asking(by_rule(), alike=lambda _: calls, beside=False, size=(80, 24)) as (
+    async with open_apps.asking(by_rule(), alike=lambda _: calls, size=(80, 24)) as (
         app,
         pilot,
     ):

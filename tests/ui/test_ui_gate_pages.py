@@ -57,7 +57,7 @@ async def test_y_asks_once_before_what_was_not_on_screen(
     size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     """It names how much, scrolls to it, and the second key, pressed anew, decides (R14)."""
-    async with open_apps.asking(gate([many_lines(600)]), beside=size[0] == 120, size=size) as (
+    async with open_apps.asking(gate([many_lines(600)]), size=size) as (
         app,
         pilot,
     ):
@@ -89,7 +89,7 @@ async def test_a_key_that_is_held_answers_nothing(
     key: str, first: float, then: float, open_apps: OpenApps
 ) -> None:
     """However long a keyboard waits before it repeats it, and how often it does."""
-    async with open_apps.asking(gate([many_lines(600)]), beside=False, size=(80, 24)) as (
+    async with open_apps.asking(gate([many_lines(600)]), size=(80, 24)) as (
         app,
         pilot,
     ):
@@ -129,12 +129,9 @@ async def test_who_left_the_gate_is_asked_again(open_apps: OpenApps) -> None:
         assert app.answers == []
 
 
-@pytest.mark.parametrize("beside", [True, False])
-async def test_whatever_scrolls_counts_what_it_brings_on_screen(
-    beside: bool, open_apps: OpenApps
-) -> None:
+async def test_whatever_scrolls_counts_what_it_brings_on_screen(open_apps: OpenApps) -> None:
     """And nothing that it jumps over: the figures are true."""
-    async with open_apps.asking(gate([many_lines(200)]), beside=beside, size=(80, 24)) as (
+    async with open_apps.asking(gate([many_lines(200)]), size=(80, 24)) as (
         app,
         pilot,
     ):
@@ -157,7 +154,7 @@ async def test_the_wheel_and_a_jump_to_a_hunk_count_too(open_apps: OpenApps) -> 
     lines = [f"value_{n} = {n}" for n in range(300)]
     changed = [f"{line}0" if n % 60 >= 30 else line for n, line in enumerate(lines)]
     async with open_apps.asking(
-        gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), beside=False, size=(80, 24)
+        gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), size=(80, 24)
     ) as (app, pilot):
         await at_gate(pilot)
         view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
@@ -183,10 +180,9 @@ async def settled_below(pilot: Pilot[None], app: GateApp, left: int) -> None:
 async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
     open_apps: OpenApps,
 ) -> None:
-    long = preview("a.txt", "", "x" * 60 + " rm -rf", kind="create", language="")
+    long = preview("a.txt", "", "x" * 130 + " rm -rf", kind="create", language="")
     async with open_apps.asking() as (app, pilot):
-        assert app.diff is not None
-        app.diff.view.wrap = False
+        app.card.diff.view.wrap = False
         app.card.gates = (gate([long]),)
         await at_gate(pilot)
         assert "rm -rf" not in app.text()
@@ -207,7 +203,7 @@ async def test_every_size_can_be_read_to_its_end_and_answered(
     """Down to 20×5 ``y`` approves, at most three times pressed; nothing raises."""
     few = command(gate_id="gate_00000002", args={"command": "echo 1\n" * 12})
     waiting = (gate(), few, gate(gate_id="gate_00000003"))
-    async with open_apps.asking(*waiting, beside=size[0] == 120, size=size) as (app, pilot):
+    async with open_apps.asking(*waiting, size=size) as (app, pilot):
         await at_gate(pilot)
         for number in range(len(waiting)):
             for _ in range(2):
@@ -222,7 +218,7 @@ async def test_the_diff_and_the_keys_count_the_same_lines_in_each_frame(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen and not seen are never of two moments, also while lines come into sight."""
-    app = GateApp(gate([many_lines(600)]), beside=size[0] == 120)
+    app = GateApp(gate([many_lines(600)]))
     told: list[tuple[int, int]] = []
 
     def recorded(self: Compositor, full: bool = False, **how: Any) -> Any:
@@ -248,7 +244,7 @@ async def test_the_diff_and_the_keys_count_the_same_lines_in_each_frame(
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_a_small_gate_that_was_seen_is_still_seen_on_a_smaller_screen(language: str) -> None:
     """Five lines at 60×20: nothing is asked, whatever size it had before."""
-    app = GateApp(gate([many_lines(5)]), beside=False, language=language)
+    app = GateApp(gate([many_lines(5)]), language=language)
     async with app.run_test(size=(80, 24)) as pilot:
         await at_gate(pilot)
         await pilot.resize_terminal(60, 20)
@@ -274,7 +270,7 @@ async def test_resizing_while_a_gate_is_open_never_raises_and_keeps_what_was_see
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
 async def test_five_points_are_in_sight(size: tuple[int, int], open_apps: OpenApps) -> None:
     """Covers S4-61, S4-65. Intent, why, impact, alternatives and the difference, at once."""
-    async with open_apps.asking(gate(), beside=size[0] >= 120, size=size) as (app, pilot):
+    async with open_apps.asking(gate(), size=size) as (app, pilot):
         await at_gate(pilot)
         shown = " ".join(app.text().replace("│", " ").split())
         for point in (
@@ -285,9 +281,13 @@ async def test_five_points_are_in_sight(size: tuple[int, int], open_apps: OpenAp
             "- rate = sum(discounts)",
             " y ",
             " n reject",
-            "allow edits to pricing.py this session",
+            " . more",
         ):
             assert point in shown
+        assert "this session" not in shown
+        await press(pilot, "full_stop")
+        shown = " ".join(app.text().replace("│", " ").split())
+        assert "s allow edits to pricing.py this session" in shown
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
@@ -297,9 +297,10 @@ async def test_i_unfolds_every_point_with_its_name_and_source(
 ) -> None:
     """Covers S4-61, S4-65, S4-66. In place of the diff; what was read there is not asked about."""
     words = Catalogue(language)
-    async with open_apps.asking(
-        gate(why="it fails; " * 60), beside=size[0] >= 120, language=language, size=size
-    ) as (app, pilot):
+    async with open_apps.asking(gate(why="it fails; " * 60), language=language, size=size) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         await press(pilot, "end", "home")
         cut = app.card.count_unseen()
@@ -384,7 +385,7 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
     assert [row.tone for row in rows if names in row.text] == ["notice"]
     assert argument_rows(given, words, titled=True) == []
     assert sum(names in row.text for row in argument_rows(given, words)) == 1
-    (session,) = [h.text for h in key_hints(given, words, width=80) if h.letter == "s"]
+    (session,) = [h.text for h in key_hints(given, words, every=True) if h.letter == "s"]
     assert "example.org:8080, pypi.org" in session
     first, *_ = scope_rows(given, GateChoice.PROJECT, [], words)
     assert first.text == words("rules.on_network", hosts="example.org:8080, pypi.org")
@@ -409,7 +410,7 @@ async def test_every_point_keeps_its_line(
         why="the failing test shows 20 % where 19 % is right; " * 6,
         alternatives=tuple(f"{n}: another way that takes some words to tell" for n in range(4)),
     )
-    async with open_apps.asking(long, beside=False, language=language, size=size) as (app, pilot):
+    async with open_apps.asking(long, language=language, size=size) as (app, pilot):
         await at_gate(pilot)
         text = app.text()
         assert "…+" in text
@@ -423,7 +424,7 @@ async def test_every_point_keeps_its_line(
 
 async def test_lines_that_did_not_change_are_not_asked_about(open_apps: OpenApps) -> None:
     """Where room is short the diff begins with the change; the context before it is above."""
-    async with open_apps.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
+    async with open_apps.asking(gate(), size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()
@@ -437,7 +438,7 @@ async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
     moved = FilePreview(path="a.py", kind="move", target="b.py", before_hash="h")
     wide = preview("wide.py", f"{'x ' * 300}\nold", f"{'x ' * 300}\nnew")
     for previews in ([moved, pricing()], [wide, moved]):
-        app = GateApp(gate(previews), beside=False)
+        app = GateApp(gate(previews))
         async with app.run_test(size=(60, 20)) as pilot:
             await at_gate(pilot)
             document = app.card._document  # pyright: ignore[reportPrivateUsage]
@@ -453,7 +454,7 @@ async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
 
 
 async def test_the_keys_named_lead_to_what_was_not_seen(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate([many_lines(99)]), beside=False, size=(80, 24)) as (
+    async with open_apps.asking(gate([many_lines(99)]), size=(80, 24)) as (
         app,
         pilot,
     ):
@@ -467,9 +468,7 @@ async def test_the_keys_named_lead_to_what_was_not_seen(open_apps: OpenApps) -> 
 
 
 async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(open_apps: OpenApps) -> None:
-    async with open_apps.asking(
-        gate(), beside=False, step="step 2", language="en", size=(60, 20)
-    ) as (
+    async with open_apps.asking(gate(), step="step 2", language="en", size=(60, 20)) as (
         app,
         pilot,
     ):
@@ -479,15 +478,19 @@ async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(open_apps: 
             line.startswith("╭─ Edit src/shop/pricing.py  +3 −2  step 2 ─") for line in lines
         )
         end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
+        assert lines[end - 1].strip("│ ") == "y  allow   n  reject   e  edit   .  more"
+        await press(pilot, "full_stop")
+        lines = app.text().split("\n")
+        end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
         assert [line.strip("│ ") for line in lines[end - 2 : end]] == [
-            "y  allow   n  reject   e  edit   i  more   z  diff",
-            "s  allow edits to pricing.py this session",
+            "y  allow  n  reject  e  edit  c  remark  z  full screen",
+            ".  less  s  allow edits to pricing.py this session",
         ]
 
 
 async def test_title_that_fills_its_line_is_not_cut() -> None:
     """On 37 columns the title just fits: then no row has to repeat the path."""
-    app = GateApp(gate(), beside=False)
+    app = GateApp(gate())
     async with app.run_test(size=(37, 24)) as pilot:
         await at_gate(pilot)
         assert "╭─ Edit src/shop/pricing.py  +3 −2 ─" in app.text()
@@ -507,18 +510,6 @@ async def test_missing_points_are_said_to_be_missing(open_apps: OpenApps) -> Non
         assert app.text().count("not given") == 2
         assert "none" in app.text()
         assert "runs a program · cannot be undone" in app.text()
-
-
-async def test_diff_is_in_the_card_when_the_pane_beside_is_hidden() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await at_gate(pilot)
-        assert app.text().count("rate = sum(discounts)") == 1
-        app.query_one("#right").display = False
-        await drawn(pilot)
-        assert app.text().count("rate = sum(discounts)") == 1
-        await press(pilot, "w")
-        assert "no wrap" not in app.text()
 
 
 async def test_hostile_text_is_shown_and_does_nothing() -> None:
@@ -644,7 +635,7 @@ async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone(open_apps:
 
 async def test_without_a_line_of_the_diff_in_sight_only_what_was_seen_is_counted() -> None:
     """``seen 4 of 14 … 14 more lines`` would be two counts of one thing."""
-    app = GateApp(gate([many_lines(14)]), beside=False)
+    app = GateApp(gate([many_lines(14)]))
     squeezed = 0
     async with app.run_test(size=(80, 24)) as pilot:
         await at_gate(pilot)

@@ -55,7 +55,7 @@ async def waiting(pilot: Pilot[None]) -> None:
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_gate_with_the_focus(snap_compare: Snap, size: tuple[int, int], language: str) -> None:
     """Covers S4-62. One form in every size and language."""
-    app = GateApp(gate(), beside=size[0] >= 120, language=language, step="step 2")
+    app = GateApp(gate(), language=language, step="step 2")
     assert snap_compare(app, terminal_size=size, run_before=focused)
 
 
@@ -71,7 +71,7 @@ def test_several_files_with_a_hunk_left_out(snap_compare: Snap, size: tuple[int,
         await at_gate(pilot)
         await press(pilot, "right_square_bracket", "space")
 
-    app = GateApp(files(), beside=size[0] >= 120)
+    app = GateApp(files())
     assert snap_compare(app, terminal_size=size, run_before=leave)
 
 
@@ -81,13 +81,13 @@ def test_side_by_side(snap_compare: Snap) -> None:
         await pilot.press("v")
         await drawn(pilot)
 
-    assert snap_compare(GateApp(files(), beside=False), terminal_size=(120, 40), run_before=split)
+    assert snap_compare(GateApp(files()), terminal_size=(120, 40), run_before=split)
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_program_with_a_risk(snap_compare: Snap, size: tuple[int, int]) -> None:
     """Covers S4-65."""
-    app = GateApp(program(), gate(gate_id="gate_00000002"), beside=size[0] >= 120)
+    app = GateApp(program(), gate(gate_id="gate_00000002"))
     assert snap_compare(app, terminal_size=size, run_before=focused)
 
 
@@ -108,7 +108,7 @@ def test_remarks_on_lines(snap_compare: Snap, size: tuple[int, int], language: s
         app.clock.advance(SETTLE_S)
         await press(pilot, "j", "j", "c", *"why this name?")
 
-    app = GateApp(gate(), beside=size[0] >= 120, language=language)
+    app = GateApp(gate(), language=language)
     assert snap_compare(app, terminal_size=size, run_before=write)
 
 
@@ -128,12 +128,12 @@ def test_what_was_not_seen_of_a_long_file(snap_compare: Snap) -> None:
         await pilot.press("y")
         await drawn(pilot)
 
-    app = GateApp(gate([many_lines(120)]), beside=False, language="ja")
+    app = GateApp(gate([many_lines(120)]), language="ja")
     assert snap_compare(app, terminal_size=(80, 24), run_before=page)
 
 
 def test_smallest_screen(snap_compare: Snap) -> None:
-    app = GateApp(gate(), beside=False)
+    app = GateApp(gate())
     assert snap_compare(app, terminal_size=(20, 5), run_before=focused)
 
 
@@ -159,5 +159,5 @@ def test_a_rule_before_it_is_kept(snap_compare: Snap, size: tuple[int, int], lan
 
     asks = gate(can_grant_project=True, grant_pattern="file_ops.edit_file src/shop/pricing.py")
     calls = [before(GateChoice.ONCE, 1_750_000_000.0), before(GateChoice.REJECT, 1_750_000_300.0)]
-    app = GateApp(asks, beside=size[0] >= 120, language=language, alike=lambda _: calls)
+    app = GateApp(asks, language=language, alike=lambda _: calls)
     assert snap_compare(app, terminal_size=size, run_before=look)

@@ -37,8 +37,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.arrangement import SHARE
-from duckflow_tui.ui.layout import MAIN, NARROW, TEXT, chat_width
+from duckflow_tui.ui.layout import BROAD, MAIN, TEXT, chat_width
 from duckflow_tui.ui.panes.diff_pane import find_newest_change
 from duckflow_tui.ui.panes.side import LEAST, MOST
 from duckflow_tui.ui.screens.whole_diff import WholeDiff
@@ -69,24 +68,34 @@ def spoil(kept: Path) -> None:
 TITLES = {"title of plan", "title of diff"}
 
 
-async def test_the_column_is_narrow_until_it_holds_more_than_the_gauges(
-    open_apps: OpenApps,
+@pytest.mark.parametrize(("width", "columns"), [(100, 30), (120, 36), (200, 44)])
+async def test_whatever_the_column_comes_to_hold_it_keeps_its_width(
+    open_apps: OpenApps, width: int, columns: int
 ) -> None:
-    """What is empty is its title alone; the chat is wrapped once in a session."""
+    """What is empty is its title alone, and so is a diff; the chat is wrapped once in a session."""
     store = store_with()
-    async with open_apps.standing(FakeEngine(store), 120, 40) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store), width, 40) as (app, pilot):
+        side = app.bench.side
         assert shown(app) == {"vitals", *TITLES}
-        assert app.bench.side.region.width == NARROW
+        assert side.region.width == columns
         goals.set_objective(store)
         app.state = store.state
         await settled(pilot, lambda: shown(app) == {"vitals", "goal", *TITLES}, "the goal")
-        width = app.bench.side.region.width
-        assert width > NARROW
-        goals.set_objective(store, items=())
-        store.state.plans = (running(),)  # another one was in hand
+        assert side.region.width == columns
+        store.state.plans, store.state.active_plan_id = (running(),), running().plan_id
+        edited(store)
         app.state = store.state
-        await settled(pilot, lambda: shown(app) == {"vitals", *TITLES}, "no goal")
-        assert app.bench.side.region.width == width
+        all_of_it = {"vitals", "goal", "plan", *TITLES}
+        await settled(pilot, lambda: shown(app) == all_of_it, "the plan")
+        assert side.region.width == columns
+        assert (
+            "pricing.py"
+            in screen_text(app).splitlines()[app.bench.query_one("#diff-title").region.y]
+        )
+        store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: app.bench.gate.is_on_screen, "the gate")
+        assert "diff" not in shown(app)
+        assert side.region.width == columns
 
 
 async def test_each_pane_takes_the_rows_it_needs(open_apps: OpenApps) -> None:
@@ -94,13 +103,14 @@ async def test_each_pane_takes_the_rows_it_needs(open_apps: OpenApps) -> None:
     async with open_apps.standing(FakeEngine(store), 120, 40) as (app, pilot):
         store.state.plans, store.state.active_plan_id = (running(),), running().plan_id
         edited(store)
-        store.dispatch(GateOpened(gate=gate()))
+        app.state = store.state
+        await pilot.press("alt+left")  # from here on a diff has room
         both = {"plan", "diff", *TITLES}
         await settled(pilot, lambda: shown(app) == {"vitals", *both}, "plan and diff")
         plan, diff = app.bench.plan.region, app.bench.diff.region
         assert plan.height <= 8, "no more rows than it needs"
         assert plan.bottom < diff.y
-        assert diff.bottom >= 38, "the rest is for what is decided"
+        assert diff.bottom >= 38, "the rest is for the change"
         await pilot.resize_terminal(99, 40)
         await settled(pilot, lambda: shown(app) == set(), "the chat alone")
         assert app.bench.composer.region.width >= 97
@@ -132,22 +142,24 @@ async def test_text_is_never_wider_than_is_easy_to_read(open_apps: OpenApps, wid
     assert len(frame) == composer.right
 
 
-async def test_a_diff_stands_until_the_next_request_but_not_beside_another_question(
+async def test_the_diff_of_what_was_made_stands_beside_a_question_until_the_next_request(
     open_apps: OpenApps,
 ) -> None:
+    """What is decided is in the gate alone, also where the pane has room for it."""
     store = store_with()
     edited(store)
-    fake = FakeEngine(store)
-    async with open_apps.standing(fake) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
+        await pilot.press("alt+left")
+        await settled(pilot, lambda: "diff" in shown(app), "the diff")
+        store.dispatch(GateOpened(gate=gate([many_lines(4)])))
+        await settled(pilot, lambda: "value_0 = 0" in screen_text(app), "the gate")
+        assert screen_text(app).count("value_0 = 0") == 1
+        assert app.bench.diff.view.document.previews[0].path == "src/shop/pricing.py"
         assert "diff" in shown(app)
-        store.dispatch(GateOpened(gate=gate((), operation="shell.run")))
-        await settled(pilot, lambda: "diff" not in shown(app), "no diff at the command")
-        asked = store.state.gates[0]
         store.state.gates = ()
-        ran = operation("shell.run", {"command": "ls"}, gate=asked, answer=answer(GateChoice.ONCE))
-        store.state.messages.append(ran)
+        store.dispatch(UserMessageAdded(message=user("and now the receipt")))
         app.state = store.state
-        await settled(pilot, lambda: "diff" in shown(app), "the diff once it is answered")
+        await settled(pilot, lambda: "diff" not in shown(app), "its title alone")
 
 
 def test_a_change_is_overtaken_by_the_next_request_only() -> None:
@@ -173,8 +185,8 @@ async def test_what_an_earlier_request_needed_leaves_with_the_first_answer_to_th
     store.state.messages[-1] = store.state.messages[-1].replace(step_id=plan.steps[-1].step_id)
     fake = FakeEngine(store)
     async with open_apps.standing(fake, 120, 40) as (app, pilot):
-        both = {"plan", "diff", *TITLES}
-        await settled(pilot, lambda: shown(app) == {"vitals", "goal", *both}, "all of it")
+        all_of_it = {"vitals", "goal", "plan", *TITLES}
+        await settled(pilot, lambda: shown(app) == all_of_it, "all of it")
         width = app.bench.talk.region.width
         store.dispatch(UserMessageAdded(message=user("and now the receipt")))
         goals.set_objective(store, items=())
@@ -264,11 +276,11 @@ async def test_the_border_moves_by_key_and_mouse_and_is_remembered(tmp_path: Pat
     app = app_with(FakeEngine(working()), data_dir=tmp_path)
     async with standing(app, 200, 40) as pilot:
         side = app.bench.side
-        assert side.region.width == 200 * SHARE // 100
+        assert side.region.width == BROAD
         await pilot.press("alt+left")
-        await settled(pilot, lambda: side.region.width > 80, "wider")
+        await settled(pilot, lambda: side.region.width > BROAD, "wider")
         await pilot.press("alt+right", "alt+right")
-        await settled(pilot, lambda: side.region.width < 80, "narrower")
+        await settled(pilot, lambda: side.region.width < BROAD, "narrower")
         for event in (at(MouseDown, side.region.x), at(MouseMove, 150)):
             side.post_message(event)
         await settled(pilot, lambda: side.region.x == 150, "the border under the pointer")
@@ -283,7 +295,7 @@ async def test_the_border_moves_by_key_and_mouse_and_is_remembered(tmp_path: Pat
     spoil(kept)
     app = app_with(FakeEngine(working()), data_dir=tmp_path)
     async with standing(app, 200, 40):
-        assert app.bench.side.share == SHARE
+        assert app.bench.side.region.width == BROAD
 
 
 async def test_the_border_moves_on_while_the_disk_that_keeps_it_is_busy(tmp_path: Path) -> None:
@@ -292,12 +304,13 @@ async def test_the_border_moves_on_while_the_disk_that_keeps_it_is_busy(tmp_path
     async with standing(app, 200, 40) as pilot:
         side = app.bench.side
         app.keep(lambda: "" if has_time.wait(DEADLINE) else "too late")
+        before = round(100 * BROAD / 200)
         await pilot.press("alt+left", "alt+left")
-        await settled(pilot, lambda: side.share == SHARE + 8, "moved twice")
+        await settled(pilot, lambda: side.share == before + 8, "moved twice")
         assert not kept.exists()
         has_time.set()
         await settled(pilot, kept.is_file, "written when the disk has time again")
-        await settled(pilot, lambda: f'"share":{SHARE + 8}' in kept.read_text(), "the newest")
+        await settled(pilot, lambda: f'"share":{before + 8}' in kept.read_text(), "the newest")
         assert app.status.notice_text == ""
 
 
@@ -419,7 +432,7 @@ async def test_at_a_gate_z_shows_its_diff_and_leaves_the_layout(open_apps: OpenA
 
 
 @pytest.mark.parametrize("lines", [1, 2, 40])
-async def test_a_change_that_is_shown_whole_beside_the_gate_is_not_shown_in_it_too(
+async def test_a_change_that_is_decided_is_on_the_screen_once(
     open_apps: OpenApps, lines: int
 ) -> None:
     store = working()

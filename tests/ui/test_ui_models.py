@@ -236,7 +236,7 @@ async def test_tab_chooses_for_other_work_and_leaves_the_main_model(tmp_path: Pa
 
 
 async def test_probe_says_in_the_chat_what_the_model_can_do(tmp_path: Path) -> None:
-    async with at_models(tmp_path) as seat:
+    async with at_models(tmp_path, size=(200, 40)) as seat:
         await seat.says("/probe")
         await seat.sees("Tested small: streams replies", "JSON schemas")
 
@@ -244,11 +244,11 @@ async def test_probe_says_in_the_chat_what_the_model_can_do(tmp_path: Path) -> N
 async def test_settings_that_name_the_model_are_said_to_count_first_at_the_next_start(
     tmp_path: Path,
 ) -> None:
-    async with at_models(tmp_path, settings=OF_A_FILE) as seat:
+    async with at_models(tmp_path, size=(200, 40), settings=OF_A_FILE) as seat:
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
         await seat.sees("wins at the next")
-        assert "settings.toml,line5" in unbroken(seat.screen, chat_width(120, 40))
+        assert "settings.toml,line5" in unbroken(seat.screen, chat_width(200, 40))
     async with at_models(tmp_path / "again") as seat:
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")

@@ -55,7 +55,8 @@ async def in_the_plan(pilot: Pilot[int]) -> DuckflowApp:
 async def test_each_step_says_how_it_is_what_it_waits_for_and_what_it_took() -> None:
     """Covers S2-24."""
     app = app_with(FakeEngine(working()))
-    async with standing(app, 160):
+    async with standing(app, 160) as pilot:
+        await in_the_plan(pilot)
         first, second, *tasks, last = rows(app)
         assert first.startswith(" ✓ 1 Reproduce the wrong total")
         assert first.split()[-4:] == ["3", "calls", "$0.01", "0:21"]
@@ -79,6 +80,7 @@ async def test_no_time_of_work_goes_on_while_a_gate_waits() -> None:
 
     async with standing(app, 160) as pilot:
         assert isinstance(app.clock, ManualClock)
+        await in_the_plan(pilot)
         assert times() == ["0:48", "0:08", "0:00"]
         asked = gate(step_id=FIX, opened_at=NOW)
         store.dispatch(GateOpened(gate=asked))
@@ -120,6 +122,7 @@ async def test_a_task_that_changes_shows_at_once() -> None:
     fake = FakeEngine(working())
     app = app_with(fake)
     async with standing(app) as pilot:
+        await in_the_plan(pilot)
         step = fake.store.state.plans[0].steps[1]
         update = {"status": WorkStatus.COMPLETED, "result": "+3 −2", "duration_s": 0.4}
         done = step.task_list[1].model_copy(update=update)
@@ -300,11 +303,11 @@ async def test_names_of_a_model_are_neither_markup_nor_control_sequences() -> No
     store.state.plans = (plan.model_copy(update={"name": HOSTILE, "steps": steps}),)
     app = app_with(FakeEngine(store))
     async with standing(app, 160) as pilot:
+        await in_the_plan(pilot)
         title = shown(app.bench.query_one("#plan-title"))
         for text in (rows(app)[0], title):
             assert "[b]bold" in text
             assert not any(character in text for character in "\x1b\x07\u202e")
-        await in_the_plan(pilot)
         await pilot.press("home", "e")
         await settled(pilot, lambda: isinstance(app.screen, StepForm))
         assert "\u202e" not in app.export_screenshot()
@@ -324,7 +327,8 @@ async def test_the_title_says_what_the_plan_is(plan: Any, words: list[str]) -> N
     store = store_with()
     store.state.plans, store.state.active_plan_id = (plan,), PLAN
     app = app_with(FakeEngine(store))
-    async with standing(app):
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
         assert shown(app.bench.query_one("#plan-title")).split() == words
 
 
@@ -412,7 +416,8 @@ async def test_a_step_that_has_begun_says_no_more_that_it_asks_first() -> None:
     steps = tuple(step.model_copy(update={"break_before": True}) for step in plan.steps)
     store.state.plans = (plan.model_copy(update={"steps": steps}),)
     app = app_with(FakeEngine(store))
-    async with standing(app, 160):
+    async with standing(app, 160) as pilot:
+        await in_the_plan(pilot)
         marked = [row for row in rows(app) if "●" in row]
         assert len(marked) == 1, "of three steps one is still to come"
         assert "Test for stacked discounts" in marked[0]

@@ -485,10 +485,10 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
     async with standing(app, 120, 50) as pilot:
         assert held not in screen_text(app)
         await at_question(pilot)
-        for said in (key, only):
-            assert said in screen_text(app)
         await pilot.press("i")
         await settled(pilot, lambda: means in screen_text(app), "what it means")
+        for said in (key, only):
+            assert said in screen_text(app)
         choice = GateChoice.SESSION if language == "en" else GateChoice.ONLY
         await press_alone(pilot, "s" if language == "en" else "x")
         wait(app, ANEW_S)

@@ -32,12 +32,12 @@ async def remark(pilot: Pilot[None], app: GateApp, *keys: str) -> None:
     app.clock.advance(ANEW_S)
 
 
-@pytest.mark.parametrize(("size", "beside"), [((120, 40), True), ((80, 24), False)])
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_n_sends_the_remarks_on_lines_at_once(
-    size: tuple[int, int], beside: bool, open_apps: OpenApps
+    size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     """Each with its file, its line and which version the line is of; in the order of the lines."""
-    async with open_apps.asking(gate(), beside=beside, size=size) as (app, pilot):
+    async with open_apps.asking(gate(), size=size) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "down", "j", "j", "one loop is enough")  # the line that comes
         await remark(pilot, app, "up", "keep this")  # the one before it, which goes
@@ -58,7 +58,7 @@ async def test_n_sends_the_remarks_on_lines_at_once(
 async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away(
     open_apps: OpenApps,
 ) -> None:
-    async with open_apps.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
+    async with open_apps.asking(gate(), size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "c", *"never mind", "escape")
         app.clock.advance(ANEW_S)
@@ -121,7 +121,7 @@ async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is
         assert found == [(GOES, "stays")]
 
 
-async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
+async def test_remarks_are_written_on_a_line_that_was_clicked_and_on_the_whole_screen(
     open_apps: OpenApps,
 ) -> None:
     """The pointer sets the line; what is written in one place stands in the others."""
@@ -132,11 +132,10 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         line = next(n for n, text in enumerate(lines) if COMES in text)
         await pilot.click(view, offset=(10, line - view.region.y))
         await drawn(pilot)
-        assert app.focused is view
-        await press(pilot, "c", *"from beside", "enter")
-        assert app.focused is view
-        app.card.focus()
-        await drawn(pilot)
+        assert app.focused is app.card
+        app.clock.advance(ANEW_S)
+        await press(pilot, "c", *"at the gate", "enter")
+        assert app.focused is app.card
         app.clock.advance(ANEW_S)
         await press(pilot, "z")
         app.clock.advance(ANEW_S)
@@ -150,7 +149,7 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         app.clock.advance(ANEW_S)
         await press(pilot, "n")
         assert [(one.number, one.said) for one in app.answers[0].remarks] == [
-            (15, "from beside"),
+            (15, "at the gate"),
             (16, "from the whole"),
         ]
 
@@ -160,7 +159,7 @@ async def test_every_line_of_a_long_file_can_be_walked_to(open_apps: OpenApps) -
     to what is in sight then.
     """
     long = preview("a.py", "", "\n".join(f"{n} " + "word " * (40 * (n % 3)) for n in range(12)))
-    async with open_apps.asking(gate([long]), beside=False, size=(60, 20)) as (app, pilot):
+    async with open_apps.asking(gate([long]), size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         document = app.card._document  # pyright: ignore[reportPrivateUsage]
         places = [document.cursor]

@@ -24,7 +24,7 @@ from support.app_states import (
     standing,
     store_with,
 )
-from support.conversations import assistant, user
+from support.conversations import assistant, operation, user
 from support.decision_states import RuledEngine, decided
 from support.gates import gate, many_lines, preview
 from support.pinned import ManualClock
@@ -101,7 +101,7 @@ class Place:
 
     has: str  # printed keys
     state: Callable[[str], Store]
-    #: Keys; ``?`` goes to the open question, ``/x`` is a command, ``diff`` is a click on it.
+    #: Keys; ``?`` goes to the open question, ``/x`` is a command.
     go: tuple[str, ...] = ()
     only: bool = False  # the other keys were pressed at a place like it
 
@@ -125,6 +125,14 @@ def gated(**fields: Any) -> Callable[[str], Store]:
 def hunked() -> Any:
     before = "".join(f"line {n}\n" for n in range(60))
     return preview("a.py", before, before.replace("line 5\n", "5\n").replace("line 40\n", "40\n"))
+
+
+def changed(language: str) -> Store:
+    """A change of two hunks was made."""
+    store = plans.working(language)
+    asked = gate(previews=(hunked(),))
+    store.state.messages.append(operation("file_ops.edit_file", {"path": "a.py"}, gate=asked))
+    return store
 
 
 def consulted(language: str) -> Store:
@@ -171,13 +179,14 @@ PLACES: Final = {
     "idle": Place("@ / ! ^P F1", talked),
     "working": Place("@ / ! ^P F1 Enter Tab Esc", plans.working),
     "gate unfocused": Place("Enter ^P F1", gated()),
-    "gate command": Place("y s t p n i 1 2 Esc", gated(**COMMAND), ("?",)),
-    "gate edit": Place("e z c", gated(), ("?",), only=True),
-    "gate hunks": Place("z", gated(previews=(hunked(),)), ("?",), only=True),
+    "gate command": Place("y n . 1 2 Esc", gated(**COMMAND), ("?",)),
+    "gate edit": Place("e .", gated(), ("?",), only=True),
+    "gate hunks": Place("] [ space o", gated(previews=(hunked(),)), ("?",), only=True),
     "gate long": Place("y", gated(previews=(many_lines(602),)), ("?",), only=True),
-    "gate all about it": Place("i Esc", gated(), ("?", "i"), only=True),
+    "gate all about it": Place("e z c . Esc", gated(), ("?", "."), only=True),
+    "command all about it": Place("s t p . Esc", gated(**COMMAND), ("?", "i"), only=True),
     "gate asks once": Place("y n", gated(previews=(many_lines(602),)), ("?", "y"), only=True),
-    "diff": Place("] [ space o c", gated(previews=(hunked(),)), ("diff",), only=True),
+    "diff": Place("] [ w", changed, ("alt+3",), only=True),
     "whole diff": Place("z Esc y n", gated(previews=(hunked(),)), ("?", "z")),
     "plan": Place("⏎ e a d J K p r s", plans.working, ("alt+2", "down")),
     "vitals": Place("^P F1", goals.falling, ("alt+4",)),
@@ -250,8 +259,6 @@ class Desk:
             before = app.screen
             if key == "?":
                 await at_question(self.pilot)
-            elif key == "diff":
-                app.bench.set_focus(app.bench.diff.view)
             elif key.startswith("/"):
                 await commanded(self.pilot, key)
                 await settled(self.pilot, lambda b=before: app.screen is not b, key)

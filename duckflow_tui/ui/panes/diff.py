@@ -203,7 +203,8 @@ class DiffView(LineView, can_focus=True):
 
     def height_for(self, width: int) -> int:
         """Lines that the whole document takes at this width, its scroll bar included."""
-        return max(1, self._lay_out(width - self.styles.scrollbar_size_vertical).height)
+        layout = self._lay_out(width - self.styles.scrollbar_size_vertical)
+        return max(1, layout.height) + self._bar_lines(layout)
 
     def reveal_unseen(self) -> None:
         """Scroll to the first line that was not on screen, without passing over others."""
@@ -394,8 +395,7 @@ class DiffView(LineView, can_focus=True):
         if not self.document.previews:
             return most - bar
         layout = self._lay_out(width - self.styles.scrollbar_size_vertical)
-        scrolls = bar if layout.longest > layout.room else 0
-        return min(max(1, layout.height) + scrolls, most) - bar
+        return min(max(1, layout.height) + self._bar_lines(layout), most) - bar
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return selected_text(self._laid_out, self._current_renderer, self.words, selection), "\n"
@@ -440,6 +440,10 @@ class DiffView(LineView, can_focus=True):
             wide = width + max(0, layout.longest - layout.room)
             self.virtual_size = Size(wide if layout.longest else width, layout.height)
         return self._layout_now
+
+    def _bar_lines(self, layout: DiffLayout) -> int:
+        """Lines that the horizontal scroll bar takes; 0 where no line is longer than the view."""
+        return self.styles.scrollbar_size_horizontal if layout.longest > layout.room else 0
 
     def _lay_out(self, width: int) -> DiffLayout:
         for made in (self._layout_now, self._measured):
@@ -517,7 +521,9 @@ class DiffView(LineView, can_focus=True):
         self._announce_later()
 
     def _find_change(self) -> None:
-        """Scroll to the first change where the lines before it would take most of the room."""
+        """Scroll to the first change where the lines before it would take most of the room, or
+        hide the end of a change that fits.
+        """
         height = self.scrollable_content_region.height
         if not self._finding or height <= 0:
             return
@@ -527,10 +533,13 @@ class DiffView(LineView, can_focus=True):
             self.go_on_at(at)
             self.refresh()
             return
-        first = self.document.first_change
-        line = self._laid_out.top_of(first)
-        most = height - 1 if self.document.file_rows[1:] else height // 2  # a file's name stays
-        if line > most:
+        first, rows, layout = self.document.first_change, self.document.rows, self._laid_out
+        line = layout.top_of(first)
+        after = next((n for n in range(first, len(rows)) if rows[n].mark == " "), len(rows))
+        end = layout.top_of(after) if after < len(rows) else layout.height
+        several = bool(self.document.file_rows[1:])  # then a file's name stays
+        hides_end = not several and end - line <= height < end
+        if line > (height - 1 if several else height // 2) or hides_end:
             self.scroll_to(y=line, animate=False)
         self.refresh()
 

@@ -49,18 +49,6 @@ class FinishedCall:
         return (result.outcome is Outcome.OK or bool(result.touched)) and not self.undone
 
 
-def ending_of(
-    call_id: str, messages: Sequence[Message], undone: Sequence[str]
-) -> FinishedCall | None:
-    """How the call ended; None while it runs, or for no call."""
-    if not call_id:
-        return None
-    for message in reversed(messages):
-        if isinstance(message, OperationMessage) and message.call_id == call_id:
-            return FinishedCall(message, call_id in undone)
-    return None
-
-
 def find_newest_change(messages: Sequence[Message]) -> tuple[OperationMessage | None, bool]:
     """The last call that would change files, and whether the user asked for something after it."""
     overtaken = False
@@ -220,32 +208,27 @@ class DiffPane(Vertical, SidePane):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """The slices of the state that ``show`` reads."""
-        return state.gates, len(state.messages), state.undone_calls, state.rewound
+        return len(state.messages), state.undone_calls, state.rewound
 
     def show(self, state: AgentState) -> None:
-        """Show the outcome of the change; one that no gate asked about comes once it was made."""
+        """Show the newest change of files and what became of it; none where the user went back
+        beyond it.
+        """
         if self._since is not None and self._since == self._changed_by(state):
             return
         newest, _ = find_newest_change(state.messages)
-        message = None if state.gates else newest
-        if message is not None and message.call_id != self.call_id:
-            self.open(document_of(message), message.call_id)
-        elif message is None and not state.gates and self._is_rewound(state):
-            self.open(DiffDocument(()))
-        if newest is not None and newest.call_id == self.call_id:
-            self.ended(FinishedCall(newest, newest.call_id in state.undone_calls))
-        else:
-            self.ended(ending_of(self.call_id, state.messages, state.undone_calls))
+        if newest is None:
+            if self.call_id:
+                self.open(DiffDocument(()))
+            return
+        if newest.call_id != self.call_id:
+            self.open(document_of(newest), newest.call_id)
+        self.ended(FinishedCall(newest, newest.call_id in state.undone_calls))
 
     def _changed_by(self, state: AgentState) -> tuple[object, ...]:
-        """The messages and gates that change files, or may be about to."""
+        """The calls that changed files last."""
         calls = (last_changed(state), find_newest_change(state.messages)[0])
-        return (*(call and call.call_id for call in calls), bool(state.gates))
-
-    def _is_rewound(self, state: AgentState) -> bool:
-        """Whether the call that is shown is not in the conversation: the user went back in it."""
-        known = any(running.call_id == self.call_id for running in state.running)
-        return bool(self.call_id) and not known
+        return tuple(call and call.call_id for call in calls)
 
     def open(self, document: DiffDocument, call_id: str = "", *, at: int = 0) -> None:
         """Show another document from its start or this hunk: what the call would change."""
@@ -278,13 +261,13 @@ class DiffPane(Vertical, SidePane):
         return self.view.height_for(width) + 1
 
     def has_content(self, state: AgentState) -> bool:
-        """A change that is to be decided, or is made, or was made for the last request."""
-        if state.gates:
-            return bool(state.gates[0].previews)
-        if any(running.call_id == self.call_id for running in state.running):
-            return bool(self.view.document.previews)
+        """A change that was made for the last request."""
         newest, overtaken = find_newest_change(state.messages)
         return newest is not None and not overtaken
+
+    def describe_folded(self) -> str:
+        """Nothing where there is a change: then the title names it."""
+        return "" if self.view.document.previews else super().describe_folded()
 
     @property
     def focus_target(self) -> Widget:

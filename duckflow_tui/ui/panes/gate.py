@@ -81,15 +81,14 @@ def share_lines(room: int, wants: Lines, *, least_points: int) -> Lines:
 
 
 _SHARE: Final = 0.6  # of the container's height that the card takes at most
-_SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card, or room is short
+_SHARE_WITH_DIFF: Final = 0.8  # the same with a diff, or where room is short
 _TIGHT: Final = 30  # rows of the screen below which each point is one row, and all have one
 _TIGHT_LINES: Final = 10  # lines that it gets there, if two are left to the chat
 _LEAST_YIELDED: Final = 6  # lines that it keeps where the chat has some of its room
-_LEAST_BESIDE: Final = (24, 4)  # cells and lines of a pane that can show a diff
 
 
-class InnerDiff(DiffPane):
-    """The diff inside the card, where no other pane shows it."""
+class GateDiff(DiffPane):
+    """The diff of a gate, inside its card."""
 
     def __init__(self, allot: Callable[[Size], int]) -> None:
         super().__init__(focusable=False, titled=False)
@@ -103,7 +102,7 @@ class InnerDiff(DiffPane):
 _ACTIONS: Final = {name: key.action for key in keys_of("gate") for name in key.keys}
 #: Actions that answer with an approval, of this call or of more.
 _APPROVES: Final = frozenset({"once", "session", "step", "only", "routine", "project"})
-#: Keys of a diff that the one in the card or beside it carries out.
+#: Keys that the diff in the card carries out.
 _ON_DIFF: Final = frozenset({"next_hunk", "previous_hunk", "toggle_split", "toggle_wrap"})
 _ON_HUNK: Final = frozenset({"toggle_hunk", "only_hunk"})
 
@@ -166,31 +165,26 @@ class GatePane(QuestionWidget):
         self,
         clock: Clock,
         *,
-        beside: DiffPane | None = None,
         proposed: Proposed | None = None,
         alike: Alike | None = None,
         id: str | None = None,
     ) -> None:
-        """``beside`` is the pane that shows the diff where there is room; ``proposed`` gives the
-        whole new content behind a gate, by its id, ``alike`` the calls of the session that asked
-        for the same.
+        """``proposed`` gives the whole new content behind a gate, by its id, ``alike`` the calls of
+        the session that asked for the same.
         """
         super().__init__(clock, KeyRow(), field_id="gate-reason", id=id)
         self._clock = clock
-        self._beside = beside
         self._document = DiffDocument()
         self._gate: Gate | None = None
         self._scope: GateChoice | None = None  # the answer whose scope is shown
         self._call_id = ""  # of the gate that is shown, or was last
         self._points = RequestView(partial(self._allot_lines, 0), id="gate-points")
         self._arguments = RequestView(partial(self._allot_lines, 1), id="gate-args")
-        self._inner = InnerDiff(partial(self._allot_lines, 2))
+        self.diff = GateDiff(partial(self._allot_lines, 2))
         self._rule = RequestView(partial(self._allot_lines, 0), id="gate-rule")
         self._details = RequestView(partial(self._allot_lines, 0), id="gate-details")
         self._details.folds = False
-        for pane in (self._inner, beside):
-            if pane is not None:
-                pane.view.on_change(super()._refresh_frame)
+        self.diff.view.on_change(super()._refresh_frame)
         self._proposed = proposed
         self._alike = alike
         self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
@@ -199,7 +193,7 @@ class GatePane(QuestionWidget):
     def compose(self) -> ComposeResult:
         yield self._points
         yield self._arguments
-        yield self._inner
+        yield self.diff
         yield self._rule
         yield self._details
         yield self._field
@@ -208,7 +202,6 @@ class GatePane(QuestionWidget):
     def on_mount(self) -> None:
         for view in (self._points, self._arguments, self._rule, self._details):
             view.on_seen(self._refresh_frame)
-        self.screen.screen_layout_refresh_signal.subscribe(self, self._update_diff_place)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
         self._field.display = self._rule.display = self._details.display = self.display = False
         self._show_next_gate()
 
@@ -249,7 +242,7 @@ class GatePane(QuestionWidget):
 
     @property
     def _active_field(self) -> InlineField | None:
-        field = self._diff_pane.field
+        field = self.diff.field
         return field if field.display else super()._active_field
 
     def count_unseen(self) -> int:
@@ -263,21 +256,16 @@ class GatePane(QuestionWidget):
     # --- what it shows ---------------------------------------------------------------------
 
     def show_gate(self, gate: Gate | None) -> None:
-        """Show another gate from its start; none hides the card.
-
-        What stays in the pane beside is only to be read from then on.
-        """
+        """Show another gate from its start; none hides the card."""
         self._gate = gate
         self._points.folds = self._rule.folds = True
         self._hint, self._unread_for = "", ""
         self._scope = None
         self._rule.display, self._details.display, self._points.display = False, False, True
         self._details.show_rows((), fresh=True)
-        self._diff_pane.stop_writing()
-        self._document.choosing = False
+        self.diff.stop_writing()
         self.display = gate is not None
         if gate is None:
-            self._redraw_diff()
             return
         before = self._document
         self._document = DiffDocument(gate.previews, choosing=True, apart=bool(gate.also))
@@ -288,9 +276,7 @@ class GatePane(QuestionWidget):
             self._put_remarks(self.kept(gate.args_hash))
         self._call_id = gate.call_id
         self._document.on_choice(self._on_choice)
-        if self._beside is not None:
-            self._beside.open(self._document, gate.call_id)
-        self._place_diff()
+        self.diff.open(self._document, gate.call_id)
         self._refresh_rows(fresh=True)
 
     def show_scope(self, choice: GateChoice | None, alike: Sequence[OperationMessage] = ()) -> None:
@@ -303,7 +289,6 @@ class GatePane(QuestionWidget):
         if self._gate is not None and choice is not None:
             self._rule.show_rows(scope_rows(self._gate, choice, alike, self.words), fresh=True)
         self._hint, self._unread_for = "", ""
-        self._place_diff()
         self._refresh_rows(fresh=False)
 
     def show_details(self, *, shown: bool) -> None:
@@ -313,7 +298,6 @@ class GatePane(QuestionWidget):
         if shown:
             self._details.scroll_to(0, 0, animate=False)
         self._hint = ""
-        self._place_diff()
         self._refresh_rows(fresh=False)
 
     @property
@@ -322,7 +306,7 @@ class GatePane(QuestionWidget):
         return next((view for view in (self._rule, self._details) if view.display), None)
 
     def watch_words(self, words: Catalogue) -> None:
-        self._inner.words = words
+        self.diff.words = words
         if self.is_mounted:
             self._refresh_rows(fresh=False)
 
@@ -345,14 +329,8 @@ class GatePane(QuestionWidget):
         if self._gate is not None:
             self._tell_remarks(self._gate)
         self._hint, self._unread_for = "", ""
-        self._redraw_diff()
+        self.diff.view.invalidate()
         self._refresh_rows(fresh=False)
-
-    def _redraw_diff(self) -> None:
-        if self._inner.display:
-            self._inner.view.invalidate()
-        if self._beside is not None:
-            self._beside.view.invalidate()
 
     def _refresh_rows(self, *, fresh: bool) -> None:
         gate = self._gate
@@ -360,6 +338,7 @@ class GatePane(QuestionWidget):
             return
         small = self.screen.size.height < ROOMY
         self.set_class(small, "-small")
+        self.diff.display = bool(gate.previews) and self._overlay_view is None
         # Where the title cuts the path it stands in a row of its own.
         with_path = self._make_title()[1] and not small
         points = sentence_rows(gate, self.words, self._document, with_path=with_path)
@@ -405,9 +384,8 @@ class GatePane(QuestionWidget):
         return key_hints(
             gate,
             self.words,
-            width=self.size.width,
             scope=self._scope,
-            whole=self._details.display,
+            every=self._details.display,
             remarks=remarks,
         )
 
@@ -454,7 +432,7 @@ class GatePane(QuestionWidget):
         return keys, (
             (self._overlay_view or self._points).height_for(width),
             self._arguments.height_for(width) if self._arguments.display else 0,
-            self._inner.height_for(width) if self._inner.display else 0,
+            self.diff.height_for(width) if self.diff.display else 0,
         )
 
     def _allot_lines(self, part: int, size: Size) -> int:
@@ -463,35 +441,9 @@ class GatePane(QuestionWidget):
         least = (self._overlay_view or self._points).least_for(size.width)
         return share_lines(max(0, size.height - keys), wants, least_points=least)[part]
 
-    def _needs_inner(self) -> bool:
-        """Whether the diff has to be in the card, because no pane beside it can be seen."""
-        if self._gate is None or not self._gate.previews or self._overlay_view is not None:
-            return False
-        if self._beside is None or not self._beside.is_on_screen:
-            return True
-        width, height = self._beside.view.size
-        whole = self._beside.view.virtual_size.height  # a short change needs no more
-        return width < _LEAST_BESIDE[0] or height < min(_LEAST_BESIDE[1], max(whole, 1))
-
-    def _update_diff_place(self, _: object) -> None:
-        """After a layout: show the diff here where no pane beside the gate has room for it."""
-        if self._gate is not None and self._inner.display != self._needs_inner():
-            self._place_diff()
-
-    def _place_diff(self) -> None:
-        self._inner.display = self._needs_inner()
-        if self._inner.display:
-            self._inner.open(self._document)
-        self._lay_out_again()
-
-    @property
-    def _diff_pane(self) -> DiffPane:
-        """The pane that shows the diff now."""
-        return self._inner if self._beside is None or self._inner.display else self._beside
-
     @property
     def _diff_view(self) -> DiffView:
-        return self._diff_pane.view
+        return self.diff.view
 
     def _reveal_unseen(self) -> None:
         for view in (self._overlay_view or self._points, self._arguments, self._diff_view):
@@ -692,7 +644,7 @@ class GatePane(QuestionWidget):
         if not self._is_ready or gate is None:
             return
         if gate.previews and self._overlay_view is None:
-            self._diff_pane.write(self)
+            self.diff.write(self)
             self._refresh_frame()
         else:
             self._show_hint("diff.no_line")

@@ -466,35 +466,28 @@ def key_hints(
     gate: Gate,
     words: Catalogue,
     *,
-    width: int,
     scope: GateChoice | None = None,
-    whole: bool = False,
+    every: bool = False,
     remarks: int = 0,
 ) -> tuple[KeyHint, ...]:
-    """The letters that this gate answers to; ``scope``: what this answer allows is shown,
-    ``whole``: everything about it is; ``remarks``: so many were written.
+    """The letters that this gate answers to, the daily ones or ``every`` one of them; ``scope``:
+    what this answer allows is shown; ``remarks``: so many were written.
     """
-    once = KeyHint(_LETTERS["once"], words("gate.key.once"))
+    once = KeyHint(_LETTERS["once"], words("gate.key.once"), leads=True)
     if scope is not None:
         return _scope_hint(gate, words, scope), KeyHint("Esc", words("gate.key.back")), once
     hints = [once, _reject_hint(words, remarks)]
     if gate.can_edit:
         hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))
-    looks = [KeyHint(_LETTERS["details"], words("gate.key.less" if whole else "gate.key.more"))]
+    more = _LETTERS["details"][:1]
+    if not every:
+        return *hints, KeyHint(more, words("gate.key.more"))
     if gate.previews:
-        looks.append(KeyHint(_LETTERS["whole_diff"], words("gate.key.diff")))
-        remark = KeyHint(_REMARK, words("gate.key.remark"))
-        if _count_cells((*hints, remark, *looks)) <= width:  # it may not cost the diff a line
-            hints.append(remark)
-    wide = (c for c in _SCOPES if gate.can_grant(c))
-    scopes = [_scope_hint(gate, words, choice, first=True) for choice in wide]
-    if _count_cells((*hints, *scopes, *looks)) > width:
-        return *hints, *looks, *scopes  # what says the most comes last, on lines of its own
-    return *hints, *scopes, *looks
-
-
-def _count_cells(hints: Sequence[KeyHint]) -> int:
-    return sum(hint.cell_count + 2 for hint in hints) - 2
+        hints.append(KeyHint(_REMARK, words("gate.key.remark")))
+        hints.append(KeyHint(_LETTERS["whole_diff"], words("gate.key.diff")))
+    hints.append(KeyHint(more, words("gate.key.less")))
+    wide = (choice for choice in _SCOPES if gate.can_grant(choice))
+    return *hints, *(_scope_hint(gate, words, choice, first=True) for choice in wide)
 
 
 def _reject_hint(words: Catalogue, remarks: int) -> KeyHint:

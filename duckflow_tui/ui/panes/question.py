@@ -41,12 +41,13 @@ _GAPS: Final = (2, 1)  # between two keys; the second where that saves a line
 @dataclass(frozen=True, slots=True)
 class KeyHint:
     """A letter and what it does, in words. One that ``asks`` has no letter: it is the question
-    that the others answer.
+    that the others answer. One that ``leads`` is drawn stronger than the others.
     """
 
     letter: str
     text: str
     asks: bool = False
+    leads: bool = False
 
     @property
     def cell_count(self) -> int:
@@ -156,6 +157,7 @@ class KeyRow(Widget, can_focus=False):
     def _render_packed(self, width: int) -> Text:
         palette = palette_of(self)
         text = Text(no_wrap=True, end="")
+        leads = any(hint.leads for hint in self.hints)
         gap, lines = self._pack_lines(width)
         for number, line in enumerate(lines):
             if number:
@@ -164,7 +166,8 @@ class KeyRow(Widget, can_focus=False):
                 if index:
                     text.append(" " * gap)
                 if hint.letter:
-                    text.append(*self._letter_text(hint.letter)).append(" ")
+                    text.append(*self._letter_text(hint.letter, strong=hint.leads or not leads))
+                    text.append(" ")
                 tone = palette.text if self.lit else palette.quiet
                 text.append(hint.text, style=f"bold {palette.accent}" if hint.asks else tone)
         return text
@@ -203,11 +206,15 @@ class KeyRow(Widget, can_focus=False):
                 text.append(f"\n{' ' * _KEY}{effect}", style=palette.faint)
         return text
 
-    def _letter_text(self, letter: str) -> tuple[str, Style]:
-        """A letter as it is drawn, with the key that a click on it stands for."""
+    def _letter_text(self, letter: str, *, strong: bool = True) -> tuple[str, Style]:
+        """A letter as it is drawn, with the key that a click on it stands for; ``strong``: on the
+        accent.
+        """
         palette = palette_of(self)
         style = ink(palette.quiet)
         if self.lit:
+            style = ink(palette.accent, on=palette.bars, bold=True)
+        if self.lit and strong:
             style = ink(palette.on_accent, on=palette.accent, bold=True)
         return f" {letter} ", names_key(style, _key_of(letter))
 

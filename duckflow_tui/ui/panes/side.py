@@ -14,15 +14,14 @@ from textual.reactive import var
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.arrangement import SHARE
-from duckflow_tui.ui.panes.diff_pane import DiffPane, find_newest_change
+from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.goal import GoalPane
 from duckflow_tui.ui.panes.header import PaneTitle
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.words.catalogue import Catalogue
 
-LEAST: Final = 25
+LEAST: Final = 15  # percent of the width
 MOST: Final = 65  # also where the column is wide
 
 
@@ -38,7 +37,7 @@ class Side(Vertical):
     vitals_on: var[bool] = var(True)
     #: Names of the panes that have something to show by themselves.
     holding: var[frozenset[str]] = var(frozenset[str]())
-    share: var[int] = var(SHARE)  # percent of the width
+    share: var[int] = var(0)  # percent of the width; 0: as the screen says
 
     def __init__(self, clock: Clock, *, animation: bool) -> None:
         super().__init__(id="side")
@@ -49,7 +48,7 @@ class Side(Vertical):
         self.panes: tuple[SidePane, ...] = (self.goal, self.plan, self.diff)  # from the top
         self._titles: dict[SidePane, PaneTitle] = {pane: PaneTitle(pane) for pane in self.panes}
         self.diff.view.on_change(self._titles[self.diff].invalidate)
-        self.is_narrow = True  # only the gauges have been shown in this session
+        self.is_narrow = True  # a diff is its title alone: no line of it would fit
         self._drawn_titles: list[Text | None] = []
         self._shown: Collection[str] = ()
         self._opened = ""  # the pane that the user went to
@@ -67,8 +66,8 @@ class Side(Vertical):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """The slices of the state that ``show`` reads."""
-        diff = (*self.diff.slices(state), state.running)
-        return *self.plan.slices(state), *self.goal.ledger.slices(state), state.turns, *diff
+        panes = (self.plan, self.goal.ledger, self.diff)
+        return tuple(part for pane in panes for part in pane.slices(state))
 
     def show(self, state: AgentState) -> None:
         """Write the titles, and see what there is to show; the panes show it by themselves."""
@@ -77,12 +76,8 @@ class Side(Vertical):
             self._drawn_titles = titles
             self._invalidate_titles()
             self.show_panes(self._shown, self._opened)
-        found = frozenset(pane.pane_name for pane in self.panes if pane.has_content(state))
-        was_reviewed = any(turn.satisfaction is not None for turn in state.turns)
-        had_change = find_newest_change(state.messages)[0] is not None
-        self.is_narrow = not (found or state.plans or was_reviewed or had_change)
         self._name_goal()
-        self.holding = found
+        self.holding = frozenset(pane.pane_name for pane in self.panes if pane.has_content(state))
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: str) -> None:
         """Fit the goal to a screen of so many rows; ``squeezed`` while a gate needs the room,
@@ -112,8 +107,9 @@ class Side(Vertical):
 
     def _is_full(self, pane: SidePane) -> bool:
         """Whether more of the pane is shown than its title."""
-        opened = pane.pane_name == self._opened or not self._wide
-        return pane.pane_name in self.holding or opened or pane.is_always_shown
+        if pane.pane_name == self._opened or not self._wide or pane.is_always_shown:
+            return True
+        return pane.pane_name in self.holding and not (self.is_narrow and pane is self.diff)
 
     def _name_goal(self) -> None:
         title = self._titles[self.goal]
@@ -128,7 +124,7 @@ class Side(Vertical):
 
     def validate_share(self, share: int) -> int:
         """Neither side of the border is squeezed out."""
-        return min(max(share, LEAST), MOST)
+        return min(max(share, LEAST), MOST) if share else 0
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.x == 0 and self._wide and event.button == 1:
@@ -139,7 +135,8 @@ class Side(Vertical):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if self._drags:
             width = self.screen.size.width
-            self.share = round(100 * (width - event.screen_x) / max(1, width))
+            share = round(100 * (width - event.screen_x) / max(1, width))
+            self.share = max(share, LEAST)
 
     def on_mouse_up(self) -> None:
         if self._drags:

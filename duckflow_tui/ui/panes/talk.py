@@ -23,7 +23,6 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.card_words import step_number
 from duckflow_tui.ui.panes.composer import Composer
-from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.panes.transcript import Transcript
@@ -47,15 +46,12 @@ class Talk(Vertical):
     gates_open: var[bool] = var(False)  # a gate has its place, also between two of one reply
     asks: var[CardKind | None] = var[CardKind | None](None)  # the kind of the card that is shown
 
-    def __init__(
-        self, options: AppOptions, clock: Clock, diff: DiffPane, composer: Composer
-    ) -> None:
-        """``diff`` is the pane that shows the diff of a gate where there is room."""
+    def __init__(self, options: AppOptions, clock: Clock, composer: Composer) -> None:
         super().__init__(id="talk")
         self._options = options
         self._composer = composer
         self.gate = GatePane(
-            clock, beside=diff, proposed=self._proposed_text, alike=self._asked_alike, id="gate"
+            clock, proposed=self._proposed_text, alike=self._asked_alike, id="gate"
         )
         self.card = CardPane(clock, id="question")
         self.gate.kept = self.card.kept = self._kept_remarks
