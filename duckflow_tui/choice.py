@@ -25,7 +25,6 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins, Places
-from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 from duckflow_tui.settings import (
     Loaded,
@@ -168,8 +167,7 @@ def choose_session(
     say = Catalogue(language)
     if not flags.demo and not os.path.isdir(flags.workspace):
         raise Unusable(say("cli.not_a_folder", path=flags.workspace))
-    if not all(map(str.strip, flags.deny)):
-        raise Unusable(say("cli.bad_deny"))
+    _check_rules(flags, say)
     loaded = load_settings(places, environ)
     settings = loaded.settings
     before = {setting.key: setting.value for setting in list_settings(settings)}
@@ -186,7 +184,7 @@ def choose_session(
         mode=mode,
         headless=flags.headless,
         demo=flags.demo,
-        allowed=_check_allow_rules(flags, say),
+        allowed=flags.allow,
         resume=flags.resume,
         no_session=flags.no_session,
         external_sandbox=flags.sandbox == "external",
@@ -209,18 +207,15 @@ def choose_session(
     return replace(choice, origins=origins)
 
 
-def _check_allow_rules(flags: Flags, say: Catalogue) -> tuple[str, ...]:
-    """The rules of this command line; one that would not say exactly what runs is refused."""
-    if not flags.allow:
-        return ()
-    from duckflow_tui.safety.rules import AllowRules, RuleRefused
+def _check_rules(flags: Flags, say: Catalogue) -> None:
+    """Raises Unusable for a rule of this command line that no call could match."""
+    from duckflow_tui.safety.rules import find_rule_fault
 
-    try:
-        AllowRules.parse_rules(flags.allow)
-    except RuleRefused as no:
-        why = say(f"cli.allow_why.{no.code}")
-        raise Unusable(say("cli.bad_allow", rule=make_visible(no.rule), why=why)) from None
-    return flags.allow
+    for flag, rules in (("--allow", flags.allow), ("--deny", flags.deny)):
+        for rule in rules:
+            if (fault := find_rule_fault(rule)) is not None:
+                why = say(f"settings.why.{fault.key}", **fault.params)
+                raise Unusable(say("cli.bad_rule", flag=flag, why=why))
 
 
 def _check_phases(loaded: Loaded) -> None:

@@ -171,6 +171,11 @@ def add_denial(session: Engine, argument: str, say: Say) -> None:
     if verb != "deny" or not words.strip():
         say("rules.deny_how")
         return
+    from duckflow_tui.safety.rules import find_rule_fault
+
+    if (fault := find_rule_fault(words)) is not None:
+        say(f"settings.why.{fault.key}", **fault.params)
+        return
     session.rules.add_denial(words.strip())
     say("rules.denies_now", what=words.strip())
 

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
 
-from duckflow_tui.settings import SettingProblem, Settings, describe_fault, find_line
+from duckflow_tui.settings import SettingProblem, Settings, describe_fault, find_line, sift_denials
 from duckflow_tui.state.operations import ApprovalMode
 
 #: From the strictest on.
@@ -54,6 +54,10 @@ def tighten_settings(
             if not (is_mode or is_denial) and no_limit is None:
                 refuse((name, key), "project_key")
                 continue
+            if is_denial:
+                value = sift_denials(
+                    value, lambda fault: refuse(("approval", "deny"), fault.key, fault.params)
+                )
             before: BaseModel = getattr(made, name)
             try:
                 after = type(before).model_validate({**before.model_dump(), key: value})

@@ -26,6 +26,7 @@ from duckflow_tui.glance import MAX_SETTINGS, read_plain_file
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, Endpoint, ModelRef, Roles, Temperatures
 from duckflow_tui.places import Places
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.lines import split_lines
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
@@ -63,11 +64,12 @@ class SettingProblem:
     params: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def describe_problem(self, say: Say) -> str:
-        """Where it stands, what is wrong, and that the default holds."""
+        """Where it stands, what is wrong, and what holds instead."""
         where = f"{self.source}:{self.line}" if self.line else self.source
         why = say(f"settings.why.{self.code}", **self.params)
         if self.key:
-            return say("settings.wrong", where=where, key=self.key, why=why)
+            name = "settings.bad_rule" if self.code.startswith("rule.") else "settings.wrong"
+            return say(name, where=where, key=self.key, why=why)
         return say("settings.unread", where=where, why=why)
 
 
@@ -173,7 +175,28 @@ class LimitSettings(_Section):
 
 
 #: A rule of ``safety.rules.find_denial``.
-DeniedWords = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+DeniedWords = Annotated[str, StringConstraints(strip_whitespace=True)]
+
+
+NO_TEXT: Final = LocalizedText(key="rule.no_text")
+
+
+def sift_denials(value: object, refuse: Callable[[LocalizedText], None]) -> object:
+    """A list of rules that deny, without those that no call could match: each of these is handed
+    to ``refuse``. What is no list comes back as it is.
+    """
+    from duckflow_tui.safety.rules import find_rule_fault
+
+    if not isinstance(value, list):
+        return value
+    kept: list[object] = []
+    for rule in cast("list[object]", value):
+        fault = find_rule_fault(rule) if isinstance(rule, str) else NO_TEXT
+        if fault is None:
+            kept.append(rule)
+        else:
+            refuse(fault)
+    return kept
 
 
 class ApprovalSettings(_Section):
@@ -445,8 +468,13 @@ class _Layer:
                     fields = self._read_execution(fields)
                 elif name == "pacemaker":
                     fields = self._read_pacemaker(fields)
+                elif name == "approval" and "deny" in fields:
+                    fields = {**fields, "deny": sift_denials(fields["deny"], self._refuse_denial)}
                 merged = self._merge_fields((name,), section, fields)
                 setattr(settings, name, merged)
+
+    def _refuse_denial(self, fault: LocalizedText) -> None:
+        self.note_problem(("approval", "deny"), fault.key, **fault.params)
 
     def _read_execution(self, table: dict[str, Any]) -> dict[str, Any]:
         """``adaptive_mode = true|false`` is another way to say the mode (S3-5)."""

@@ -18,21 +18,58 @@ from duckflow_tui.safety.commands import (
     iter_pieces,
     read_command,
 )
+from duckflow_tui.safety.safe_text import make_visible
+from duckflow_tui.state.base import LocalizedText, one_line
 
-#: An operation or a glob over operations of servers; everything else is a command line.
-_OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
+#: A tool of a server or a glob over such; everything else is a command line.
+_TOOLS: Final = re.compile(r"mcp\.(?=[^.]*[.*])[A-Za-z0-9_.*?\[\]-]+")
+#: A word that can only be meant as the name of an operation, and no rule speaks of.
+_OPERATION: Final = re.compile(
+    r"(?i)(?:mcp|file_ops|shell|memory|plan_tool|task_tool|task_loop)\.\S*"
+)
 
 #: At the end of a rule: any further words may follow.
 ANY_END: Final = ":*"
 
 
 class RuleRefused(ValueError):
-    """A rule that does not say what runs: a code of ``read_command``, or ``several``."""
+    """A rule that names no command and no tool of a server. ``code``: one of ``read_command``,
+    ``several`` or ``operation``.
+    """
 
     def __init__(self, rule: str, code: str) -> None:
         super().__init__(f"{rule}: {code}")
         self.rule = rule
         self.code = code
+
+
+def parse_rule(rule: str) -> tuple[str, ...]:
+    """The words of the command that a rule names, ``:*`` at its end left out; none for a glob over
+    tools of servers. Raises RuleRefused for anything else, which could never match a call.
+    """
+    if _TOOLS.fullmatch(rule):
+        return ()
+    line = read_command(rule.removesuffix(ANY_END))
+    if line.reason:
+        raise RuleRefused(rule, line.reason)
+    if len(line.parts) != 1:
+        raise RuleRefused(rule, "several")
+    argv = line.parts[0].argv
+    if len(argv) == 1 and _OPERATION.fullmatch(argv[0]):
+        raise RuleRefused(rule, "operation")
+    return argv
+
+
+def find_rule_fault(rule: str) -> LocalizedText | None:
+    """Why no call could match a rule, as a key of the words below ``settings.why``; None for one
+    that ``parse_rule`` takes.
+    """
+    try:
+        parse_rule(rule.strip())
+    except RuleRefused as no:
+        shown = make_visible(one_line(rule, 100))
+        return LocalizedText(key=f"rule.{no.code}", params={"rule": shown})
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +89,10 @@ class AllowRules:
         operations: list[str] = []
         prefixes: list[tuple[str, ...]] = []
         for rule in map(str.strip, rules):
-            if _OPERATION.fullmatch(rule):
+            argv = parse_rule(rule)
+            if not argv:
                 operations.append(rule)
-                continue
-            line = read_command(rule.removesuffix(ANY_END))
-            if line.reason:
-                raise RuleRefused(rule, line.reason)
-            if len(line.parts) != 1:
-                raise RuleRefused(rule, "several")
-            argv = line.parts[0].argv
-            if rule.endswith(ANY_END):
+            elif rule.endswith(ANY_END):
                 prefixes.append(argv)
             else:
                 argvs.add(argv)
@@ -143,7 +174,7 @@ def find_denial(rules: Iterable[str], operation: str, command: str | None) -> st
     """
     line = None if command is None else read_command(command)
     for rule in rules:
-        if _OPERATION.fullmatch(rule):
+        if _TOOLS.fullmatch(rule):
             if fnmatchcase(operation, rule):
                 return rule
         elif line is not None and _forbids_line(rule, line):
@@ -153,7 +184,7 @@ def find_denial(rules: Iterable[str], operation: str, command: str | None) -> st
 
 def leaves_unsure(rules: Iterable[str], line: CommandLine) -> bool:
     """Whether a line is more than plain words, so that it may hold what a rule forbids (R06)."""
-    return bool(line.reason) and any(not _OPERATION.fullmatch(rule) for rule in rules)
+    return bool(line.reason) and any(not _TOOLS.fullmatch(rule) for rule in rules)
 
 
 def _forbids_line(rule: str, line: CommandLine) -> bool:
@@ -163,7 +194,11 @@ def _forbids_line(rule: str, line: CommandLine) -> bool:
     commands = line.found
     if not is_readable:
         return True
-    wanted = [_name_of(word) for word in rule.removesuffix(ANY_END).split()]
+    try:
+        argv = parse_rule(rule)
+    except RuleRefused:  # of an older session: whatever it means, nothing runs
+        return True
+    wanted = list(map(_name_of, argv))
     return any(
         _has_in_order(words, wanted)
         for command in commands

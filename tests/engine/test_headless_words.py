@@ -174,6 +174,10 @@ def test_an_endpoint_of_the_command_line_is_named_by_its_flag(tmp_path: Path) ->
         (("-p", "x", "--max-calls", "0"), "--max-calls 0 cannot be used"),
         (("-p", "x", "--max-calls", "9" * 5000), "cannot be used"),
         (("--lang", "ja", "-p", "x", "--max-calls", "-1"), "--max-calls -1 は使えません"),
+        (("-p", "x", "--deny", "rm", "--deny", "a && b"), "--deny cannot be used: “a && b” names"),
+        (("-p", "x", "--deny", " "), "--deny cannot be used: a rule must not be empty"),
+        (("-p", "x", "--allow", "file_ops.write"), "“file_ops.write” is no command"),
+        (("--lang", "ja", "-p", "x", "--deny", "$X"), "--deny は使えません。「$X」の変数"),
     ],
 )
 def test_flags_that_say_nothing_usable_are_refused_in_words(

@@ -229,13 +229,15 @@ def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
         ("deny git push", ["git push"], "denies_now"),
         ("deny  ", [], "deny_how"),
         ("git push", [], "deny_how"),
+        ("deny git*push", [], "expansion"),
+        ("deny shell.run", [], "operation"),
     ],
 )
 def test_words_are_denied_or_it_is_said_how(given: str, denied: list[str], key: str) -> None:
     session = Session()
     add_denial(session.engine, given, session.say)
     assert session.denied == denied
-    assert [said for said, _ in session.said] == [f"rules.{key}"]
+    assert [said.rpartition(".")[2] for said, _ in session.said] == [key]
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from duckflow_tui.choice import Flags, Unusable, choose_session, list_secrets
 from duckflow_tui.glance import resolve_language
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.places import Places, peek_ui_settings
+from duckflow_tui.project_settings import tighten_settings
 from duckflow_tui.settings import Settings, list_settings, load_settings
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.tools.mcp.config import McpServerConfig
@@ -197,6 +198,23 @@ def test_every_mistake_is_said_in_words_of_the_apps_own(places: Places, tmp_path
     assert "1 から 1,000" in by_key["execution.max_model_calls"]
     assert "duck-dark, duck-light, duck-contrast" in by_key["ui.theme"]
     assert "plan, strict, standard, trusted" in by_key["approval.mode"]
+
+
+def test_a_denial_that_no_call_matches_is_named_and_the_others_hold(places: Places) -> None:
+    text = '[approval]\ndeny = ["git push", "git:*push", "", 3, "mcp.shop.*"]\n'
+    write(places, text)
+    loaded = load_settings(places, {})
+    assert loaded.settings.approval.deny == ("git push", "mcp.shop.*")
+    said = [problem.describe_problem(Catalogue("en")) for problem in loaded.problems]
+    assert [line.partition(":2: approval.deny: ")[2] for line in said] == [
+        "“git:*push” has variables, substitutions or patterns, which match nothing; write the "
+        "words themselves; the other rules of the list hold",
+        "a rule must not be empty; the other rules of the list hold",
+        "a rule must be text; the other rules of the list hold",
+    ]
+    ours, problems = tighten_settings(loaded.settings, text.replace("git push", "rm"), "x")
+    assert ours.approval.deny == ("git push", "mcp.shop.*", "rm", "mcp.shop.*")
+    assert [(problem.source, problem.line) for problem in problems] == [("x", 2)] * 3
 
 
 def test_one_wrong_key_does_not_cost_its_neighbours(places: Places) -> None:
