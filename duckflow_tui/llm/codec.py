@@ -86,19 +86,19 @@ class Decoder(Protocol):
         ...
 
 
+def name_operations(operations: Sequence[OperationSpec]) -> dict[str, OperationSpec]:
+    """The operations by every name that a model may give them: ours, that of the wire, those of
+    other tools.
+    """
+    own = {spec.name: spec for spec in operations}
+    return {**foreign_names(operations), **{wire_name(name): own[name] for name in own}, **own}
+
+
 def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
     """Make the reader of a reply to this prompt, which knows operations by their wire names too."""
-    found: dict[str, OperationSpec] = {}
-    operations = (*prompt.known, *prompt.operations)
-    for spec in operations:
-        found[wire_name(spec.name)] = spec
-    for spec in operations:
-        found[spec.name] = spec
-    for name, spec in foreign_names(operations).items():
-        found.setdefault(name, spec)
     judged = judged_before(prompt.history)
     return Reading(
-        found,
+        name_operations((*prompt.known, *prompt.operations)),
         ids,
         offered=tuple(spec.name for spec in (*prompt.operations, *prompt.at_hand)),
         judged_before=judged and (judged.goal_consistency, judged.constraint_check),

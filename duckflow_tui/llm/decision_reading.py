@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from duckflow_tui.llm.foreign_calls import read_arguments, read_editor
+from duckflow_tui.llm.foreign_calls import name_fields, read_arguments, read_editor
 from duckflow_tui.llm.strict_json import NotStrict, parse_object
 from duckflow_tui.state.base import Frozen, IdSource, JsonObject, ModelText
 from duckflow_tui.state.decision import (
@@ -45,8 +45,6 @@ _CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 _OURS: Final = frozenset(
     {"decision_id", "call_id", "wire_id", "for_user", "from_text"}
 )  # what no model writes
-#: How models also call what an action says.
-_ALSO: Final = {"name": "operation", "tool": "operation", "arguments": "args"}
 
 
 class _LeftOut(Exception):
@@ -110,10 +108,7 @@ class Reading:
         """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""
         if not isinstance(written, dict):
             return self._add_problem("action_no_object", where=where)
-        given = cast("JsonObject", written)
-        for other, name in _ALSO.items():
-            if given.get(name) is None and given.get(other) is not None:
-                given = {**given, name: given[other]}
+        given = name_fields(cast("JsonObject", written))
         fields = self._known(given, Action, f"{where}: ")
         name = fields.get("operation")
         if isinstance(name, str):

@@ -18,6 +18,27 @@ _EDITOR_TOOLS: Final = ("str_replace_editor", "str_replace_based_edit_tool")
 _EDITOR_COMMANDS: Final = {"view": "read", "create": "write", "str_replace": "edit"}
 _LONGEST_TIMEOUT_S: Final = 1_800  # a greater value of ``timeout_s`` must be in milliseconds
 
+#: Names that models give to the fields of a call that was written as an object.
+_NAME_FIELDS: Final = ("operation", "name", "tool", "tool_name", "function", "function_name")
+_ARGUMENT_FIELDS: Final = ("args", "arguments", "parameters", "params", "input", "tool_input")
+
+
+def name_fields(written: JsonObject) -> JsonObject:
+    """The object of a call with ``operation`` and ``args`` by these names, as far as they are
+    there; its other fields are unchanged.
+    """
+    inner: object = written.get("function")
+    fields = {**written, **cast("JsonObject", inner)} if isinstance(inner, dict) else {**written}
+    named = (name for name in _NAME_FIELDS if isinstance(fields.get(name), str))
+    if name := next(named, None):
+        fields["operation"] = fields.pop(name)
+    for name in _ARGUMENT_FIELDS:
+        value = fields.get(name)
+        if isinstance(value, dict) or str(value).lstrip().startswith("{"):
+            fields["args"] = fields.pop(name)
+            break
+    return fields
+
 
 def foreign_names(operations: Iterable[OperationSpec]) -> dict[str, OperationSpec]:
     """The operations by their foreign names, which are in lower case."""

@@ -41,7 +41,7 @@ from duckflow_tui.llm.endpoints import (
 from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
 from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels
-from duckflow_tui.llm.loose_json import read_object
+from duckflow_tui.llm.loose_json import read_value
 from duckflow_tui.llm.quirks import LearnedModels, Quirks, Rung, is_miswritten, is_refusal
 from duckflow_tui.llm.strict_json import NotStrict
 from duckflow_tui.llm.wire import wire_text
@@ -515,16 +515,24 @@ def _cut_by(error: LlmError) -> ModelText:
 def _parse_shape(
     text: str, shape: type[ReplyShape]
 ) -> tuple[ReplyShape | None, tuple[ModelText, ...]]:
+    given: object = text.strip()
+    wrong: ModelText | None = None
     try:
-        return shape.model_validate(read_object(text, shape.model_fields)), ()
+        given = read_value(text, shape.model_fields)
     except NotStrict as error:
-        return None, (error.told,)
+        wrong = error.told
+    try:
+        if wrong is None or wrong.name == "json.none":  # a text alone may be a whole answer
+            return shape.model_validate(given), ()
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
-        return None, tuple(
-            ModelText(
-                "reply.field_wrong",
-                {"where": ".".join(map(str, entry["loc"])), "problem": entry["msg"]},
+        if wrong is None:
+            found = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+            return None, tuple(
+                ModelText(
+                    "reply.field_wrong",
+                    {"where": ".".join(map(str, entry["loc"])), "problem": entry["msg"]},
+                )
+                for entry in found
             )
-            for entry in found
-        )
+    assert wrong is not None
+    return None, (wrong,)

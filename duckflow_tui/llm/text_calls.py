@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
+from duckflow_tui.llm.foreign_calls import name_fields
 from duckflow_tui.llm.strict_json import NotStrict, first_object, parse_object
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.lines import split_bare_lines
@@ -23,7 +24,6 @@ MOST: Final = 400_000  # characters
 #: By which an object begins that may be a call.
 _KEYS: Final = ("name", "tool", "tool_name", "function", "operation", "type", "id", "tool_calls")
 _NAMED: Final = ("name", "tool", "tool_name", "function", "operation")
-_GIVEN: Final = ("arguments", "parameters", "args", "input")
 
 _NAME: Final = r"(?:functions\.)?(?P<{0}>[\w.-]{{1,200}}?)(?::\d{{1,9}})?"
 #: Where a fence or a call may begin, and the marks around calls. ``++`` and ``*+`` give nothing
@@ -364,12 +364,9 @@ def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
 
 
 def _of_object(fields: JsonObject, known: Known) -> TextCall | None:
-    inner: Any = fields.get("function")
-    if isinstance(inner, dict):
-        fields = {**fields, **cast("JsonObject", inner)}
-    name = next((fields[key] for key in _NAMED if isinstance(fields.get(key), str)), "")
-    given: Any = next((fields[key] for key in _GIVEN if key in fields), None)
-    key = _known_name(name, known)
+    fields = name_fields(fields)
+    given: Any = fields.get("args")
+    key = _known_name(str(fields.get("operation")), known)
     if isinstance(given, str):  # written as JSON inside JSON
         given, _ = _object_at(given.strip(), 0)
     if not key or not isinstance(given, dict):

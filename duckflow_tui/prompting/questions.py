@@ -127,31 +127,29 @@ class QuestionPrompts:
 
         ``window`` is what the model that is asked can hold, in tokens; 0: as much as is assumed.
 
-        ``problems`` say why the last reply, ``refused``, was sent back: inside the question where
-        its words have a place for them, else in a message behind that reply.
+        ``problems`` say why the last reply, ``refused``, was sent back; both follow the question.
 
         ``rules`` are the project's own instructions; who splits a request or sums up a text does
         neither by them.
         """
         kind = question.kind
         template = self._texts[f"ask_{kind.purpose}"]
-        said = _format_list([short_line(problem, 2 * LINE) for problem in problems])
         told = question.background.make_fields(
             self._texts, window or ASSUMED_CONTEXT, self._counter.count
         )
-        values = {**told, **question.values, "problems": said}
+        values = {**told, **question.values}
         for name in kind.frames:
             values[name] = values[name] or frame_text(name, self._nothing)
         system = self._judge if kind.judges else self._base
         if rules and kind.purpose not in _WITHOUT_RULES:
             system = ChatMessage("system", f"{system.content}\n\n{rules}")
         asked = (system, ChatMessage("user", template.render(values)))
-        if not said or "problems" in template.fields:
+        if not problems:
             return asked
+        said = _format_list([short_line(problem, 2 * LINE) for problem in problems])
         again = ChatMessage("user", self._texts["ask_again"].render({"problems": said}))
-        if not refused.strip():
-            return (*asked, again)
-        return (*asked, ChatMessage("assistant", _cut_middle(refused, _REFUSED)), again)
+        before = _cut_middle(refused, _REFUSED) or ELLIPSIS
+        return (*asked, ChatMessage("assistant", before), again)
 
 
 _WITHOUT_RULES: Final = ("requirements", "digest")

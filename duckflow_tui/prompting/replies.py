@@ -1,16 +1,29 @@
-"""Models of the replies to questions other than decisions, as their prompt files specify them."""
+"""Models of the replies to questions other than decisions, as their prompt files specify them.
+
+They are read in the forms that models use: under other names, inside another object, a list or a
+text alone for the object around it, one entry for a list, "P1" or "completed." for a choice.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar, cast
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.decision import Check, read_requirement
+from duckflow_tui.state.decision import RequirementClaim, read_requirement
 from duckflow_tui.state.goal import DONE_FROM
+from duckflow_tui.state.lenient import (
+    BOOLEANS,
+    collect_texts,
+    field_name,
+    join_texts,
+    read_choice,
+    read_priority,
+)
 
 #: A number, which may be a percentage or "out of" another number.
 _SCORE_NUMBER: Final = re.compile(
@@ -33,22 +46,30 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
         "verdict": "decision 判定 結論",
         "completion_recommendation": "complete completed done is_done 完了 完了推奨",
         "requirements": "要件 要求 requirement_list",
-        "requirement": "text description 要件 要求 内容",
-        "priority": "優先度",
-        "check": "確認 検証",
-        "cause": "原因",
-        "fix": "対処 修正 solution",
-        "retryable": "再試行可能 can_retry",
-        "summary": "要約 概要",
-        "status": "状態",
-        "next_action": "next 次の行動",
-        "digest": "要約 summary",
-        "steps": "手順 ステップ",
-        "strategy": "方針 戦略",
-        "what": "missing item description 内容 不足",
-        "constraints": "制約",
+        "dropped": "removed waived 取り下げ",
+        "priority": "優先度 prio importance severity",
+        "cause": "原因 root_cause reason diagnosis",
+        "fix": "対処 修正 solution recommendation remedy suggested_fix how_to_fix",
+        "retryable": "再試行可能 can_retry retry is_retryable",
+        "summary": "要約 概要 report result",
+        "status": "状態 outcome state",
+        "next_action": "next next_step next_steps recommended_action recommendation 次の行動",
+        "digest": "要約 summary text content",
+        "steps": "手順 ステップ plan phases tasks",
+        "strategy": "方針 戦略 approach",
+        "id": "step_id number no",
+        "name": "title step_name summary 名前",
+        "description": "details detail what action task step 説明 内容",
+        "depends_on": "dependencies depends requires after 依存",
+        "goal": "objective 目標",
+        "risk": "risk_level リスク",
+        "success_criteria": "criteria acceptance_criteria success 成功基準",
+        "what": "missing item description text title aspect 内容 不足",
+        "missing": "missing_items gaps 不足",
+        "constraints": "limitations 制約",
         "suggested_improvements": "suggestions improvements 改善案 改善提案",
-        "alternative_strategies": "alternatives 代替案",
+        "alternative_strategies": "alternatives strategies 代替案",
+        "tasks": "actions calls operations steps タスク",
     }.items()
 }
 
@@ -75,9 +96,20 @@ _VERDICTS: Final[_Words] = {
         ("reject", "rejected", "fail", "failed", "no", "却下", "不合格", "拒否"), "reject"
     ),
 }
-_BOOLEANS: Final[Mapping[str, bool]] = {
-    **dict.fromkeys(("true", "yes", "complete", "done", "はい", "完了", "1"), True),
-    **dict.fromkeys(("false", "no", "incomplete", "いいえ", "未完了", "0"), False),
+_STATUSES: Final[_Words] = {
+    **dict.fromkeys(("completed", "complete", "done", "success", "succeeded", "ok"), "completed"),
+    **dict.fromkeys(
+        ("successful", "successfully", "finished", "passed", "完了", "成功"), "completed"
+    ),
+    **dict.fromkeys(
+        ("partial", "partially", "partly", "incomplete", "一部", "一部完了"), "partial"
+    ),
+    **dict.fromkeys(("failed", "failure", "fail", "error", "unsuccessful", "失敗"), "failed"),
+}
+_RISKS: Final[_Words] = {
+    **dict.fromkeys(("low", "minimal", "none", "低", "低い"), "low"),
+    **dict.fromkeys(("medium", "moderate", "mid", "中", "中程度"), "medium"),
+    **dict.fromkeys(("high", "critical", "高", "高い"), "high"),
 }
 #: Scores given as words.
 _DEGREES: Final[Mapping[str, float]] = {
@@ -91,50 +123,74 @@ _DEGREES: Final[Mapping[str, float]] = {
 }
 
 
-def _field_name(written: object) -> str:
-    """Convert a key such as ``overallScore`` or ``Overall score`` to snake case."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(written).strip())
-    return re.sub(r"[\s-]+", "_", split).lower()
-
-
 class JsonReply(BaseModel):
-    """Base of the reply models; a missing field is an error that the model is asked to repair."""
+    """Base of the reply models; a missing field without a default is an error that the model is
+    asked to repair. ``main_list`` and ``main_text`` name the field that a list, or a text, without
+    an object around it stands for; "" where there is none.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+    main_list: ClassVar[str] = ""
+    main_text: ClassVar[str] = ""
 
     @model_validator(mode="before")
     @classmethod
-    def _read_names(cls, given: Any) -> Any:
-        """Map keys to field names, accepting synonyms and a reply that is nested under another key;
-        null counts as missing.
-        """
-        return cls._fields_in(cast("dict[str, Any]", given)) if isinstance(given, dict) else given
+    def _read_form(cls, given: Any) -> Any:
+        return cls._find_fields(given)
 
     @classmethod
-    def _fields_in(cls, written: dict[str, Any]) -> dict[str, Any]:
-        """Find this reply's fields in what a model wrote: by name, by synonym, or inside one
-        wrapping object.
+    def _find_fields(cls, given: Any) -> Any:
+        """Find the reply in a value, and return its object by the names of the fields; null counts
+        as missing. A value that holds no reply is returned unchanged.
         """
-        named: dict[str, Any] = {}
-        others: dict[str, Any] = {}
-        for key, value in written.items():
-            if value is not None:
-                name = _field_name(key)
-                (named if name in cls.model_fields else others).setdefault(name, value)
-        objects = [cast("dict[str, Any]", v) for v in others.values() if isinstance(v, dict)]
-        inner = [value for value in objects if cls._has_field(value)]
-        if not named and len(inner) == 1:
-            return cls._fields_in(inner[0])
-        for field in cls.model_fields:
-            for name in others.keys() & _SYNONYMS.get(field, frozenset()):
-                named.setdefault(field, others[name])
+        if isinstance(given, list):
+            entries = cast("list[Any]", given)
+            if len(entries) == 1 and cls._rate_fit(entries[0]) > 1:
+                given = entries[0]
+        if not isinstance(given, dict):
+            field = (cls.main_list if isinstance(given, list) else "") or cls.main_text
+            return cls._read_values({field: given}) if field else cast("Any", given)
+        written = cast("dict[str, Any]", given)
+        inner: list[Any] = [value for value in written.values() if isinstance(value, dict | list)]
+        wrapped: list[Any] = [
+            value for value in inner if cls._rate_fit(value) > cls._rate_fit(written)
+        ]
+        named = cls._name_fields(written)
+        if len(wrapped) == 1:  # and what it has to have may stand around it
+            fields = cls.model_fields
+            beside = {key: named[key] for key in named if fields[key].is_required()}
+            return {**beside, **cls._find_fields(wrapped[0])}
+        if cls.main_list and cls.main_list not in named:
+            unnamed: list[Any] = [value for value in inner if value not in named.values()]
+            unnamed = [value for value in unnamed if isinstance(value, list)]
+            if len(unnamed) == 1:
+                named[cls.main_list] = unnamed[0]
+            elif not named:  # one entry of the list
+                named[cls.main_list] = written
         return cls._read_values(named)
 
     @classmethod
-    def _has_field(cls, given: dict[str, Any]) -> bool:
-        """Whether an object has a field of this reply, by its name or a synonym."""
-        names = set(map(_field_name, given))
-        return any(names & {field, *_SYNONYMS.get(field, ())} for field in cls.model_fields)
+    def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that are not null, by the names of the fields; a synonym counts where a field
+        does not stand under its own name.
+        """
+        given = {field_name(key): value for key, value in written.items() if value is not None}
+        named: dict[str, Any] = {}
+        for field in cls.model_fields:
+            others = sorted(_SYNONYMS.get(field, frozenset()) - cls.model_fields.keys())
+            found = [given[name] for name in (field, *others) if name in given]
+            if found:
+                named[field] = found[0]
+        return named
+
+    @classmethod
+    def _rate_fit(cls, given: object) -> int:
+        """How many fields of this reply a value has; those under their own names count twice."""
+        if not isinstance(given, dict):
+            return 0
+        written = cast("JsonObject", given)
+        own = cls.model_fields.keys() & set(map(field_name, written))
+        return len(own) + len(cls._name_fields(written))
 
     @classmethod
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -142,78 +198,124 @@ class JsonReply(BaseModel):
         return values
 
 
+#: A key by which entries are numbered: "r1", "step 2", "3".
+_ID_KEY: Final = re.compile(r"[A-Za-z_ ]{0,12}\d{1,4}")
+
+
+def _list_entries(given: Any) -> list[Any]:
+    """A list of entries that was written as one entry, or as an object of entries by their ids."""
+    if isinstance(given, dict):
+        entries = cast("dict[str, Any]", given)
+        if not entries or not all(map(_ID_KEY.fullmatch, entries)):
+            return [entries] if entries else []
+        return [
+            {"id": key, **cast("JsonObject", value)} if isinstance(value, dict) else value
+            for key, value in entries.items()
+        ]
+    if isinstance(given, list):
+        return [entry for entry in cast("list[Any]", given) if entry not in (None, "", {})]
+    return [given] if collect_texts(given) else []
+
+
+def _list_ids(given: Any) -> list[str]:
+    """Ids in a list, in a text with commas, or as the keys of an object."""
+    texts = collect_texts(list(cast("JsonObject", given)) if isinstance(given, dict) else given)
+    return [one.strip() for text in texts for one in text.split(",") if one.strip()]
+
+
+def _read_claims(given: Any) -> list[RequirementClaim]:
+    entries = _list_entries(given)
+    claims = [read_requirement(entry, []) for entry in entries]
+    found = [claim for claim in claims if claim is not None]
+    if entries and not found:
+        raise ValueError("no requirement has a text")
+    return found
+
+
+def _read_word(words: Mapping[str, Any], given: object) -> object:
+    """The meaning of a word of a fixed choice; an unknown one stays, to be refused."""
+    if isinstance(given, dict | list):
+        given = next(iter(collect_texts(given)), None)
+    meaning = read_choice(given, words)
+    return given if meaning is None else meaning
+
+
+Text = Annotated[str, BeforeValidator(join_texts)]
+Texts = Annotated[list[str], BeforeValidator(collect_texts)]
+Ids = Annotated[list[str], BeforeValidator(_list_ids)]
+Claims = Annotated[list[RequirementClaim], BeforeValidator(_read_claims)]
+Priority = Annotated[Literal[1, 2, 3], BeforeValidator(lambda given: read_priority(given) or 1)]
+Status = Annotated[
+    Literal["completed", "partial", "failed"], BeforeValidator(partial(_read_word, _STATUSES))
+]
+RiskWord = Annotated[
+    Literal["low", "medium", "high"] | None,
+    BeforeValidator(lambda given: read_choice(next(iter(collect_texts(given)), ""), _RISKS)),
+]
+Flag = Annotated[bool, BeforeValidator(partial(_read_word, BOOLEANS))]
+
+
 class PlanStep(JsonReply):
-    id: str
-    name: str
-    description: str
-    depends_on: list[str] = Field(default_factory=list[str])
+    """A step; name and description stand for each other where one is missing."""
+
+    main_text = "description"
+
+    id: Text = ""
+    name: Text
+    description: Text
+    depends_on: Ids = Field(default_factory=list[str])
+
+    @classmethod
+    def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        for name, other in (("name", "description"), ("description", "name")):
+            if name not in values and other in values:
+                values[name] = values[other]
+        return values
 
 
 class PlanReply(JsonReply):
     """Purpose ``plan``."""
 
-    name: str
-    goal: str
-    steps: list[PlanStep] = Field(min_length=1)
-    risk: Literal["low", "medium", "high"] | None = None
-    success_criteria: list[str] = Field(default_factory=list[str])
+    main_list = "steps"
+
+    name: Text = ""
+    goal: Text = ""
+    steps: Annotated[list[PlanStep], BeforeValidator(_list_entries)] = Field(min_length=1)
+    risk: RiskWord = None
+    success_criteria: Texts = Field(default_factory=list[str])
 
 
 class ContinuationReply(PlanReply):
     """Purpose ``continuation``: another plan, and how it differs."""
 
-    strategy: str
-
-
-class ProposedTask(JsonReply):
-    """One operation of a task list."""
-
-    operation: str
-    args: JsonObject
-    description: str = ""
+    strategy: Text
 
 
 class TasksReply(JsonReply):
-    """Purpose ``tasks``."""
+    """Purpose ``tasks``; each is a call of an operation, in any form that an action may have."""
 
-    tasks: list[ProposedTask]
+    main_list = "tasks"
+
+    tasks: Annotated[list[JsonObject], BeforeValidator(_list_entries)]
 
 
 class ReportReply(JsonReply):
     """Purpose ``report``."""
 
-    status: Literal["completed", "partial", "failed"]
-    summary: str
-    cause: str
-    next_action: str
-
-
-class ProposedRequirement(JsonReply):
-    requirement: str
-    priority: Literal[1, 2, 3]
-    check: Check
-
-    @classmethod
-    def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Read priority and check in every form that a decision's requirements may have."""
-        claim = read_requirement(values, [])
-        return values if claim is None else claim.model_dump()
+    status: Status
+    summary: Text
+    cause: Text = ""
+    next_action: Text = ""
 
 
 class RequirementsReply(JsonReply):
     """Purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing requirements."""
 
-    requirements: list[ProposedRequirement]
-    dropped: list[str] = Field(default_factory=list[str])
-    again: list[str] = Field(default_factory=list[str])
+    main_list = "requirements"
 
-    @classmethod
-    def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Accept ids as the keys of an object, beside the list that is asked for."""
-        for name in ("dropped", "again"):
-            if isinstance(values.get(name), dict):
-                values[name] = list(values[name])
-        return values
+    requirements: Claims = Field(default_factory=list[RequirementClaim])
+    dropped: Ids = Field(default_factory=list[str])
+    again: Ids = Field(default_factory=list[str])
 
 
 class SatisfactionReply(JsonReply):
@@ -241,7 +343,7 @@ class SatisfactionReply(JsonReply):
         scores, evidence = dict[str, object](), dict[str, Any]()
         for key, value in _entries_by_requirement(values.get("requirement_scores")).items():
             if isinstance(value, dict):  # {"score": 0.9, "evidence": ["C1"]}
-                fields = {_field_name(k): v for k, v in cast("dict[str, Any]", value).items()}
+                fields = {field_name(k): v for k, v in cast("dict[str, Any]", value).items()}
                 found = [fields[name] for name in _SCORE_NAMES if name in fields]
                 scores[key] = found[0] if found else None
                 proof = [fields[n] for n in ("evidence", *_SYNONYMS["evidence"]) if n in fields]
@@ -250,26 +352,25 @@ class SatisfactionReply(JsonReply):
             else:
                 scores[key] = value
         evidence |= _entries_by_requirement(values.get("evidence"))
-        verdict = _read_choice(values.get("verdict"), _VERDICTS)
-        complete = _read_choice(values.get("completion_recommendation"), _BOOLEANS)
+        verdict = read_choice(values.get("verdict"), _VERDICTS)
+        complete = read_choice(values.get("completion_recommendation"), BOOLEANS)
         whole, parts = read_scores(values.get("overall_score"), scores, verdict, complete)
         return {
             "overall_score": whole,
             "requirement_scores": parts,
-            "evidence": {key: _collect_texts(value) for key, value in evidence.items()},
-            "missing_aspects": _collect_texts(values.get("missing_aspects")),
-            "grade": _read_choice(values.get("grade"), _GRADES),
-            "quality_assessment": "; ".join(_collect_texts(values.get("quality_assessment"))),
-            "suggestions": _collect_texts(values.get("suggestions")),
+            "evidence": {key: collect_texts(value) for key, value in evidence.items()},
+            "missing_aspects": collect_texts(values.get("missing_aspects")),
+            "grade": read_choice(values.get("grade"), _GRADES),
+            "quality_assessment": "; ".join(collect_texts(values.get("quality_assessment"))),
+            "suggestions": collect_texts(values.get("suggestions")),
             "verdict": verdict,
             "completion_recommendation": complete,
-            "steps": _collect_texts(values.get("steps")),
+            "steps": collect_texts(values.get("steps")),
         }
 
 
 _SCORE_NAMES: Final = ("score", "level", "value", "rating", "satisfaction", "met", "スコア", "点")
 _ID_NAMES: Final = ("id", "requirement_id", "key", "requirement", "name", "text", "要件")
-_NOTHING: Final = frozenset(("none", "n/a", "-", "–", "なし", "無し", "特になし", "nothing"))
 
 
 def _entries_by_requirement(given: Any) -> dict[str, Any]:
@@ -280,31 +381,10 @@ def _entries_by_requirement(given: Any) -> dict[str, Any]:
     for number, entry in enumerate(cast("list[Any]", given) if isinstance(given, list) else (), 1):
         key = f"#{number}"
         if isinstance(entry, dict):
-            fields = {_field_name(k): v for k, v in cast("dict[str, Any]", entry).items()}
+            fields = {field_name(k): v for k, v in cast("dict[str, Any]", entry).items()}
             key = next((str(fields[name]) for name in _ID_NAMES if name in fields), key)
         found[key.strip()] = entry
     return found
-
-
-def _collect_texts(given: Any) -> list[str]:
-    """Every text and number in a nested value; phrases such as "none" are left out."""
-    if isinstance(given, dict):
-        given = list(cast("dict[str, Any]", given).values())
-    if isinstance(given, list):
-        return [text for entry in cast("list[Any]", given) for text in _collect_texts(entry)]
-    text = "" if given is None or isinstance(given, bool) else str(given).strip()
-    return [text] if text and text.casefold().strip(".。") not in _NOTHING else []
-
-
-_Meaning = TypeVar("_Meaning")
-
-
-def _read_choice(given: object, words: Mapping[str, _Meaning]) -> _Meaning | None:
-    """Look up a word of a fixed choice, or the first word of a longer text; None if unknown."""
-    word = _field_name("" if given is None else str(given).strip(" .!。*`"))
-    if word in words:
-        return words[word]
-    return words.get(re.split(r"[^a-z぀-ヿ一-鿿]", word)[0])
 
 
 #: Scales of bare numbers: the greatest number is above the first value and at most the second,
@@ -326,12 +406,12 @@ def read_scores(
     bare: dict[str, float] = {}
     for key, value in given.items():
         if isinstance(value, dict):  # {"score": 0.8, "reason": "…"}
-            fields = {_field_name(k): v for k, v in cast("dict[str, Any]", value).items()}
+            fields = {field_name(k): v for k, v in cast("dict[str, Any]", value).items()}
             value = next((fields[name] for name in _SCORE_NAMES if name in fields), None)
         text = str(value).strip()
         match = _SCORE_NUMBER.fullmatch(text)
         if match is None:
-            if (degree := _DEGREES.get(_field_name(text))) is not None:
+            if (degree := _DEGREES.get(field_name(text))) is not None:
                 read[key] = degree
         elif match[2] or match[3]:
             read[key] = float(match[1]) / float(match[3] or 100)
@@ -350,28 +430,34 @@ def read_scores(
 
 
 class MissingEntry(JsonReply):
-    what: str
-    priority: Literal[1, 2, 3]
+    main_text = "what"
+
+    what: Text
+    priority: Priority = 1
 
 
 class MissingReply(JsonReply):
     """Purpose ``missing``."""
 
-    missing: list[MissingEntry]
-    constraints: list[str]
-    suggested_improvements: list[str]
-    alternative_strategies: list[str]
+    main_list = "missing"
+
+    missing: Annotated[list[MissingEntry], BeforeValidator(_list_entries)]
+    constraints: Texts = Field(default_factory=list[str])
+    suggested_improvements: Texts = Field(default_factory=list[str])
+    alternative_strategies: Texts = Field(default_factory=list[str])
 
 
 class FailureReply(JsonReply):
     """Purpose ``failure``."""
 
-    cause: str
-    fix: str
-    retryable: bool
+    cause: Text
+    fix: Text = ""
+    retryable: Flag = False
 
 
 class DigestReply(JsonReply):
-    """Purpose ``digest``."""
+    """Purpose ``digest``; a text alone is one."""
 
-    digest: str
+    main_text = "digest"
+
+    digest: Annotated[str, BeforeValidator(lambda given: join_texts(given, "\n"))]

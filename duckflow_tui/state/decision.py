@@ -4,6 +4,8 @@ sent, and what the rest of the program sees; ``llm/decision_reading.py`` makes t
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final, Literal, cast, get_args
 
@@ -11,6 +13,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from duckflow_tui.state.base import Frozen, JsonObject, canonical_json, hash_data
+from duckflow_tui.state.lenient import field_name, read_priority
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 
@@ -121,40 +124,66 @@ class RequirementClaim(Frozen):
     check: Check = Check()
 
 
+#: Names that models give to the fields of a requirement and of its check.
+_TEXT_NAMES: Final = ("requirement", "text", "description", "title", "name", "what", "req")
+_TEXT_NAMES_JA: Final = ("要件", "要求", "内容")
+_PRIORITY_NAMES: Final = ("priority", "prio", "importance", "優先度")
+_CHECK_NAMES: Final = ("check", "verification", "verify", "how_to_check", "確認", "検証")
+_KIND_NAMES: Final = ("kind", "type", "method")
+_VALUE_NAMES: Final = ("value", "command", "cmd", "path", "file", "target", "what", "description")
+
+
 def read_requirement(item: object, warnings: list[str]) -> RequirementClaim | None:
     """Read one requirement of a model's reply: an object, or its text alone. None without a text;
     whatever else cannot be read gets its default and a sentence in ``warnings``.
     """
-    fields = cast("JsonObject", item) if isinstance(item, dict) else {"requirement": item}
-    text = fields.get("requirement")
+    fields = _name_fields(item) or {"requirement": item}
+    text = _pick_field(fields, (*_TEXT_NAMES, *_TEXT_NAMES_JA))
     if not isinstance(text, str) or not text.strip():
         warnings.append("a requirement without text is left out")
         return None
-    priority = fields.get("priority", 1)
-    if isinstance(priority, str) and priority.strip().lstrip("Pp").isdecimal():
-        priority = int(priority.strip().lstrip("Pp"))
-    if isinstance(priority, bool) or not isinstance(priority, int):
+    given = _pick_field(fields, _PRIORITY_NAMES)
+    priority = 1 if given is None else read_priority(given)
+    if priority is None:
         warnings.append("a priority is not 1, 2 or 3, taken as 1")
-        priority = 1
-    return RequirementClaim(
-        requirement=text.strip(),
-        priority=min(max(priority, 1), 3),
-        check=_read_check(fields.get("check"), warnings),
-    )
+    check = _read_check(_pick_field(fields, _CHECK_NAMES), warnings)
+    return RequirementClaim(requirement=text.strip(), priority=priority or 1, check=check)
+
+
+def _name_fields(given: object) -> JsonObject:
+    """An object with its keys in snake case; empty for anything else."""
+    fields = cast("JsonObject", given) if isinstance(given, dict) else {}
+    return {field_name(key): value for key, value in fields.items()}
+
+
+def _pick_field(fields: JsonObject, names: Sequence[str]) -> object:
+    """The value under the first of the names that is there."""
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
 def _read_check(value: object, warnings: list[str]) -> Check:
     """How a requirement is decided; a check that cannot be read is left to judgement."""
+    if isinstance(value, list) and value:
+        value = cast("list[object]", value)[0]
     if value is None:
         return Check()
-    if isinstance(value, str):  # "kind: value"
+    if isinstance(value, str):  # "kind: value", or only what to look at
         named, _, what = value.partition(":")
-        value = {"kind": named, "value": what} if what.strip() else {"kind": value}
-    fields = cast("JsonObject", value) if isinstance(value, dict) else {}
-    what = fields.get("value")
+        is_kind = field_name(named) in _CHECK_KINDS
+        value = {"kind": named if is_kind else "judgement", "value": what if is_kind else value}
+    fields = _name_fields(cast("object", value))
+    name = field_name(_pick_field(fields, _KIND_NAMES) or "")
+    if not name and (one := fields.keys() & _CHECK_KINDS.keys()):  # {"command": "pytest"}
+        name = min(one)
+        fields["value"] = fields[name]
+    what = _pick_field(fields, _VALUE_NAMES)
+    if isinstance(what, list):
+        what = shlex.join(map(str, cast("list[object]", what)))
     words = what.strip() if isinstance(what, str) else ""
-    name = str(fields.get("kind")).strip().lower().replace("-", "_").replace(" ", "_")
     kind = _CHECK_KINDS.get(name)
+    part = _pick_field(fields, ("text", "contains", "content"))
+    if kind == "file_contains" and ": " not in words and isinstance(part, str):
+        words = f"{words}: {part}"
     if kind == "file_exists" and name != kind and ": " in words:
         kind = "file_contains"
     if kind is None or (kind != "judgement" and not words):

@@ -71,12 +71,12 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
     if steps and not models.service.roles.creative:
         given = [
             PlanStep(
-                id=step.id.strip() or str(number),
+                id=step.id,
                 name=step.name,
                 description=step.description,
                 depends_on=[str(need) for need in step.depends_on],
             )
-            for number, step in enumerate(steps, start=1)
+            for step in steps
         ]
         try:
             return read(PlanReply(name="", goal=goal, steps=given))
@@ -96,12 +96,14 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
 
 def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
     """A plan with ids of ours in place of the model's. Raises PlanProblem."""
-    names = [step.id.strip() for step in reply.steps]
+    names = [step.id.strip() or str(at) for at, step in enumerate(reply.steps, start=1)]
     if len(set(names)) < len(names):
         raise PlanProblem("same_id")
     given = {name: parts.ids("step") for name in names}
     by_number = {str(n): given[name] for n, name in enumerate(names, start=1)}
-    by_name = {step.name.strip(): given[step.id.strip()] for step in reply.steps}
+    by_name = {
+        step.name.strip(): given[name] for name, step in zip(names, reply.steps, strict=True)
+    }
 
     def find_need(reference: str) -> str:
         for known in (given, by_number, by_name):
@@ -111,12 +113,12 @@ def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
 
     steps = tuple(
         Step(
-            step_id=given[step.id.strip()],
+            step_id=given[name],
             name=one_line(step.name, 200),
             description=step.description,
             depends_on=tuple(dict.fromkeys(map(find_need, step.depends_on))),
         )
-        for step in reply.steps
+        for name, step in zip(names, reply.steps, strict=True)
     )
     check_steps(steps)
     return Plan(

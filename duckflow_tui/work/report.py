@@ -110,14 +110,18 @@ async def _ask_for_words(
     cause: Cause | None,
     said: str,
 ) -> ReportReply | None:
-    """The model's words on the log; None when they could not be had, which is shown."""
+    """The model's words on the log; None when they could not be had, which is shown. Where only
+    their form cannot be read, the worker's own words stand for them.
+    """
     text = cause.text if cause is not None else ""
     question = report_question(parts.store.state, plan, step, log, count_outcomes(log), text, said)
     try:
         return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
         parts.notices.warn("work.no_report", step_id=step.step_id, **reason_params(error))
-        return None
+        if isinstance(error, LlmError) or cause is not None or not said.strip():
+            return None
+        return ReportReply(status="completed", summary=said.strip())
     except BudgetEnd:
         return None  # the card, or the notice, has shown it
 

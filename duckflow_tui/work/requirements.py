@@ -350,11 +350,7 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
         return item.requirement_id if item is not None else key
 
     def read(reply: RequirementsReply) -> _Changes:
-        claims = tuple(
-            RequirementClaim(**entry.model_dump())
-            for entry in reply.requirements
-            if entry.requirement.strip()
-        )
+        claims = tuple(reply.requirements)
         if not (claims or said):
             raise ValueError(parts.notices.words("judging.no_requirement"))
         dropped, again = map(find_id, reply.dropped), map(find_id, reply.again)

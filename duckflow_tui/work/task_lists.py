@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from duckflow_tui.llm.codec import name_operations
+from duckflow_tui.llm.decision_reading import Reading
 from duckflow_tui.prompting.questions import tasks_question
-from duckflow_tui.prompting.replies import ProposedTask, TasksReply
+from duckflow_tui.prompting.replies import TasksReply
 from duckflow_tui.state.base import IdSource, JsonObject
+from duckflow_tui.state.lenient import join_texts
 from duckflow_tui.state.operations import OperationSpec, Weight
 from duckflow_tui.state.plan import Plan, Step, Task
 from duckflow_tui.state.plan_events import StepTasksSet
@@ -25,41 +28,42 @@ CheckArguments = Callable[[str, JsonObject], object]
 
 
 def read_tasks(
-    proposed: Sequence[ProposedTask],
+    proposed: Sequence[JsonObject],
     specs: Sequence[OperationSpec],
     ids: IdSource,
     check: CheckArguments,
     words: Callable[..., str],
 ) -> tuple[Task, ...]:
-    """Tasks in the order given. Raises ValueError, in the ``words`` for models, for an overlong
-    list, an operation that is not there or may not stand in a list, and arguments that cannot be.
+    """Read tasks, in the order given, as the actions of a decision are read. Raises ValueError, in
+    the ``words`` for models, for an overlong list, an operation that is not there or may not stand
+    in a list, and arguments that cannot be.
     """
     if len(proposed) > MAX_TASKS:
         raise ValueError(words("tasks.too_many", count=str(len(proposed)), most=str(MAX_TASKS)))
-    known = {spec.name: spec for spec in specs}
-    problems: list[str] = []
+    known, problems = {spec.name: spec for spec in specs}, list[str]()
+    reading = Reading(name_operations(specs), ids)
+    tasks: list[Task] = []
     for number, item in enumerate(proposed, start=1):
-        spec, place = known.get(item.operation), {"number": str(number)}
-        if spec is None:
-            problems.append(words("tasks.no_operation", operation=item.operation, **place))
-        elif spec.weight is Weight.HEAVY or item.operation.startswith(_PLANNING):
-            problems.append(words("tasks.cannot_stand", operation=item.operation, **place))
-        else:
-            try:
-                check(item.operation, item.args)
-            except ToolFault as fault:
-                problems.append(words("tasks.wrong", problem=fault.told, **place))
+        place = {"number": str(number)}
+        call = reading.action(f"Task {number}", item)
+        if call is None:
+            problems.append(f"{words(reading.problems[-1])}.")
+            continue
+        if known[call.operation].weight is Weight.HEAVY or call.operation.startswith(_PLANNING):
+            problems.append(words("tasks.cannot_stand", operation=call.operation, **place))
+            continue
+        try:
+            check(call.operation, call.args)
+        except ToolFault as fault:
+            problems.append(words("tasks.wrong", problem=fault.told, **place))
+        description = join_texts(item.get("description"))
+        task = Task(
+            task_id=ids("task"), operation=call.operation, args=call.args, description=description
+        )
+        tasks.append(task)
     if problems:
         raise ValueError(" ".join(problems[:5]))
-    return tuple(
-        Task(
-            task_id=ids("task"),
-            operation=item.operation,
-            args=item.args,
-            description=item.description,
-        )
-        for item in proposed
-    )
+    return tuple(tasks)
 
 
 async def list_tasks(parts: TurnParts, plan: Plan, step: Step) -> tuple[Task, ...]:

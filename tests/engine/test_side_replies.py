@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from support.plan_talk import answer, card
+from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses
 from support.reviews import claim, judged, lacks, next_plan, write
 from support.session import decision, done, session
 
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.goal import AttemptStarted, RequirementState
+from duckflow_tui.state.plan import WorkStatus
 
 Style = Callable[[dict[str, Any]], str]
 
@@ -95,3 +96,21 @@ async def test_each_question_is_asked_once_whatever_form_its_answer_has(
         assert sorted(asked) == [
             *("continuation", "failure", "missing", "requirements", "requirements"),
         ]
+
+
+async def test_a_report_that_cannot_be_read_does_not_fail_a_step_of_words(tmp_path: Path) -> None:
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("It is explained.")),
+            "plan": (plan_reply("explain"),),
+            "task": (done("A note is a short text."),),
+            "report": (Reply(text='{"well": "it is"}'),) * 3,
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
+        end = await s.turn("plan how to explain notes")
+        assert (end.outcome, statuses(s.state)) == ("done", [WorkStatus.COMPLETED])
+        assert "work.no_report" in s.notices()
+        again = s.server.of("report")[1].json["messages"]
+        assert [m["role"] for m in again[-2:]] == ["assistant", "user"]
+        assert again[-2]["content"] == '{"well": "it is"}'

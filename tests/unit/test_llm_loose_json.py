@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from duckflow_tui.llm.loose_json import read_object
+from duckflow_tui.llm.loose_json import read_value
 from duckflow_tui.llm.strict_json import NotStrict
 
 MEANT = {"a": [1, "it's 'so' // here"], "b": True, "c": None}
@@ -27,7 +27,7 @@ MEANT = {"a": [1, "it's 'so' // here"], "b": True, "c": None}
     ],
 )
 def test_an_object_is_read_in_each_notation_that_models_use(written: str) -> None:
-    assert read_object(written, ("a",)) == MEANT
+    assert read_value(written, ("a",)) == MEANT
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,6 @@ def test_an_object_is_read_in_each_notation_that_models_use(written: str) -> Non
     [
         "",
         "no object",
-        "[1, 2]",
         '{"a": [1, 2',
         "{'a': {'b': 1}",
         '{"a": 1, "a": 2}',
@@ -44,9 +43,9 @@ def test_an_object_is_read_in_each_notation_that_models_use(written: str) -> Non
 )
 def test_what_is_cut_or_no_object_is_never_completed(written: str) -> None:
     with pytest.raises(NotStrict):
-        read_object(written, ("a",))
+        read_value(written, ("a",))
 
 
 def test_many_braces_take_no_time() -> None:
     with pytest.raises(NotStrict):
-        read_object("{'" * 300_000, ("a",))
+        read_value("{'" * 300_000, ("a",))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from support.model_words import WORDS
 
-from duckflow_tui.prompting.replies import ProposedTask
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import (
@@ -44,11 +43,11 @@ class Ids:
         return f"{kind}_{self.count}"
 
 
-def item(operation: str = "f.read", **fields: Any) -> ProposedTask:
-    return ProposedTask.model_validate({"operation": operation, "args": {}, **fields})
+def item(operation: str = "f.read", **fields: Any) -> JsonObject:
+    return {"operation": operation, "args": {}, **fields}
 
 
-def read(*items: ProposedTask) -> tuple[Task, ...]:
+def read(*items: JsonObject) -> tuple[Task, ...]:
     def check(operation: str, args: JsonObject) -> None:
         if operation == "f.write" and "path" not in args:
             raise ToolFault("text", text="no path.")
@@ -61,15 +60,16 @@ def read(*items: ProposedTask) -> tuple[Task, ...]:
 
 def test_tasks_get_ids_of_ours_and_need_no_words() -> None:
     one, two = read(item(description="look"), item("f.write", args={"path": "a"}))
-    assert (one.task_id, one.operation, one.description) == ("task_1", "f.read", "look")
-    assert (two.task_id, two.args, two.description) == ("task_2", {"path": "a"}, "")
+    assert (one.operation, one.description) == ("f.read", "look")
+    assert (two.args, two.description) == ({"path": "a"}, "")
+    assert one.task_id != two.task_id
 
 
 @pytest.mark.parametrize(
     ("items", "words"),
     [
         ([item()] * (MAX_TASKS + 1), f"has {MAX_TASKS + 1} tasks"),
-        ([item("f.fly")], "Task 1: there is no operation 'f.fly'"),
+        ([item("f.fly")], "Task 1: there is no operation “f.fly”"),
         ([item(), item("f.heavy")], "Task 2: f.heavy cannot stand"),
         ([item("plan_tool.get")], "Task 1: plan_tool.get cannot stand"),
         ([item("f.write")], "Task 1: no path."),
@@ -77,7 +77,7 @@ def test_tasks_get_ids_of_ours_and_need_no_words() -> None:
     ],
 )
 def test_a_list_that_cannot_be_is_refused_with_the_reason(
-    items: list[ProposedTask], words: str
+    items: list[JsonObject], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
         read(*items)

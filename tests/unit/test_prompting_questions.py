@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -30,10 +29,8 @@ from duckflow_tui.state.prompt import ChatMessage
 COUNTS = {"succeeded": 1, "failed": 1, "skipped": 0}
 
 
-def written(
-    question: ModelQuestion[Any], language: str = "en", problems: Sequence[str] = ()
-) -> tuple[ChatMessage, ...]:
-    return QuestionPrompts(find_assets("prompts"), language).make_messages(question, problems)
+def written(question: ModelQuestion[Any], language: str = "en") -> tuple[ChatMessage, ...]:
+    return QuestionPrompts(find_assets("prompts"), language).make_messages(question)
 
 
 def step_of(plan: Plan, step_id: str) -> Step:
@@ -46,9 +43,9 @@ def log_of(state: AgentState) -> list[OperationMessage]:
     return [m for m in state.messages if isinstance(m, OperationMessage)]
 
 
-def asked(question: ModelQuestion[Any], language: str = "en", problems: Sequence[str] = ()) -> str:
+def asked(question: ModelQuestion[Any], language: str = "en") -> str:
     """The question, where it is one message of the user after the system's."""
-    messages = written(question, language, problems)
+    messages = written(question, language)
     assert [m.role for m in messages] == ["system", "user"]
     return messages[1].content
 
@@ -138,17 +135,16 @@ def test_a_plan_that_ended_is_told_with_what_it_brought_while_its_request_is_in_
     assert "Weather page" not in asked(plan_question(state, "a page", OPERATIONS))
 
 
-def test_a_refused_reply_goes_back_with_what_is_wrong() -> None:
-    state = working_talk().state
-    problem = "Steps depend on each other in a circle: 'a' → 'b' → 'a'."
-    question = plan_question(state, "a page", OPERATIONS)
-    assert problem not in asked(question)
-    assert asked(question, problems=[problem]).endswith(f"- {problem}")
-    report = report_question(state, PLAN, step_of(PLAN, WRITING), [], COUNTS)
-    first, again = written(report), written(report, problems=["cause: Field required"])
-    assert again[:2] == first
-    assert again[2].role == "user"
-    assert "- cause: Field required" in again[2].content
+@pytest.mark.parametrize(("refused", "shown"), [('{"steps": []}', '{"steps": []}'), (" ", "…")])
+def test_a_refused_reply_goes_back_whole_with_what_is_wrong(refused: str, shown: str) -> None:
+    """Users and assistants take turns, as strict servers demand."""
+    question = plan_question(working_talk().state, "a page", OPERATIONS)
+    texts = QuestionPrompts(find_assets("prompts"), "en")
+    again = texts.make_messages(question, ["steps: too short"], refused=refused)
+    assert again[:2] == texts.make_messages(question)
+    assert [m.role for m in again[2:]] == ["assistant", "user"]
+    assert again[2].content == shown
+    assert "- steps: too short" in again[3].content
 
 
 def test_every_question_of_the_table_has_its_words() -> None:

@@ -31,7 +31,6 @@ from duckflow_tui.prompting.replies import (
     RequirementsReply,
     SatisfactionReply,
 )
-from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.goal import (
     AttemptResult,
@@ -181,15 +180,6 @@ def test_untrusted_text_leaves_neither_its_frame_nor_another(frame: str) -> None
         text = satisfaction(facts=evil)
     assert text.count(f"</{frame}>") == 1
     assert text.count("</facts>") <= 1
-
-
-def test_a_refused_judgement_goes_back_with_what_is_wrong() -> None:
-    state: AgentState = busy_state()
-    question = satisfaction_question(state, (JUDGED,), FACTS)
-    texts = QuestionPrompts(find_assets("prompts"), "en")
-    messages = texts.make_messages(question, ["requirement_scores lacks r2"])
-    assert [m.role for m in messages] == ["system", "user", "user"]
-    assert "- requirement_scores lacks r2" in messages[2].content
 
 
 @pytest.mark.parametrize(
