@@ -181,6 +181,11 @@ def build_engine(
         event = make_first_event(choice, recording.session_id, workspace.root, store.clock.now())
         store.dispatch(event)
     registry = default_registry()
+    desk = (
+        UnattendedDesk(store, random_id, told, choice.mode)
+        if choice.headless
+        else Desk(store, random_id, told)
+    )
     servers = None
     if settings.mcp.servers:
         from duckflow_tui.tools.mcp.connection import ServerParts
@@ -189,7 +194,7 @@ def build_engine(
         folder = choice.places.state / "mcp"
         servers = McpServers(
             settings.mcp.servers.values(),
-            ServerParts(store, notices, spawn, folder, os.environ, watchdog, workspace.root),
+            ServerParts(store, notices, spawn, folder, os.environ, watchdog, workspace.root, desk),
             registry,
             wire_name=wire_name,
             approved=choice.approved,
@@ -222,11 +227,6 @@ def build_engine(
     obeyed = ObeyedFiles(copies, notices, choice.places.state / "looks", workspace.root)
     shell = Shell(runner, background, named, random_id, store, copies, obeyed)
     registry.add(*shell.make_operations())
-    desk = (
-        UnattendedDesk(store, random_id, told, choice.mode)
-        if choice.headless
-        else Desk(store, random_id, told)
-    )
 
     async def facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
         """Facts about a call for the approval policy: named by the user, changed since, told by

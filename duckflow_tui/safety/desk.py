@@ -211,7 +211,7 @@ class UnattendedDesk(Desk):
                 raise Unanswered("nobody", "unanswered.plan_end")
             case CardKind.CONSULTATION:
                 raise Unanswered("nobody", "unanswered.consultation")
-            case CardKind.QUESTION | CardKind.TRUST:
+            case CardKind.QUESTION | CardKind.TRUST | CardKind.SERVER:
                 raise Unanswered("nobody", "unanswered.question")
             case CardKind.BUDGET:
                 raise Unanswered("nobody", "unanswered.budget")

@@ -259,6 +259,7 @@ class CardKind(StrEnum):
     ESCALATION = "escalation"  # the attempts are used up and something is still missing
     BUDGET = "budget"  # the next call would go past a hard limit
     QUESTION = "question"  # the model asks the user
+    SERVER = "server"  # a tool server asks the user in the middle of a call
     TRUST = "trust"  # files of the folder that steer the work, of which nothing is used yet
 
 
@@ -287,7 +288,7 @@ class Card(Frozen):
     report: StepReport | None = None
     situation: Situation | None = None  # of CONSULTATION
     escalation: SituationReport | None = None  # of ESCALATION
-    question: str = ""  # of QUESTION: the model's words
+    question: str = ""  # of QUESTION: the model's words; of SERVER the server's
     files: tuple[FilePreview, ...] = ()  # of TRUST: what the user has not seen of them yet
     facts: dict[str, str] = Field(default_factory=dict)  # figures the words need
     opened_at: float  # seconds since the epoch
@@ -325,6 +326,11 @@ TELL = CardOption(key="m", action="tell", takes_text=True)  # the user's own wor
 TRUST = CardOption(key="y", action="trust")
 LOOK = CardOption(key="l", action="look")  # shows the files in the card; answers nothing
 WITHOUT = CardOption(key="n", action="without")
+YES = CardOption(key="1", action="yes")
+NO = CardOption(key="2", action="no")
+LEAVE_OUT = CardOption(key="k", action="leave_out")
+OPEN_PAGE = CardOption(key="y", action="open_page")
+DECLINE = CardOption(key="n", action="decline")
 
 
 def _number_options(*actions: str, text: str = "") -> tuple[CardOption, ...]:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: Cards whose answer another event says too, or that decide nothing about the work itself.
 _NOT_NOTED: Final = frozenset(
     {CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.REPORT, CardKind.BREAKPOINT, CardKind.BUDGET}
-    | {CardKind.TRUST}
+    | {CardKind.TRUST, CardKind.SERVER}
 )
 
 

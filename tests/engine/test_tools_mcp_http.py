@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.mcp_servers import served
+from support.mcp_servers import http_server, served
 
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig
-
-PROGRAM = Path(__file__).parents[1] / "support" / "http_server.py"
-
-
-@contextmanager
-def http_server(*options: str, port: int = 0) -> Generator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a running server."""
-    command = [sys.executable, "-I", str(PROGRAM), "--port", str(port), *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp", process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

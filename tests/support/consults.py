@@ -13,7 +13,11 @@ from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import (
     BUDGET_OPTIONS,
     CONSULTATION_OPTIONS,
+    DECLINE,
     ESCALATION_OPTIONS,
+    LEAVE_OUT,
+    OPEN_PAGE,
+    TELL,
     Card,
     CardKind,
     make_question_options,
@@ -43,6 +47,10 @@ RUN, READ = "call_00000003", "call_00000004"
 _EN: Final = {
     "which": "The receipt needs fractions of a cent. How should they be kept?",
     "library": "decimal, which is in the standard library",
+    "order": "Your order is almost complete.",
+    "count": "How many ducks",
+    "count_about": "Ten fit into one box.",
+    "sign_in": "Sign in to see your orders.",
     "own": "whole numbers of a tenth of a cent",
     "ask": "The total is wrong when two discounts apply. Fix it, and add a test.",
     "reply": "The rates are added before they are applied. I apply them one after the other.",
@@ -67,6 +75,10 @@ _EN: Final = {
 _JA: Final = {
     "which": "レシートでは 1 セント未満の端数を扱います。どう持ちますか。",
     "library": "標準ライブラリの decimal を使う",
+    "order": "ご注文はもうすぐ完了です。",
+    "count": "アヒルの数",
+    "count_about": "一箱に 10 羽入ります。",
+    "sign_in": "注文を見るにはサインインしてください。",
     "own": "0.1 セント単位の整数にする",
     "ask": "割引が二つ重なると合計がおかしくなります。直して、テストも追加してください。",
     "reply": "割引率が足し合わされてから適用されています。一つずつ適用します。",
@@ -182,6 +194,32 @@ def question(language: str = "en", *, approval: bool = False) -> Card:
     say = said(language)
     options = make_question_options((say["library"], say["own"]), approval=approval)
     return _card(CardKind.QUESTION, options, question=say["which"])
+
+
+def server_field(language: str = "en") -> Card:
+    """A question of a tool server: the second field of a form, answered wrong once."""
+    say = said(language)
+    facts = {
+        "server": "shop",
+        "field": say["count"],
+        "about": say["count_about"],
+        "place": "2/3",
+        "wants": "integer",
+        "least": "1",
+        "most": "10",
+        "default": "2",
+        "wrong": "many",
+    }
+    options = (TELL, LEAVE_OUT, DECLINE)
+    return _card(CardKind.SERVER, options, question=say["order"], facts=facts)
+
+
+def server_page(language: str = "en") -> Card:
+    """A page that a tool server wants to be opened."""
+    say = said(language)
+    url = "https://login.example.org/authorize?client_id=duckflow&state=1f3a"
+    facts = {"server": "shop", "host": "login.example.org", "url": url}
+    return _card(CardKind.SERVER, (OPEN_PAGE, DECLINE), question=say["sign_in"], facts=facts)
 
 
 def _card(kind: CardKind, options: Any, **fields: Any) -> Card:

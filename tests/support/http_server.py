@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import socket
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import uvicorn
+from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
 
 READS = ToolAnnotations(read_only_hint=True)
 server = MCPServer("over-http", log_level="ERROR")
@@ -28,6 +31,33 @@ def double(number: int) -> int:
 def large(size: int) -> str:
     """A long text."""
     return "x" * size
+
+
+class Order(BaseModel):
+    """The form that ``order`` asks for."""
+
+    size: Literal["small", "large"]
+    count: Annotated[int, Field(ge=1, le=10, description="How many ducks.")]
+    gift: bool
+    note: str = ""
+
+
+async def ask_order(what: str) -> Elicit[Order]:
+    """A question that both protocols carry, each in its own way."""
+    return Elicit(f"Which {what} do you want?\nThe shop closes soon. \x1b]0;owned\x07", Order)
+
+
+@server.tool(annotations=READS)
+def order(what: str, answer: Annotated[ElicitationResult[Order], Resolve(ask_order)]) -> str:
+    """Orders something, after a question to the user."""
+    return f"{what} {answer.action}: {answer.model_dump_json()}"
+
+
+@server.tool()
+async def sign_up(ctx: Context, url: str) -> str:
+    """Sends the user to a page; in the protocol before 2026-07-28."""
+    answer = await ctx.elicit_url("Sign up first.", url, "1")
+    return answer.action
 
 
 @server.tool()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,22 @@ from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog
 
 HOSTILE = Path(__file__).with_name("hostile_server.py")
+
+
+OVER_HTTP = Path(__file__).with_name("http_server.py")
+
+
+@contextmanager
+def http_server(*options: str, port: int = 0) -> Generator[tuple[str, subprocess.Popen[str]]]:
+    """The address of a running server."""
+    command = [sys.executable, "-I", str(OVER_HTTP), "--port", str(port), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp", process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def hostile(name: str = "hostile", *options: str, **fields: Any) -> McpServerConfig:
@@ -88,7 +105,7 @@ async def served(
     """Servers started, their tools in the registry; all ended afterwards."""
     root = tmp_path / "work"
     root.mkdir(exist_ok=True)
-    bench = Bench(root)
+    bench = Bench(root, headless=more.pop("headless", False))
     spawn = TaskSpawn()
     folder = tmp_path / "state" / "mcp"
     watchdog = Watchdog()
@@ -96,7 +113,7 @@ async def served(
     environ = more.pop("environ", os.environ)
     servers = McpServers(
         configs,
-        ServerParts(bench.store, notices, spawn, folder, environ, watchdog, root),
+        ServerParts(bench.store, notices, spawn, folder, environ, watchdog, root, bench.desk),
         bench.router.registry,
         wire_name=wire_name,
         **more,

@@ -18,6 +18,8 @@ from support.consults import (
     question,
     review,
     reviewed,
+    server_field,
+    server_page,
 )
 from support.pictures import by_name, each_state
 from support.pinned import ManualClock
@@ -67,6 +69,14 @@ def question_asked(language: str) -> Store:
     return at_work(language, question(language, approval=True))
 
 
+def server_asks(language: str) -> Store:
+    return at_work(language, server_field(language))
+
+
+def server_wants_a_page(language: str) -> Store:
+    return at_work(language, server_page(language))
+
+
 def continues(language: str) -> Store:
     return at_work(language, more=(reviewed(review(language)), attempt(language)))
 
@@ -80,7 +90,8 @@ def overruled_by_a_check(language: str) -> Store:
 
 
 EVERYWHERE: list[Build] = [
-    limit, confusion, attempts_used_up, analysed, hard_limit, question_asked,
+    limit, confusion, attempts_used_up, analysed, hard_limit, question_asked, server_asks,
+    server_wants_a_page,
 ]  # fmt: skip
 JUDGED: list[Build] = [continues, met, overruled_by_a_check]
 

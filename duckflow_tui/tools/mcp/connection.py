@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import ValidationError
 
+from duckflow_tui.safety.desk import Desk
 from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
 from duckflow_tui.tools.mcp.mending import MendedMessages, mend_answer
+from duckflow_tui.tools.mcp.questions import ServerQuestions
 from duckflow_tui.tools.mcp.stdio import (
     ProgramRefused,
     ServerLog,
@@ -28,6 +30,7 @@ from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from mcp import Client, types
+    from mcp.client import ClientRequestContext
     from mcp.client._transport import TransportStreams
     from mcp.client.session import IncomingMessage
 
@@ -75,6 +78,43 @@ class ServerParts(NamedTuple):
     environ: Mapping[str, str]
     watchdog: Watchdog
     workspace: Path  # the folder that is worked in
+    desk: Desk  # where the questions of a server are put to the user
+
+
+class TimeLimits:
+    """Time limits of what a server does, which stand still while it waits for the user."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._limits: set[asyncio.Timeout] = set()
+        self._waits = 0  # for the user, at the same time
+
+    @asynccontextmanager
+    async def limit(self) -> AsyncGenerator[None]:
+        """Raise TimeoutError in the block once the time is up."""
+        async with asyncio.timeout(None if self._waits else self._seconds) as limit:
+            self._limits.add(limit)
+            try:
+                yield
+            finally:
+                self._limits.discard(limit)
+
+    @contextmanager
+    def wait_for_user(self) -> Generator[None]:
+        """Stop the limits while the block runs; afterwards each has its whole time again."""
+        self._waits += 1
+        self._set_all(None)
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                self._set_all(asyncio.get_running_loop().time() + self._seconds)
+
+    def _set_all(self, when: float | None) -> None:
+        for limit in self._limits:
+            if not limit.expired():
+                limit.reschedule(when)
 
 
 class Connection:
@@ -82,8 +122,17 @@ class Connection:
     empty then, or why it never came to that; ``over`` why it ended.
     """
 
-    def __init__(self, config: McpServerConfig, parts: ServerParts, log: ServerLog) -> None:
+    def __init__(
+        self,
+        config: McpServerConfig,
+        parts: ServerParts,
+        log: ServerLog,
+        questions: ServerQuestions,
+    ) -> None:
         self._config = config
+        self._questions = questions
+        self._limits = TimeLimits(config.timeout_s)
+        self._calls = 0  # that run
         self._parts = parts
         self._log = log
         self._client: Client | None = None
@@ -136,7 +185,7 @@ class Connection:
 
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._config.timeout_s):
+                async with self._limits.limit():
                     client = await self._open_client(stack)
                     tools = await self._list_tools(client)
                 await take_tools(tools, self._odd_items)
@@ -145,7 +194,7 @@ class Connection:
                 while await self._news.wait() and not self._has_ended:
                     await asyncio.sleep(_SETTLE_S)
                     self._news.clear()
-                    async with asyncio.timeout(self._config.timeout_s):
+                    async with self._limits.limit():
                         tools = await self._list_tools(client)
                     await take_tools(tools, self._odd_items)
         except TimeoutError as error:
@@ -180,6 +229,7 @@ class Connection:
             Client(
                 self._open_mended_streams(),
                 message_handler=self._handle_message,
+                elicitation_callback=self._answer_question,
                 client_info=mcp.Implementation(name="duckflow-tui", version="0.1.0"),
                 cache=None,
             )
@@ -279,6 +329,18 @@ class Connection:
         except (MCPError, RuntimeError, TimeoutError) as lost:
             self._log.add_line(f"[no more news of its tools] {printable_line(str(lost))}")
 
+    async def _answer_question(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        """The user's answer to a question of the server, which only a call of its tools may ask."""
+        from mcp.types import ElicitResult
+
+        del context
+        if not self._calls:
+            return ElicitResult(action="cancel")
+        with self._limits.wait_for_user():
+            return await self._questions.answer(params)
+
     # --- calls ----------------------------------------------------------------------------------
 
     async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
@@ -289,8 +351,9 @@ class Connection:
         client = self._client
         if client is None:
             raise ConnectionFailed("it does not run")
+        self._calls += 1
         try:
-            async with asyncio.timeout(self._config.timeout_s):
+            async with self._limits.limit():
                 return await client.call_tool(tool, args, progress_callback=_Progress(progress))
         except TimeoutError as error:
             raise ConnectionFailed(
@@ -305,6 +368,10 @@ class Connection:
             raise ConnectionFailed(await self._end_reason(), passing=True) from error
         except (ValueError, RuntimeError, RecursionError) as error:
             raise ConnectionFailed(printable_line(_describe_error(error))) from error
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._questions.withdraw_all()
 
     async def _end_reason(self) -> str:
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.processes import McpServer, McpServerChanged
+from duckflow_tui.tools.mcp.browser import open_page
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.connection import Connection, ConnectionFailed, Progress, ServerParts
+from duckflow_tui.tools.mcp.questions import ServerQuestions
 from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 
@@ -39,6 +41,13 @@ class Server:
         self._redactor = Redactor(config.secret_values)
         path = parts.folder / f"{config.name}.log" if config.command else Path()
         self._log = ServerLog(path, self._redactor.redact_text)
+        self._questions = ServerQuestions(
+            config.name,
+            parts.desk,
+            self.without_secrets,
+            lambda url: open_page(url, parts.environ, parts.workspace),
+            parts.notices,
+        )
         self._life: Connection | None = None  # from one start to the end that follows
         self._calls = 0
         self._report_status("off")
@@ -54,7 +63,7 @@ class Server:
         """Start it in the background, unless it runs."""
         if self._life is not None:
             return
-        life = self._life = Connection(self.config, self._parts, self._log)
+        life = self._life = Connection(self.config, self._parts, self._log, self._questions)
         self._report_status("starting")
         life.job = self._parts.spawn(self._run_connection(life), "mcp")
 

@@ -19,6 +19,7 @@ from duckflow_tui.state.gates import (
     EDIT_PLAN,
     GO_ON,
     LOOK,
+    OPEN_PAGE,
     REJECT,
     RETRY,
     RUN_ALL,
@@ -61,7 +62,7 @@ from duckflow_tui.ui.panes.strips import fit
 
 #: Answers that let something begin: what was not on screen is asked about first (R14).
 LETS_BEGIN: Final = frozenset(
-    option.action for option in (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED, TRUST)
+    option.action for option in (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED, TRUST, OPEN_PAGE)
 )
 
 #: Cards on whose steps remarks are written; a no sends them.
@@ -313,7 +314,7 @@ class CardPane(QuestionWidget):
             return
         elif option.takes_text and not (option == REJECT and self._remarks):
             self._asked = option
-            asks = card.kind is CardKind.QUESTION and option.action == TELL.action
+            asks = card.kind in (CardKind.QUESTION, CardKind.SERVER) and option == TELL
             self._open_field(self.words(f"card.ask_text.{'answer' if asks else option.action}"))
         else:
             self._send_answer(card, option, "")

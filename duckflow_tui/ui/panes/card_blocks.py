@@ -100,7 +100,7 @@ class CardBlock(Block):
         head = Segment(f"{heading}  ", ink(palette.accent))
         answer = answer_words(message.answer, look.words)
         chosen = next((o for o in message.card.options if o.action == message.answer.action), None)
-        if message.card.kind is CardKind.QUESTION and chosen is not None:
+        if message.card.kind in (CardKind.QUESTION, CardKind.SERVER) and chosen is not None:
             own = chosen.label or (message.answer.text if chosen == TELL else "")
             answer = visible_line(own) or answer
         room = look.text_width - sign.cell_length

@@ -46,7 +46,7 @@ def consult_question(card: Card, words: Catalogue) -> str:
 
 def option_words(card: Card, option: CardOption, words: Catalogue) -> str:
     """The label of an option: the app's word, or the model's own for an answer it offers."""
-    label = option.label if card.kind is CardKind.QUESTION else ""
+    label = option.label if card.kind in (CardKind.QUESTION, CardKind.SERVER) else ""
     return visible_line(label) or words(f"card.{card.kind}.{option.action}")
 
 
@@ -246,6 +246,37 @@ def card_rows(
         case CardKind.QUESTION:
             lines = card.question.strip().split("\n")
             return [QuestionRow("", shown_line(line), wide=True) for line in lines]
+        case CardKind.SERVER:
+            return list(_server_rows(card, words))
+
+
+def _server_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
+    """The server's words first, then the field or the page, then where the answer goes."""
+    facts = card.facts
+    for number, line in enumerate(card.question.strip().split("\n")):
+        label = words("card.asks") if number == 0 else ""
+        yield QuestionRow(label, shown_line(line))
+    if "url" in facts:
+        yield QuestionRow(words("card.host"), shown_line(facts["host"]))
+        yield QuestionRow(words("card.url"), shown_line(facts["url"]))
+        return
+    if "field" in facts:
+        place = f" ({facts['place']})" if "place" in facts else ""
+        yield QuestionRow(words("card.field"), f"{shown_line(facts['field'])}{place}")
+    if "about" in facts:
+        yield QuestionRow("", shown_line(facts["about"]))
+    if "wants" in facts:
+        limits = [words(f"card.{k}", value=facts[k]) for k in ("least", "most") if k in facts]
+        kind = f"card.wants.{facts['wants']}"
+        kinds = [words(kind) if words.has(kind) else shown_line(facts["wants"])]
+        yield QuestionRow(words("card.wants_label"), words("gate.list").join([*kinds, *limits]))
+    for name in ("choices", "default"):
+        if name in facts:
+            yield QuestionRow(words(f"card.{name}"), shown_line(facts[name]))
+    if "wrong" in facts:
+        wrong = words("card.wrong", text=shown_line(facts["wrong"]))
+        yield QuestionRow("", wrong, tone="warning")
+    yield QuestionRow("", words("card.goes_to", server=facts["server"]), tone="quiet", wide=True)
 
 
 def with_remarks(rows: Sequence[QuestionRow], remarks: Mapping[str, str]) -> list[QuestionRow]:
@@ -272,6 +303,8 @@ def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
         return words("consult.loop", loop=card.situation.loop)
     if card.kind in CONSULTS:
         return _limit_words(card.facts, words) if card.kind is CardKind.BUDGET else ""
+    if card.kind is CardKind.SERVER:
+        return visible_line(card.facts["server"])
     if card.report is not None:
         return visible_line(card.report.step_name)
     if plan is None:
