@@ -31,9 +31,10 @@ from duckflow_tui.llm.endpoints import (
     key_name,
     may_carry_key,
 )
-from duckflow_tui.llm.errors import FailureTeller, LlmError, escape_text
+from duckflow_tui.llm.errors import ErrorCode, FailureTeller, LlmError, escape_text, words_of
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.transport import (
+    CERTIFICATE_VARIABLES,
     MAX_BODY,
     PURPOSE_HEADER,
     THREAD_HEADER,
@@ -244,6 +245,8 @@ def _llm_error_of(
     while isinstance(cause, BaseExceptionGroup):  # as a connection raises it
         cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
     words = _describe_cause(cause)
+    if isinstance(cause, httpx2.TimeoutException):
+        words = os.strerror(errno.ETIMEDOUT)
     match cause:
         case BadStatus():
             return teller.make_status_error(cause.status, cause.headers, cause.body, clock.now())
@@ -259,15 +262,25 @@ def _llm_error_of(
             return made
         case httpx2.DecodingError():
             return teller.make_error("not_json", words)
-        case _ if any(isinstance(behind, ssl.SSLError) for behind in _causes(cause)):
-            return teller.make_error("tls", words, setting="base_url")
-        case httpx2.ProxyError() | httpx2.ConnectError() | httpx2.ConnectTimeout():
-            if proxy is None:
-                return teller.make_error("connect", words, setting="base_url", retryable=True)
-            made = teller.make_error(
-                "proxy", words, retryable=not isinstance(cause, httpx2.ProxyError)
-            )
+        case _ if tls := [one for one in _causes(cause) if _is_tls_fault(one)]:
+            made = teller.make_error(_name_tls_fault(tls[0]), words, setting="base_url")
+            if made.code == "untrusted":
+                made.setting = CERTIFICATE_VARIABLES[0]
+            return made
+        case httpx2.ProxyError() if proxy is not None:
+            code = _name_proxy_fault(words)
+            made = teller.make_error(code, words, retryable=code == "proxy_failed")
             made.setting = proxy.variable
+            return made
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            made = teller.make_error("connect", words, setting="base_url", retryable=True)
+            if proxy is not None:
+                made.code, made.setting = "proxy", proxy.variable
+            return made
+        case httpx2.TransportError() | OSError() if isinstance(error, openai.APIConnectionError):
+            made = teller.make_error("closed", words, setting="base_url", retryable=True)
+            if proxy is not None:
+                made.code, made.setting = "proxy_closed", proxy.variable
             return made
         case httpx2.TransportError() | OSError():
             return teller.make_error("cut", words, retryable=True)
@@ -276,6 +289,31 @@ def _llm_error_of(
         case _:
             log.error("a request to %s failed in the program", teller.host, exc_info=error)
             return teller.make_error("internal", describe_error(cause))
+
+
+def _is_tls_fault(error: BaseException) -> bool:
+    """Whether TLS failed; a handshake that only waits for the other side has not."""
+    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLWantReadError)
+
+
+def _name_tls_fault(error: BaseException) -> ErrorCode:
+    """The code for a failed handshake: an unknown authority, an answer in plain http, or else."""
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _UNKNOWN_AUTHORITY:
+        return "untrusted"
+    return "wants_http" if getattr(error, "reason", "") in _NO_TLS else "tls"
+
+
+#: OpenSSL's codes of a chain that ends at no certificate known here.
+_UNKNOWN_AUTHORITY: Final = (18, 19, 20, 21)
+#: Its reasons where the other side does not answer in TLS.
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
+
+
+def _name_proxy_fault(words: str) -> ErrorCode:
+    """The code for what a proxy answered: ``words`` begin with the status, if it had one."""
+    if words.startswith("407"):
+        return "proxy_login"
+    return "proxy_refused" if words.startswith("4") else "proxy_failed"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -375,6 +413,8 @@ class _Answer:
             raise self._make_unreadable_error(event) from None
         if chunk.error:
             raise self._teller.stream_error(chunk.error)
+        if chunk.choices is None and chunk.usage is None and words_of(chunk.model_extra).message:
+            raise self._teller.stream_error(chunk.model_extra)  # an error that is not named so
         self._completion.add_chunk(chunk)
 
 

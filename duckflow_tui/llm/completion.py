@@ -81,11 +81,12 @@ _SPACE: Final = re.compile(r"\s*+")
 _DECODER: Final = json.JSONDecoder()
 
 
-#: What servers of their own mind call the two ends that are known by other names.
+#: Ends that some servers name otherwise; what follows a colon tells more.
 _FINISHES: Final = {
     "model_length": "length", "max_tokens": "length", "max_output_tokens": "length",
-    "safety": "content_filter", "sensitive": "content_filter", "prohibited_content":
-    "content_filter",
+    "safety": "content_filter", "sensitive": "content_filter", "recitation": "content_filter",
+    "prohibited_content": "content_filter", "blocklist": "content_filter", "spii": "content_filter",
+    "refusal": "content_filter", "end_turn": "stop", "eos": "stop", "tool_use": "tool_calls",
 }  # fmt: skip
 
 
@@ -110,7 +111,8 @@ class Completion:
         self._last: NativeCall | None = None
         self.calls: list[NativeCall] = []  # at most MOST_CALLS
         self.more_calls = 0  # that came behind these and are not kept
-        self.finish = ""  # finish_reason, empty while it has not come
+        self.finish = ""  # finish_reason by its usual name, empty while it has not come
+        self.finish_words = ""  # the same in the server's own words
         self.ended = False  # the server said [DONE] or sent a plain completion
         self.streamed = False  # it came as a stream of events
         self.usage: WireUsage | None = None
@@ -174,7 +176,9 @@ class Completion:
             if message is not None:
                 self._add_message(message)
             if choice.finish_reason:
-                self.finish = _FINISHES.get(choice.finish_reason.lower(), choice.finish_reason)
+                self.finish_words = choice.finish_reason
+                kind = choice.finish_reason.partition(":")[0].strip().lower()
+                self.finish = _FINISHES.get(kind, kind)
                 self.close()
 
     def close(self) -> None:

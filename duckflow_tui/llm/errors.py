@@ -8,14 +8,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
-from datetime import UTC
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, NamedTuple, cast
+from urllib.parse import urljoin, urlsplit
 
 import jiter
 
-from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, setting_of
+from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, origin_of, setting_of
 from duckflow_tui.state.base import escape_unprintable
 from duckflow_tui.state.usage import LlmCall
 
@@ -26,13 +27,27 @@ ErrorCode = Literal[
     "kept_key",  # the server does not accept that one
     "no_key_sent",  # the server wants a key, and there was none to send
     "key_withheld",  # it wants one, and ours may not go over plain http
+    "no_access",  # the key is good, but not for this model
+    "region",  # the server does not serve the place that the request comes from
+    "privacy",  # no provider of the model fits the account's settings of privacy
     "bad_key",  # the key holds characters that no header can carry
     "refused_url",  # plain http to a public host
     "not_found_host",  # the name does not resolve
     "unknown_model",  # the server has others; ``detail`` names some
     "loading",  # the model is not in memory yet
     "unloaded",  # the server has no model in memory, and loads none by itself
-    "wait_asked",  # it takes requests again after ``seconds``, which are too many to wait here
+    "wait_asked",  # it takes requests again at ``until``, which is too late to wait here
+    "used_up",  # what the account may ask for in some hours or a day; nobody says until when
+    "output_limit",  # it gives shorter replies only; ``limits`` says how long
+    "wants_https",  # it was asked in plain http
+    "wants_http",  # it was asked over an encrypted connection and has none
+    "untrusted",  # its certificate is of an authority that nobody here knows
+    "moved",  # to ``detail``, at the same host
+    "closed",  # the connection ended before an answer began
+    "proxy_closed",  # the same, by way of a proxy
+    "proxy_login",  # the proxy wants another user or password
+    "proxy_refused",  # the proxy does not let requests to this host through
+    "proxy_failed",  # the proxy did not reach the host
     "responses_only",  # the model speaks another protocol of the same server
     "proxy",  # of the environment; ``setting`` is its variable
     "socks",  # it is one, for which the package is not installed
@@ -48,6 +63,14 @@ UNLISTED: Final = ("not_found", "not_json", "html")
 DETAIL: Final = 300  # characters of an answer that an error shows
 MASK: Final = "•••"
 _TOLD_APART: Final = 16  # letters and digits; fewer may stand in a text by chance
+
+
+class Limits(NamedTuple):
+    """Numbers of tokens that an error names; 0 for what it does not."""
+
+    window: int = 0  # of request and reply together
+    asked: int = 0  # of the request, as the server counts it
+    output: int = 0  # most of a reply
 
 
 @dataclass(eq=False)
@@ -78,6 +101,8 @@ class LlmError(Exception):
     reason: str = ""
     generation: str = ""
     key_name: str = ""  # the variable that holds the key, or would
+    limits: Limits = field(default_factory=Limits)  # that the server named
+    until: float | None = None  # seconds since the epoch, from when on it takes requests again
     call: LlmCall | None = None
 
     def __str__(self) -> str:
@@ -96,6 +121,8 @@ class LlmError(Exception):
             "variable": self.key_name,
             "status": "" if self.status is None else str(self.status),
             "seconds": "" if self.seconds is None else f"{self.seconds:.0f}",
+            "tokens": f"{self.limits.output or self.limits.window:,}",
+            "until": _format_time(self.until),
         }
 
 
@@ -147,25 +174,131 @@ def _without_forms(text: str, secret: str) -> str:
     return "".join(kept)
 
 
-_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})
+def _format_time(at: float | None) -> str:
+    """Format seconds since the epoch as the local date and time; empty for None."""
+    if at is None:
+        return ""
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
-_OVERFLOW: Final = re.compile(
-    r"context[_ ](?:length|window|size)|maximum context|prompt is too long|input is too long"
-    r"|too many (?:input )?tokens|reduce the length|exceeds? the (?:available )?context|n_ctx"
-    r"|token limit exceeded|input length .{0,40}exceed|request too large|reduce your message size",
-    re.I,
-)
 
-_QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.I)
-_LOADING: Final = re.compile(
-    r"loading (?:the )?model|model (?:is )?(?:currently |still )*loading", re.I
-)
-_UNLOADED: Final = re.compile(r"no models? (?:is |are )?loaded", re.I)
+#: How errors write numbers of tokens; each group is a field of Limits.
+_NUMBERS: Final = tuple(
+    re.compile(pattern.replace("N>", r">\d[\d,]{0,11})"), re.I)
+    for pattern in (
+        r"maximum context length (?:is|of) (?P<windowN>",
+        r"context (?:size|window|length)(?: of| limit:?| is)? \(?(?P<windowN>(?: tokens|\D|$)",
+        r"(?P<askedN> tokens? > (?P<windowN> maximum",  # Anthropic
+        r"prompt tokens limit exceeded: (?P<askedN> > (?P<windowN>",  # OpenRouter
+        r"context limit: (?P<askedN> \+ \d+ > (?P<windowN>",  # Anthropic
+        r"token count \((?P<askedN>\) exceeds .{0,60}\((?P<windowN>\)",  # Gemini
+        r"model with (?P<windowN> maximum context",  # Mistral
+        r"limit (?P<windowN>, requested (?P<askedN>",  # Groq, of a single request
+        r"(?P<askedN> (?:of text input|in the messages|input tokens)",
+        r"\(?(?P<askedN> tokens?\) exceeds",  # llama.cpp
+        r"can only afford (?P<outputN>",  # OpenRouter, of what the account has left
+        r"at most (?P<outputN> (?:completion|output) tokens",
+        r"max(?:_completion|_output)?_tokens\D{0,60}\[\d+, ?(?P<outputN>\]",
+        r"max(?:_completion|_output)?_tokens: \d+ > (?P<outputN>",
+        r"max(?:_completion)?_tokens\b.{0,60}?(?:less than or equal to|at most|<=) (?P<outputN>",
+    )
+)  # fmt: skip
+
+
+def read_limits(fields: Mapping[str, Any], message: str) -> Limits:
+    """Read the numbers of tokens that an error names, in fields of their own or in its words."""
+    found: dict[str, int] = {}
+    for pattern in _NUMBERS:
+        if match := pattern.search(message):
+            for name, digits in match.groupdict().items():
+                found.setdefault(name, int(digits.replace(",", "")))
+    for name, own in (("window", "n_ctx"), ("asked", "n_prompt_tokens")):  # llama.cpp
+        value = fields.get(own)
+        if isinstance(value, int) and 0 < value < _MOST_TOKENS:
+            found[name] = value
+    return Limits(**found)
+
+
+class Cause(NamedTuple):
+    """A row of the table of causes: which answers show it, and what is to be done. The sentence for
+    the user is ``llm.error.CODE``.
+    """
+
+    code: ErrorCode
+    statuses: Container[int]
+    words: str = ""  # a pattern for the server's code and message; empty where the status tells it
+    setting: str = ""  # key of the endpoint to look at
+    is_retried: bool = False  # the same request may succeed a little later
+
+
+_ANY: Final = range(400, 600)
+_LIMIT: Final = (400, 402, 403, 429, 500)
+_INVALID_KEY: Final = "invalid_api_key"
+#: The first row that fits counts.
+CAUSES: Final = (
+    Cause("output_limit", (400, 402, 413, 422),
+          r"can only afford|max(?:_completion|_output)?_tokens\b.{0,80}?(?:too large|\[\d+, ?\d+\]|"
+          r": \d+ > \d|less than or equal|at most|<=)|at most \d+ (?:completion|output) tokens",
+          "max_output"),
+    Cause("context_overflow", (400, 413, 422, 500),
+          r"context[_ ](?:length|window|size)|maximum context|prompt is too long|input is too long"
+          r"|too many (?:input )?tokens|reduce the length|exceeds? the (?:available )?context|n_ctx"
+          r"|token limit exceeded|input length .{0,40}exceed|request too large|context limit"
+          r"|reduce your message size|input token count .{0,40}exceeds", "context"),
+    Cause("context_overflow", (402,), "prompt tokens limit exceeded", "context"),
+    Cause("quota", _LIMIT,
+          r"insufficient[_ ](?:quota|balance|credits?)|exceeded your current quota|\bbilling\b"
+          r"|budget_exceeded|exceeded ?budget|budget has been exceeded|credit balance is too low"
+          r"|no resource package|requires more credits|余额不足"),
+    Cause("used_up", (402, 403, 429),
+          r"per[- ]day\b|\bdaily\b|per[- ]week\b|usage limit|weekly limit|使用上限|^13(?:08|10)\b"),
+    Cause("loading", range(500, 600),
+          r"loading (?:the )?model|model (?:is )?(?:currently |still )*loading", is_retried=True),
+    Cause("region", (400, 403, 451),
+          r"unsupported_country|country, region|location is not supported|not available in your"
+          r" (?:country|region)"),
+    Cause("privacy", (404,), r"data policy|guardrail restrictions"),
+    Cause("filtered", (400, 403, 451),
+          r"\bcontent_filter\b|content management policy|\bflagged\b|moderation|content_policy"
+          r"|data_inspection_failed"),
+    Cause("no_access", (401, 403),
+          r"model_access_denied|not allowed to access model|not have access to (?:the )?model"),
+    Cause("wants_https", (400,),
+          r"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS|plain HTTP to an SSL",
+          "base_url"),
+    Cause("bad_request", (400,), "reasoning_effort"),  # a quirk, learned elsewhere
+    Cause("responses_only", (400, 404),
+          r"v1/responses|not a chat model"
+          r"|only (?:be )?(?:used|supported) (?:with|in) the responses"),
+    Cause("unloaded", (404,), r"no models? (?:is |are )?loaded"),
+    Cause("auth", (400,), _INVALID_KEY, "api_key_env"),
+    Cause("redirect", range(300, 400), setting="base_url"),
+    Cause("auth", (401,), setting="api_key_env"),
+    Cause("quota", (402,)),
+    Cause("forbidden", (403,), setting="api_key_env"),
+    Cause("not_found", (404, 405), setting="base_url"),
+    Cause("rate_limited", (429,), is_retried=True),
+    Cause("server_error", (408,), is_retried=True),
+    Cause("server_error", (501, 505, 525, 526)),
+    Cause("server_error", range(500, 600), is_retried=True),
+    Cause("bad_request", _ANY),
+)  # fmt: skip
+
+
+def find_cause(status: int, words: str, wait_s: float | None = None) -> Cause:
+    """Find the row for an answer: ``words`` are the server's code and message, ``wait_s`` the
+    seconds after which it wants to be asked again.
+    """
+    for cause in CAUSES:
+        # Who says when to come back has quota left.
+        is_wait = wait_s is not None and cause.code in ("quota", "used_up")
+        fits = status in cause.statuses and not (is_wait and status == 429)
+        if fits and (not cause.words or re.search(cause.words, words, re.I | re.S)):
+            return cause
+    raise ValueError(f"{status} is no status of an error")
+
+
 _WRONG_KEY: Final = re.compile(r"API_KEY_INVALID|api key not valid|invalid_api_key", re.I)
-_FILTERED: Final = re.compile(r"\bcontent_filter\b|content management policy", re.I)
-_RESPONSES: Final = re.compile(
-    r"v1/responses|not a chat model|only (?:be )?(?:used|supported) (?:with|in) the responses", re.I
-)
+_MOST_TOKENS: Final = 1_000_000_000  # a larger number is none of tokens
 _WORDS: Final = 2000  # characters of the server's message that are kept to learn from
 
 
@@ -212,43 +345,71 @@ class FailureTeller:
         epoch.
         """
         if status < 400:
-            return self._by_status(status, ServerWords(headers.get("location", "?")))
+            lower = {name.lower(): value for name, value in headers.items()}
+            return self._make_redirect_error(status, lower.get("location") or "?")
+        words = server_words(body)
         wait_s = retry_after(headers, now) or asked_to_wait(body)
-        return self._by_status(status, server_words(body), wait_s)
+        if not wait_s and status == 429:
+            wait_s = seconds_to_reset({**headers, **words.headers}, now)
+        return self._by_status(status, words, wait_s)
 
     def stream_error(self, error: object) -> LlmError:
-        """Make the error of an error object in the middle of a stream."""
+        """Make the error of an error object in the middle of a stream; its status is None where the
+        object states none.
+        """
         words = words_of(error)
-        stated = [words.code]
+        stated = words.code.split()
         if isinstance(error, dict):
             fields = cast("dict[str, Any]", error)
             stated += [str(fields.get("status_code")), str(fields.get("status"))]
-        status = next((int(code) for code in stated if re.fullmatch(r"[45]\d\d", code)), 500)
-        return self._by_status(status, words, asked_to_wait(words.message.encode()))
+        status = next((int(code) for code in stated if re.fullmatch(r"[45]\d\d", code)), None)
+        made = self._by_status(status or 500, words, asked_to_wait(words.message.encode()))
+        made.status = status
+        return made
+
+    def _make_redirect_error(self, status: int, location: str) -> LlmError:
+        """Make the error of a redirect. One within the origin, or from http to https at its host,
+        only says that the address is written otherwise.
+        """
+        endpoint = self._endpoint
+        target = urljoin(f"{endpoint.base_url}/chat/completions", location)
+        parts = urlsplit(target)
+        is_upgrade = not endpoint.is_https and parts.scheme == "https"
+        is_upgrade = is_upgrade and parts.hostname == endpoint.hostname
+        if not is_upgrade and (location == "?" or origin_of(target) != endpoint.origin):
+            return self._by_status(status, ServerWords(location))
+        error = self.make_error("moved", target, setting="base_url")
+        error.status = status
+        return error
 
     def _by_status(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
-        code, setting = _code_of(status, f"{words.code} {words.message}", wait_s)
+        cause = find_cause(status, f"{words.code} {words.message}", wait_s)
+        code, setting = cause.code, cause.setting
         if code == "auth" and (self._withheld or not self._key_name):
             code = "key_withheld" if self._withheld else "no_key_sent"
             setting = "allow_http_key" if self._withheld else setting
         elif code == "auth" and self._key_name.startswith(KEPT_KEY):
             code, setting = "kept_key", ""
-        retryable = status in _RETRIED and code in ("rate_limited", "server_error", "loading")
         said = words.message.strip() or f"HTTP {status}"
-        error = self.make_error(code, said, setting=setting, retryable=retryable)
+        error = self.make_error(code, said, setting=setting, retryable=cause.is_retried)
         error.key_name = self._key_name
         error.status, error.retry_after, error.param = status, wait_s, words.param
         error.reason, error.generation = words.code, words.generation
+        error.limits = words.limits
         return error
 
 
 class ServerWords(NamedTuple):
-    """A server's error: message, code and the parameter it names."""
+    """A server's error: message, codes with spaces between, the parameter it names, what its model
+    wrote, numbers of tokens, and headers that it passes on from the server behind it.
+    """
 
     message: str
     code: str = ""
     param: str = ""
     generation: str = ""
+    limits: Limits = Limits()
+    headers: Mapping[str, str] = {}
 
 
 def server_words(body: bytes) -> ServerWords:
@@ -265,7 +426,7 @@ def server_words(body: bytes) -> ServerWords:
         return ServerWords(text)
     fields = cast("dict[str, Any]", data)
     found = words_of(fields.get("error") or fields)
-    return found if found.message else ServerWords(text, found.code, found.param)
+    return found if found.message else found._replace(message=text)
 
 
 def words_of(error: object) -> ServerWords:
@@ -274,29 +435,37 @@ def words_of(error: object) -> ServerWords:
         return ServerWords("" if error is None else str(error))
     fields = cast("dict[str, Any]", error)
     message = _flatten_message(fields)
-    inner = fields.get("metadata")  # a router passes on what the provider behind it said
-    if isinstance(inner, dict) and (raw := cast("dict[str, Any]", inner).get("raw")):
-        message = f"{message}: {raw}"
-    code = fields.get("code") or fields.get("type") or ""
+    about = fields.get("metadata")  # a router passes on what the provider behind it said
+    inner = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
+    if raw := inner.get("raw"):
+        message = f"{message}: {server_words(str(raw).encode()).message}"
+    code = " ".join(str(fields[name]) for name in ("code", "type") if fields.get(name))
     if any(_WRONG_KEY.search(str(one)) for one in (fields.get("details"), message)):
         code = _INVALID_KEY
-    param = fields.get("param")
-    written = fields.get("failed_generation")
+    param, written = fields.get("param"), fields.get("failed_generation")
+    headers = inner.get("headers")
     return ServerWords(
-        message, str(code), param if isinstance(param, str) else "",
+        message,
+        code,
+        param if isinstance(param, str) else "",
         written if isinstance(written, str) else "",
-    )  # fmt: skip
+        read_limits(fields, message),
+        cast("dict[str, str]", headers) if isinstance(headers, dict) else {},
+    )
 
 
 _TITLE: Final = re.compile(r"<title>\s*([^<]{1,200}?)\s*</title>", re.I)
-_INVALID_KEY: Final = "invalid_api_key"
+
+
+#: Where servers write the message of an error; the last two are MiniMax's.
+_MESSAGES: Final = ("message", "detail", "msg", "error", "base_resp", "status_msg")
 
 
 def _flatten_message(said: object) -> str:
     """The message of an error, however deep it lies; of a list each, with the field it names."""
     if isinstance(said, dict):
         fields = cast("dict[str, Any]", said)
-        inner = (fields[name] for name in ("message", "detail", "msg", "error") if fields.get(name))
+        inner = (fields[name] for name in _MESSAGES if fields.get(name))
         words = _flatten_message(next(inner, ""))
         where = fields.get("loc")
         named = ".".join(map(str, cast("list[object]", where))) if isinstance(where, list) else ""
@@ -322,6 +491,17 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return max(date.timestamp() - now, 0.0)
 
 
+def seconds_to_reset(headers: Mapping[str, object], now: float) -> float | None:
+    """Seconds until a limit of requests is reset, from the header that says it as seconds or
+    milliseconds since the epoch; None without one.
+    """
+    lower = {name.lower(): str(value) for name, value in headers.items()}
+    value = lower.get("x-ratelimit-reset", "")
+    if not re.fullmatch(r"\d{10}(?:\d{3})?", value):
+        return None
+    return max(float(value[:10]) - now, 0.0)
+
+
 _TIME: Final = (
     rb"((?:\d{1,6}(?:\.\d{1,20})?\s?(?:ms|milliseconds?|hours?|minutes?|seconds?|[hms])\s?)+)"
 )
@@ -338,39 +518,6 @@ def asked_to_wait(body: bytes) -> float | None:
         return None
     parts = _PART.findall(found[1] or found[2])
     return round(sum(float(count) * _UNITS[unit.lower()] for count, unit in parts), 3)
-
-
-#: Kinds of failure that the words tell, with the setting to look at; the first that fits counts.
-_BY_WORDS: Final[tuple[tuple[Container[int], re.Pattern[str], ErrorCode, str], ...]] = (
-    ((400, 413, 422, 500), _OVERFLOW, "context_overflow", "context"),
-    ((402, 429), _QUOTA, "quota", ""),
-    (range(500, 600), _LOADING, "loading", ""),
-    ((400,), re.compile("reasoning_effort"), "bad_request", ""),  # a quirk, learned elsewhere
-    ((400, 404), _RESPONSES, "responses_only", ""),
-    ((404,), _UNLOADED, "unloaded", ""),
-    ((400,), re.compile(_INVALID_KEY), "auth", "api_key_env"),
-    ((400,), _FILTERED, "filtered", ""),
-)
-_BY_STATUS: Final[dict[int, tuple[ErrorCode, str]]] = {
-    401: ("auth", "api_key_env"),
-    402: ("quota", ""),
-    403: ("forbidden", "api_key_env"),
-    404: ("not_found", "base_url"),
-    405: ("not_found", "base_url"),
-    408: ("server_error", ""),
-    429: ("rate_limited", ""),
-}
-
-
-def _code_of(status: int, words: str, wait_s: float | None) -> tuple[ErrorCode, str]:
-    """The kind of failure and the setting to look at."""
-    if status < 400:
-        return "redirect", "base_url"
-    has_quota = status == 429 and wait_s is not None  # who says when to come back has quota left
-    for statuses, pattern, code, setting in _BY_WORDS:
-        if status in statuses and not has_quota and pattern.search(words):
-            return code, setting
-    return _BY_STATUS.get(status, ("server_error" if status >= 500 else "bad_request", ""))
 
 
 _UNKNOWN: Final = re.compile(

@@ -64,6 +64,8 @@ _BROKEN: Final = re.compile(
     r"error\b|insufficient_system_resource|abort|network_error|function_call_filter"
     r"|malformed_function_call", re.I
 )  # fmt: skip
+#: Ends of a reply that say nothing against it.
+_FINISHES: Final = ("", "stop", "length", "tool_calls", "function_call")
 KEPT_SENT: Final = 20  # newest requests that are remembered
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model, or logged
 
@@ -422,7 +424,7 @@ class LLMService:
                 if clock.monotonic() - begun + delay > total_s:
                     error.seconds = delay
                     if error.code == "rate_limited" and error.retry_after:
-                        error.code = "wait_asked"
+                        error.code, error.until = "wait_asked", clock.now() + delay
                     raise
                 reason = error.code
             now = clock.now()
@@ -451,11 +453,12 @@ class LLMService:
             raise
         said = completion.calls or completion.text.strip()
         if completion.finish == "content_filter":
-            raise exchange.make_error("filtered")
-        if _BROKEN.match(completion.finish):
+            raise exchange.make_error("filtered", completion.finish_words)
+        is_broken = _BROKEN.match(completion.finish) is not None
+        if is_broken or (not said and completion.finish not in _FINISHES):
             exchange.shown = bool(completion.text)  # thoughts alone are no answer
-            error = exchange.make_error("server_error")
-            error.detail, error.status, error.retryable = completion.finish, 500, True
+            error = exchange.make_error("server_error", completion.finish_words)
+            error.status, error.retryable = 500 if is_broken else None, True
             raise error
         if not said and completion.finish != "length":
             raise exchange.make_error("empty")

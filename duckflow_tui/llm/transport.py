@@ -235,10 +235,12 @@ def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
         name = name if environ.get(name) else name.upper()
         return Proxy(environ.get(name, "").strip(), name)
 
-    host = endpoint.hostname
+    host, _, port = endpoint.origin.partition("://")[2].rpartition(":")
     for entry in setting("no_proxy").url.lower().split(","):
-        name = entry.strip().lstrip("*").lstrip(".")
-        if entry.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
+        name, _, only = entry.strip().partition(":")
+        name = name.lstrip("*").lstrip(".")
+        is_named = entry.strip() == "*" or (name and f".{host}".endswith(f".{name}"))
+        if is_named and only in ("", port):
             return None
     proxy = setting("https_proxy")
     if not proxy.url:

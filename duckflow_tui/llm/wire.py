@@ -35,13 +35,15 @@ class LineTooLong(Exception):
 @dataclass(slots=True)
 class EventReader:
     """Splits a byte stream into the data of its server-sent events. Never scans a byte twice.
-    Comments and fields other than ``data`` are dropped; raises LineTooLong.
+    Comments and fields other than ``data`` are dropped; the data of an event named ``error`` comes
+    as the ``error`` of an object. Raises LineTooLong.
     """
 
     _line: bytearray = field(default_factory=bytearray, init=False)
     _data: list[bytes] = field(default_factory=list[bytes], init=False)
     _after_cr: bool = field(default=False, init=False)  # a line feed would belong to it
     _first: bool = field(default=True, init=False)
+    _is_error: bool = field(default=False, init=False)  # the name of the event that comes
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of the events that this piece completes."""
@@ -75,9 +77,23 @@ class EventReader:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if line.startswith(b"data:"):
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+        elif line.startswith(b"event:"):
+            self._is_error = line[6:].strip() == b"error"
         elif not line and self._data:
-            events.append(b"\n".join(self._data))
-            self._data = []
+            data = b"\n".join(self._data)
+            events.append(_wrap_error(data) if self._is_error else data)
+            self._data, self._is_error = [], False
+
+
+def _wrap_error(data: bytes) -> bytes:
+    """An object whose ``error`` is what the data holds: its own error, its JSON, or its text."""
+    try:
+        said: object = json.loads(data)
+    except (ValueError, RecursionError):
+        said = data.decode("utf-8", "replace")
+    if isinstance(said, dict) and "error" in said:
+        said = cast("JsonObject", said)["error"]
+    return json.dumps({"error": said or "error"}).encode()
 
 
 class _Wire(BaseModel):
@@ -138,7 +154,11 @@ class WireChoice(_Wire):
 
 
 class WireChunk(_Wire):
-    """One event of the stream, or a whole plain completion."""
+    """One event of the stream, or a whole plain completion. Other fields are kept, because some
+    servers write an error so.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     choices: list[WireChoice] | None = None
     usage: _Counts = None

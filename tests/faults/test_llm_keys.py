@@ -141,6 +141,22 @@ async def test_plain_http_does_not_leave_the_private_network(url: str, code: str
         ("https://a.example/v1", {"all_proxy": "p:1"}, "http://p:1"),
         ("https://a.example/v1", {"https_proxy": "http://p:1", "no_proxy": ".example"}, None),
         ("https://a.example/v1", {"https_proxy": "http://p:1", "NO_PROXY": "*"}, None),
+        ("https://a.example/v1", {"https_proxy": "http://p:1", "NO_PROXY": "a.example:443"}, None),
+        (
+            "https://a.example:8443/v1",
+            {"https_proxy": "p:1", "NO_PROXY": "x, *.example:8443"},
+            None,
+        ),
+        (
+            "https://a.example/v1",
+            {"https_proxy": "p:1", "NO_PROXY": "a.example:8443"},
+            "http://p:1",
+        ),
+        (
+            "https://a.example/v1",
+            {"https_proxy": "p:1", "NO_PROXY": "ample,b.a.example"},
+            "http://p:1",
+        ),
         ("http://192.168.1.2/v1", {"HTTP_PROXY": "http://p:1", "ALL_PROXY": "http://p:1"}, None),
         ("https://localhost/v1", {"HTTPS_PROXY": "http://p:1"}, None),
     ],

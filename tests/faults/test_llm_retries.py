@@ -150,7 +150,7 @@ async def test_a_reset_before_anything_was_shown_is_tried_again() -> None:
     async with bench(script(*broken, GOOD)) as at:
         reply = await at.decide()
     assert reply.text == at.heard.text == "Hello."
-    assert at.heard.reasons == ["cut", "cut"]
+    assert at.heard.reasons == ["closed", "cut"]
 
 
 async def test_once_a_part_was_shown_nothing_is_tried_again() -> None:

@@ -157,11 +157,79 @@ FAILS = {
         [7.66], reason="rate_limited"),
     "Groq for the day": Fails(Groq, (error(
         429, TPM.format("day (TPD):", "9m38.016s"), type="tokens", code="rate_limit_exceeded"),),
-        [], "accepts no more requests for 578 s"),
+        [], "accepts no more requests until 2025-06-15 15:16:18: “Rate limit reached"),
     "Groq takes less in a minute": Fails(Groq, (error(
         413, "Request too large for model `llama-3.1-8b-instant` on tokens per minute (TPM): Limit "
         "6000, Requested 6294, please reduce your message size and try again.", type="tokens",
         code="rate_limit_exceeded"),), [], "too long for model duck-1"),
+    "OpenRouter for the day": Fails(OpenRouter, (error(
+        429, "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model "
+        "requests per day", code=429, metadata={"headers": {"X-RateLimit-Limit": "50",
+        "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1750032000000"}}),), [],
+        "accepts no more requests until 2025-06-16 00:00:00: “Rate limit exceeded: free-models"),
+    "OpenRouter's gateway for the day": Fails(OpenRouter, (error(
+        429, "Rate limit exceeded: free-models-per-day-high-balance.", type="rate_limit_error",
+        code="429"),), [], "a limit of your account is used up: “Rate limit exceeded: free-models"),
+    "OpenRouter has none that keeps the policy": Fails(OpenRouter, (error(
+        404, "No endpoints found matching your data policy (Free model training). Configure: "
+        "https://openrouter.ai/settings/privacy", code=404),), [],
+        "has no provider of model duck-1 that fits the privacy settings of your account"),
+    "OpenRouter has it moderated": Fails(OpenRouter, (error(
+        403, "duck-1 requires moderation on OpenAI. Your input was flagged for violence. No "
+        "credits were charged.", code=403, metadata={"reasons": ["violence"]}),), [],
+        "content filter of"),
+    "OpenRouter from a region behind": Fails(OpenRouter, (error(
+        403, "Provider returned error", code=403, metadata={"provider_name": "OpenAI", "raw":
+        '{"error":{"code":"unsupported_country_region_territory","message":"Country, region, or '
+        'territory not supported","param":null,"type":"request_forbidden"}}'}),), [],
+        "does not serve the place that this machine asks from: “Provider returned error: Country"),
+    "Gemini does not serve the place": Fails(Gemini, (gemini(
+        400, "User location is not supported for the API use."),), [],
+        "does not serve the place that this machine asks from: “User location"),
+    "Gemini recites": Fails(Gemini, (events([
+        {"choices": [{"index": 0, "delta": {"role": "assistant"}, "finish_reason":
+         "content_filter: RECITATION"}]}]),), [],
+        "withheld the answer: “content_filter: RECITATION”."),
+    "Gemini has a reason of its own": Fails(Gemini, (events([
+        {"choices": [{"index": 0, "delta": {"role": "assistant"}, "finish_reason": "OTHER"}]}]),
+        ) * 6, [1.0, 2.0, 4.0, 8.0, 16.0], " failed: “OTHER”.", reason="server_error"),
+    "GLM without credit": Fails(Kimi, (error(
+        429, "Insufficient balance or no resource package. Please recharge.", code="1113"),), [],
+        "has no quota left: “Insufficient balance"),
+    "GLM without credit, in its language": Fails(Kimi, (error(
+        429, "余额不足或无可用资源包,请充值。", code="1113"),), [], "has no quota left: “余额不足"),
+    "GLM for five hours": Fails(Kimi, (error(
+        429, "已达到 5 小时的使用上限。您的限额将在 2026-08-25 07:41:44 重置。", code="1308"),), [],
+        "a limit of your account is used up: “已达到 5 小时的使用上限"),
+    "LiteLLM over its budget": Fails(Vllm, (error(
+        429, "Budget has been exceeded! Current cost: 26.075, Max budget: 0.25",
+        type="budget_exceeded", param=None, code="429"),), [], "has no quota left: “Budget has"),
+    "LiteLLM over a user's budget": Fails(Vllm, (error(
+        400, "ExceededBudget: End User=ishaan3 over budget. Spend=0.00088, Budget=0.0001",
+        type="auth_error", code="400"),), [], "has no quota left: “ExceededBudget"),
+    "MiniMax in an answer that went well": Fails(Kimi, (refusal(200, {
+        "base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}),), [],
+        "has no quota left: “insufficient balance”."),
+    "vLLM in an answer that went well": Fails(Vllm, (refusal(200, {
+        "object": "error", "message": "The tokens are out of range", "code": 400}),), [],
+        "refused the request for model duck-1: “The tokens are out of range”."),
+    "An event that is an error": Fails(Vllm, (events([
+        'event: error\ndata: {"message": "Server overloaded", "code": 503}\n\n'], done=False),),
+        [1.0], reason="server_error"),
+    "An event that is an error in a word": Fails(Vllm, (events([
+        "event: error\ndata: upstream timed out\n\n"], done=False),) * 6,
+        [1.0, 2.0, 4.0, 8.0, 16.0], " failed: “upstream timed out”.", reason="server_error"),
+    "Cloudflare waits in vain": Fails(Kimi, (refusal(
+        524, "<html><title>524: A timeout occurred</title></html>"),), [1.0],
+        reason="server_error"),
+    "nginx wants https": Fails(Vllm, (refusal(
+        400, "<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title>"
+        "</head></html>"),), [], "speaks https, but the address begins with http"),
+    "Go wants https": Fails(Ollama, (refusal(
+        400, "Client sent an HTTP request to an HTTPS server.\n"),), [],
+        "Write https:// in endpoints.here.base_url."),
+    "A slash at the end": Fails(Vllm, (refusal(
+        308, "", Location="/v1/chat/completions/"),), [], "sends requests on to http://127.0.0.1:"),
     "Mistral by the second": Fails(Mistral, (refusal(429, {
         "message": "Requests rate limit exceeded"}),), [1.0], reason="rate_limited"),
     "Mistral does not know a field": Fails(Mistral, (refusal(422, {
@@ -220,9 +288,22 @@ async def test_an_error_of_any_shape_is_told_by_its_words(body: str, words: str)
     assert f" failed: “{words}”. The problem is on the server's side" in said
 
 
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_key_that_may_not_use_the_model_is_not_called_wrong(status: int) -> None:
+    provider = Vllm()
+    provider.failing.append(error(
+        status, "key not allowed to access model. This key can only access models=['gpt-5']. Tried "
+        "to access duck-1", type="key_model_access_denied", param="model", code=str(status),
+    ))  # fmt: skip
+    async with asked(provider) as at:
+        said = await told(at)
+    assert said.startswith("The key for 127.0.0.1:")
+    assert "may not use model duck-1: “key not allowed to access model." in said
+
+
 async def test_the_words_are_there_in_japanese() -> None:
     provider = Groq()
     provider.model = "duck-1"
     provider.failing.extend(FAILS["Groq for the day"].replies)
     async with asked(provider) as at:
-        assert "578 秒間" in await told(at, "ja")
+        assert "2025-06-15 15:16:18 まで" in await told(at, "ja")
