@@ -355,6 +355,7 @@ SPOKEN: Final = {
     "op_write": "file_ops.write_file",
     "op_edit": "file_ops.edit_file",
     "op_end": "shell.end",
+    "op_output": "shell.output",
 }
 
 _FIELD_OF: Final = {name: field for field, name in SPOKEN.items()}

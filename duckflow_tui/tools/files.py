@@ -23,7 +23,7 @@ from duckflow_tui.tools.diffs import (
     decode_file,
     size_words,
 )
-from duckflow_tui.tools.edits import Edit, EditRefused, Near, apply_edits
+from duckflow_tui.tools.edits import Edit, EditRefused, apply_edits
 from duckflow_tui.tools.operation import (
     Arguments,
     Edits,
@@ -73,7 +73,7 @@ async def _prepare_write(args: WriteFile, places: tuple[Place, ...], context: To
         return Edits((change,))
     if change.after_hash == change.before_hash:
         raise ToolFault("file.same_content", path=place.label)
-    return Edits((change,), context.state_of(place, change.before_hash), _link_note(place))
+    return Edits((change,), context.state_of(place, change.before_hash), _link_note(place, context))
 
 
 async def plan_rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChange:
@@ -119,32 +119,20 @@ async def _prepare_edit(args: EditFile, places: tuple[Place, ...], context: Tool
         raise _make_mismatch_fault(place, error, known) from error
     after = _encode_like(shape, edited.text, place)
     change = await plan_change("modify", place, before, after)
-    notes = [note] if (note := _link_note(place)) else []
+    notes = [note] if (note := _link_note(place, context)) else []
     if "changed_since_read" in known:
-        notes.append(
-            f"{place.shown} had changed since you last read it; the edits fitted all the same."
-        )
+        notes.append(context.words("edit.changed_since", path=place.shown))
     if edited.near:
-        differs = " and ".join(_DIFFERS[how] for how in edited.near)
-        notes.append(f"old was found with {differs} than you wrote, which the file keeps.")
+        differs = ", ".join(context.words(f"edit.near.{how}") for how in edited.near)
+        notes.append(context.words("edit.fitted_nearly", differences=differs))
     return Edits((change,), (*known, *edited.near), " ".join(notes))
 
 
-def _link_note(place: Place) -> str:
+def _link_note(place: Place, context: ToolContext) -> str:
     """A sentence about a file with several names, which a write parts; empty for any other."""
     if "hard_link" not in place.reasons:
         return ""
-    return (
-        f"{place.shown} had another name too (a hard link): that one keeps the old content, "
-        "and the two are separate files now."
-    )
-
-
-_DIFFERS: Final[dict[Near, str]] = {
-    "other_blanks": "other blanks at the ends of lines",
-    "other_characters": "other quotes, dashes or spaces",
-    "other_indentation": "another indentation",
-}
+    return context.words("edit.hard_link", path=place.shown)
 
 
 async def _prepare_move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:

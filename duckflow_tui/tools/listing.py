@@ -41,11 +41,6 @@ MAX_FOUND: Final = 500
 MAX_WALKED: Final = 200_000  # names looked at for one answer
 MAX_TEXT: Final = 32_000_000  # characters of their paths: 160 each
 MAX_PICKED: Final = 100_000
-#: What the model is told where not all was looked at.
-DEEPER: Final = (
-    f"[deeper than {MAX_DEPTH} levels, or with paths of more than {MAX_PATH:,} bytes: not looked "
-    "at; give a path further down]"
-)
 _NAMED: Final = 20  # names of a directory in the overview
 _TOPS: Final = 30  # directories in it
 _PART: Final = 1_000  # names handed over at once
@@ -209,12 +204,12 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
             f"{files} file{'s' * (files != 1)}",
         ]
         if found.ignored:
-            facts.append(f"{found.ignored} ignored ones left out")
+            facts.append(f"{found.ignored} ignored")
         header = f"[{place.shown}: {', '.join(facts)}]"
         if len(found.entries) > len(shown) or found.cut:
-            more = len(found.entries) - len(shown)
-            lines.append(f"[{more} more{' at least' if found.cut else ''}; list a folder of it]")
-        lines += [DEEPER] if found.deep else []
+            more = f"{len(found.entries) - len(shown)}{'+' if found.cut else ''}"
+            lines.append(context.words("listing.more", count=more))
+        lines += _deeper_words(found, context)
         return Output("\n".join([header, *lines]), str(len(found.entries)))
 
     return Work(run)
@@ -231,27 +226,30 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
         paths = [path for path in files if glob.fits(path.removeprefix(place.resolved_prefix))]
         count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
         given = json.dumps(args.glob, ensure_ascii=False)
-        lines = [
-            f"[{count} for {given}, of {len(files):,} in {place.shown}{_ignored_words(found)}]"
-        ]
+        head = f"{count} for {given}, of {len(files):,} in {place.shown}"
+        if found.ignored:
+            left_out = context.words("listing.ignored", count=f"{found.ignored:,}")
+            head = f"{head}; {left_out}"
+        lines = [f"[{head}]"]
         lines += [quote_path(path) for path in paths[:MAX_FOUND]]
         if len(paths) > MAX_FOUND:
-            lines.append(f"[{len(paths) - MAX_FOUND:,} more; narrow the pattern]")
+            more = f"{len(paths) - MAX_FOUND:,}"
+            lines.append(context.words("listing.more_found", count=more))
         if found.cut:
             looked = f"{len(found.entries) + found.ignored:,}"
-            lines.append(f"[only the first {looked} names were looked at; give a path]")
-        lines += [DEEPER] if found.deep else []
+            lines.append(context.words("listing.first_names", count=looked))
+        lines += _deeper_words(found, context)
         return Output("\n".join(lines), str(len(paths)))
 
     return Work(run)
 
 
-def _ignored_words(found: Listing) -> str:
-    """How many names a walk left out because they are ignored, as the end of a line."""
-    if not found.ignored:
-        return ""
-    names = "name" if found.ignored == 1 else "names"
-    return f"; {found.ignored:,} ignored {names} left out, give one as path to look there"
+def _deeper_words(found: Listing, context: ToolContext) -> list[str]:
+    """The line that tells a model that a walk did not go all the way down, if so."""
+    if not found.deep:
+        return []
+    limits = {"levels": str(MAX_DEPTH), "bytes": f"{MAX_PATH:,}"}
+    return [context.words("listing.deeper", **limits)]
 
 
 def quote_path(path: str) -> str:

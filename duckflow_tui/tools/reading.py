@@ -112,7 +112,8 @@ async def _read_diff(place: Place, context: ToolContext) -> Output:
         if there.real != place.real and (not below or there.secret):
             continue
         if was.name != path and context.workspace.locate_path(was.name).zone is not place.zone:
-            parts.append(f"[{there.shown}: it was {was.name}, which is not told here]")
+            names = {"path": there.shown, "before": was.name}
+            parts.append(context.words("read.was_elsewhere", **names))
             continue
         now = await context.workspace.read_bytes(there) if there.exists else None
         same = now is not None and hash_data(now) == was.sha
@@ -120,7 +121,7 @@ async def _read_diff(place: Place, context: ToolContext) -> Output:
             continue
         head = there.shown if was.name == path else f"{was.name} -> {there.shown}"
         if same or (was.sha and was.data is None):
-            parts.append(f"[{head}]" if same else f"[{head}: what it held before was not kept]")
+            parts.append(f"[{head}]" if same else context.words("read.not_kept", path=head))
             continue
         diff = await compare_bytes(was.data, now)
         added, removed = added + diff.added, removed + diff.removed
@@ -128,7 +129,7 @@ async def _read_diff(place: Place, context: ToolContext) -> Output:
         rows = in_words(diff.hunks, DEFAULT_LINES)
         parts.append(f"[{head}: +{diff.added} −{diff.removed}{kind}]\n{rows}".rstrip())
     if not parts:
-        return Output(f"[nothing in {place.label} is changed on this request]", "0")
+        return Output(context.words("read.unchanged", path=place.label), "0")
     return Output("\n".join(parts), f"+{added} −{removed}")
 
 
@@ -169,9 +170,8 @@ async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     lines = await asyncio.to_thread(split_lines, text)
     if not lines:
         return Output(f"[{clip_value(args.path)}: empty]", "0")
-    return _make_answer(
-        args, clip_value(args.path), _read_range(args, clip_value(args.path), lines)
-    )
+    shown = clip_value(args.path)
+    return _make_answer(args, shown, _read_range(args, shown, lines), context)
 
 
 def _read_range(
@@ -191,7 +191,7 @@ async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext)
     if not place.exists:
         raise ToolFault("read.missing", path=place.label)
     if place.size > WHOLE_BYTES:
-        return _make_answer(args, place.shown, await _from_large(args, place, context))
+        return _make_answer(args, place.shown, await _from_large(args, place, context), context)
     data = await context.workspace.read_bytes(place)
     sha = hash_data(data)
     read = {place.shown: sha}
@@ -203,7 +203,7 @@ async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext)
         fault = _make_binary_fault(place, data, len(data), error.told)
         return Output(context.words(fault.told), size_words(len(data)), read)
     found = _read_range(args, place.label, split_lines(file.text), file.notable_facts, sha)
-    return _make_answer(args, place.shown, found, partly=place.zone is Zone.INSIDE)
+    return _make_answer(args, place.shown, found, context, partly=place.zone is Zone.INSIDE)
 
 
 async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
@@ -245,7 +245,9 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     return _Lines(lines, first, total)
 
 
-def _make_answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -> Output:
+def _make_answer(
+    args: ReadFile, shown: str, found: _Lines, context: ToolContext, *, partly: bool = True
+) -> Output:
     """``partly``: whether who was given a part of the file counts as knowing it."""
     ranged = args.start_line is not None or args.end_line is not None
     budget = RANGE_BYTES if ranged else DEFAULT_BYTES
@@ -264,8 +266,9 @@ def _make_answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = Tr
         kept.append(part)
         widest = max(widest, len(bare))
         if len(bare) > end:
-            least = "at least " if found.total is None and number == found.last_number else ""
-            long.append(f"line {number} has {least}{len(bare):,}")
+            least = "+" if found.total is None and number == found.last_number else ""
+            figures = {"line": str(number), "count": f"{len(bare):,}{least}"}
+            long.append(context.words("read.long_line", **figures))
     if begin > max(widest, 1):
         raise ToolFault("read.no_character", path=clip_value(shown), character=f"{begin:,}")
     last = found.first + len(kept) - 1
@@ -273,15 +276,19 @@ def _make_answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = Tr
     total = str(found.total) if found.total is not None else f"more than {last}"
     facts = "".join(map(", {}".format, found.facts))
     whole = found.total is not None and last >= found.total
-    if not whole and len(kept) < len(found.lines) and not note:
-        note = f"[cut here; read on with start_line={last + 1}]"
-    elif not whole and found.total is None and not note:
-        note = f"[the file goes on; read on with start_line={last + 1}]"
+    if not whole and len(kept) < len(found.lines):
+        note = context.words("read.cut", line=str(last + 1))
+    elif not whole and found.total is None:
+        note = context.words("read.goes_on", line=str(last + 1))
     if long:
-        more = f" and {len(long) - _LONG_NAMED} others more" if len(long) > _LONG_NAMED else ""
-        cut = (
-            f"[of long lines the characters {begin}-{end}: {', '.join(long[:_LONG_NAMED])}{more}; "
-            f'read on with columns="{end + 1}-{end + MAX_LINE}"]'
+        named = long[:_LONG_NAMED]
+        if more := len(long) - len(named):
+            named.append(context.words("read.others", count=str(more)))
+        cut = context.words(
+            "read.long_lines",
+            shown=f"{begin}-{end}",
+            lines=", ".join(named),
+            next=f"{end + 1}-{end + MAX_LINE}",
         )
         note = f"{cut}\n{note}" if note else cut
     if args.line_numbers:

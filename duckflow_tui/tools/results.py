@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.paths import WorkspaceError
@@ -197,30 +197,34 @@ async def by_the_user(
     applied: Iterable[PlannedChange],
     answer: GateAnswer,
     instead_of: bytes | None,
+    words: Callable[..., str],
 ) -> list[str]:
-    """The user's edits of a change before approving it; ``instead_of`` is what they edited."""
-    words: list[str] = []
+    """The user's edits of a change before approving it, in the ``words`` for models;
+    ``instead_of`` is the content they edited.
+    """
+    told: list[str] = []
     if instead_of is not None:
         for change in applied:
             if change.place.zone is not Zone.INSIDE:
-                words.append("The user edited your proposal before approving it, and keeps it.")
+                told.append(words("call.edited_outside"))
                 continue
             diff = await compare_bytes(instead_of, change.diff.after)
-            words.append(
-                "The user edited your proposal before approving it. From your proposal to what "
-                f"the file holds now:\n{in_words(diff.hunks)}"
-            )
+            told.append(words("call.edited_by_user", difference=in_words(diff.hunks)))
     for index, change in enumerate(proposed):
         out = left_out(answer, index)
         if out:
             hunks = change.diff.hunks
             inside = change.place.zone is Zone.INSIDE
-            words.append(
-                f"The user left out {len(out)} of {len(hunks)} parts of the change to "
-                f"{change.place.shown}; these were not applied"
-                + (f":\n{in_words(hunks[number] for number in out)}" if inside else ".")
+            told.append(
+                words(
+                    "call.parts_left_out",
+                    out=str(len(out)),
+                    parts=str(len(hunks)),
+                    path=change.place.shown,
+                    difference=in_words(hunks[number] for number in out) if inside else "",
+                )
             )
-    return words
+    return told
 
 
 def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:

@@ -614,8 +614,9 @@ class ToolRouter:
                 read |= hashes
                 lines.append(f"{describe_change(call.made[-1])}.")
         if call.answer is not None:
-            words = await by_the_user(proposal.changes, changes, call.answer, call.proposed)
-            lines.extend(words)
+            lines += await by_the_user(
+                proposal.changes, changes, call.answer, call.proposed, self.words
+            )
         if proposal.note:
             lines.append(proposal.note)
         for change in changes:  # what the model was not given, it does not know

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +95,7 @@ class _Search(NamedTuple):
     workspace: Workspace
     glob: FileGlob | None
     rules: IgnoreRules
+    words: Callable[..., str]
 
     @property
     def top_folder(self) -> str:
@@ -158,7 +159,8 @@ async def _prepare_search(
 ) -> Work:
     place = places[0]
     glob = None if args.glob is None else FileGlob(args.glob)
-    search = _Search(args, place, context.workspace, glob, ignore_rules(context.workspace, place))
+    rules = ignore_rules(context.workspace, place)
+    search = _Search(args, place, context.workspace, glob, rules, context.words)
 
     async def run() -> Output:
         if not place.exists or (glob is not None and glob.folder_in("") != ""):
@@ -179,7 +181,7 @@ async def _prepare_search(
             await lines.aclose()
         if not found.files and place.is_dir and not found.timed_out and found.searched is None:
             found.searched = len(await search.list_files())
-        return _make_answer(args, place, found)
+        return _make_answer(args, place, found, context)
 
     return Work(run)
 
@@ -223,7 +225,7 @@ async def _by_program(
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
     argv += ["--", args.pattern, search.target_path]  # R08b
     async with run_program(argv, search.workspace.root, memory=_MEMORY) as rg:
-        async for row in _iter_rows(rg, search.workspace.root, found):
+        async for row in _iter_rows(rg, search.workspace.root, found, search.words):
             yield row
         if await rg.wait() == -signal.SIGABRT:  # a line is too long for it
             found.files.clear()
@@ -262,7 +264,7 @@ async def _by_worker(
         assert worker.stdin is not None
         feeding = asyncio.create_task(_feed_input(worker.stdin, order + names_in))
         try:
-            async for path, line, matches in _iter_rows(worker, cwd, found):
+            async for path, line, matches in _iter_rows(worker, cwd, found, search.words):
                 yield (f"/{path}" if outside else path), line, matches
             if await worker.wait() == 2:
                 words = (await worker.read(worker.stderr)).decode("utf-8", "replace")
@@ -281,7 +283,7 @@ async def _feed_input(pipe: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _iter_rows(
-    program: Program, cwd: Path, found: Matches
+    program: Program, cwd: Path, found: Matches, words: Callable[..., str]
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
     """``path NUL number:column:text LF`` as the path, ``number: text``, and that it matches; of a
     line near a match it is ``number-text``. A text of more than LINE_WIDTH characters is cut, and
@@ -306,8 +308,10 @@ async def _iter_rows(
             number, column, text = row.groups()
             shown = text.decode("utf-8", "replace").rstrip("\r")
             if len(shown) > LINE_WIDTH:
-                at = f"; the match begins at byte {int(column):,}" if column else ""
-                shown = f"{shown[:LINE_WIDTH]} [… the line goes on{at}; read_file has columns]"
+                note = words("search.goes_on")
+                if column:
+                    note = words("search.match_further", byte=f"{int(column):,}")
+                shown = f"{shown[:LINE_WIDTH]} {note}"
             name = os.fsdecode(path).removeprefix("./")
             yield name, f"{number.decode()}{':' if column else '-'} {shown}", column is not None
     if (total := _TOTAL.search(begun)) is not None:
@@ -323,34 +327,31 @@ def _existing_path(text: bytes, cwd: Path, found: Matches) -> bytes:
     return text
 
 
-def _make_answer(args: SearchText, place: Place, found: Matches) -> Output:
+def _make_answer(args: SearchText, place: Place, found: Matches, context: ToolContext) -> Output:
     plural = "es" if found.count != 1 else ""
     files = f"{len(found.files)} file{'s' if len(found.files) != 1 else ''}"
     pattern = json.dumps(args.pattern, ensure_ascii=False)[:200]
-    head = f"{found.count} match{plural} in {files} for {pattern}"
+    head = f"[{found.count} match{plural} in {files} for {pattern}]"
+    words = context.words
     if not found.files:
-        where, left_out = place.shown, "binary files"
+        name, where = "search.none", place.shown
         if found.searched is not None:
+            name = "search.none_in_files"
             where = f"{found.searched:,} file{'s' * (found.searched != 1)} of {where}"
-            left_out = "ignored, binary and secret ones"
         if args.glob is not None and place.is_dir:
-            where += f" that fit {json.dumps(args.glob, ensure_ascii=False)}"
-        head = f"0 matches for {pattern} in {where}; {left_out} are not searched"
-    lines = [f"[{head}]"]
+            glob = json.dumps(args.glob, ensure_ascii=False)
+            where = words("search.fitting", where=where, glob=glob)
+        head = words(name, pattern=pattern, where=where)
+    lines = [head]
     for path, rows in found.files.items():
         lines.append(quote_path(path))
         lines.extend(f"  {row}" for row in rows)
     if found.full:
-        lines.append(f"[only the first {MAX_MATCHES} matches; narrow the pattern or the path]")
+        lines.append(words("search.full", count=str(MAX_MATCHES)))
     if found.partly:
-        lines.append(
-            "[some places lie too deep, hold binary data or could not be read; not searched whole]"
-        )
+        lines.append(words("search.partly"))
     if found.timed_out:
-        lines.append(
-            f"[stopped after {TIME_LIMIT:.0f} seconds, not everything was searched; narrow the "
-            "path or simplify the pattern]"
-        )
+        lines.append(words("search.timed_out", seconds=f"{TIME_LIMIT:.0f}"))
     return Output("\n".join(lines), f"{found.count} · {len(found.files)}")
 
 

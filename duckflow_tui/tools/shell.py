@@ -267,7 +267,7 @@ class Shell:
         place = places[0]
         _check_command(args, place, by_user=context.by_user)
         if context.by_user and args.command.startswith(IN_TERMINAL):
-            return self._in_terminal(args, place)
+            return self._in_terminal(args, place, context)
         if context.by_user:
             return self._users_own(args, place, context)
         limits = self._runner.limits
@@ -284,7 +284,7 @@ class Shell:
         seen: list[Touched] = []
         covers = self._copies.limit > 0
         run = partial(self._run, args, place, context, seconds, level, started, seen)
-        so_far = partial(_describe_stop, started, seen)
+        so_far = partial(_describe_stop, started, seen, context)
         more = partial(self._find_uncovered, args) if covers else None
         return Work(run, facts, so_far, seen, covers, more)
 
@@ -365,11 +365,11 @@ class Shell:
             raise ToolFault(
                 "command.timed_out",
                 summary=f"time-out · {running.duration_s:.1f}s",
-                output=_add_touched(output, seen),
+                output=_add_touched(output, seen, context),
                 seconds=f"{seconds:g}",
                 text=output.text,
             )
-        output = _add_touched(_describe_end(started), seen)
+        output = _add_touched(_describe_end(started), seen, context)
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
         if held_back == "network" and args.hosts:
             held_back = ""  # what it may not reach is said, and the AI can ask for it
@@ -438,13 +438,13 @@ class Shell:
             if running.needs_terminal:
                 command = one_line(args.command, 100)
                 self._background.notices.warn("processes.needs_terminal", command=command)
-                text = f"{head}It draws on the whole screen, for which it had no terminal."
+                text = f"{head}{context.words('command.drew')}"
                 return replace(running.make_output(), text=text, cut=0, blob="")
             return _describe_end(started, head=head)
 
         return Work(run, {}, partial(_describe_end, started, "stopped", head))
 
-    def _in_terminal(self, args: Run, place: Place) -> Work:
+    def _in_terminal(self, args: Run, place: Place, context: ToolContext) -> Work:
         """The user's line with ``!`` before it: on the terminal that the screen gives away."""
         command = args.command.removeprefix(IN_TERMINAL).strip()
 
@@ -462,7 +462,7 @@ class Shell:
                 self._background.notices.warn("processes.no_terminal", command=shown)
                 raise ToolFault("command.no_terminal") from None
             how = f"{how_it_ended(code)} · {time.monotonic() - began:.1f}s"
-            said = "It ran in the user's terminal; what it printed is not known here."
+            said = context.words("command.in_terminal")
             return Output(f"$ {command}\n{how}\n{said}", how, exit_code=code)
 
         return Work(run)
@@ -499,14 +499,15 @@ class Shell:
             raise
         if early:
             output = _describe_end([running])
-            text = f"It ended at once, nothing runs in the background.\n{output.text}"
+            text = f"{context.words('command.ended_at_once')}\n{output.text}"
             return replace(output, text=text + await _say_hidden(args, place, context, running))
-        first = running.last_lines(_DEFAULT_LINES) or "(no output yet)"
-        return Output(
-            f"process_id {process_id}: runs in the background (pid {running.group.program.pid}). "
-            f"shell.output reads it, shell.end ends it. Its first output:\n{first}",
-            process_id,
+        told = context.words(
+            "command.runs",
+            process=process_id,
+            pid=str(running.group.program.pid),
+            output=running.last_lines(_DEFAULT_LINES) or context.words("command.no_output"),
         )
+        return Output(told, process_id)
 
     async def _prepare_output(
         self, args: ReadOutput, places: tuple[Place, ...], context: ToolContext
@@ -522,7 +523,9 @@ class Shell:
         async def run() -> Output:
             ended = await self._background.end(args.process_id, "model")
             text = await self._background.describe_newest(args.process_id, _DEFAULT_LINES)
-            return Output(text if ended else f"It had ended already.\n{text}", args.process_id)
+            if not ended:
+                text = f"{context.words('command.had_ended')}\n{text}"
+            return Output(text, args.process_id)
 
         return Work(run)
 
@@ -550,8 +553,10 @@ def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = 
     return replace(output, text=f"{head}{first}\n{output.text}", summary=first)
 
 
-def _describe_stop(started: list[RunningCommand], seen: list[Touched]) -> Output:
-    return _add_touched(_describe_end(started, "stopped"), seen)
+def _describe_stop(
+    started: list[RunningCommand], seen: list[Touched], context: ToolContext
+) -> Output:
+    return _add_touched(_describe_end(started, "stopped"), seen, context)
 
 
 async def _say_hidden(
@@ -577,13 +582,14 @@ def _list_first(paths: tuple[str, ...]) -> str:
     return named if len(paths) <= _NAMED else f"{named} and {len(paths) - _NAMED} more"
 
 
-def _add_touched(output: Output, seen: list[Touched]) -> Output:
+def _add_touched(output: Output, seen: list[Touched], context: ToolContext) -> Output:
     """The same with what undo does not cover of what the command changed."""
     if not seen:
         return output
     found, text = seen[0], output.text
     if found.uncovered:
-        text += f"\n[undo does not cover what this changed: {_list_first(found.uncovered)}]"
+        paths = _list_first(found.uncovered)
+        text = f"{text}\n{context.words('command.not_undone', paths=paths)}"
     return replace(output, text=text)
 
 

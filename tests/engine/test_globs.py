@@ -168,7 +168,7 @@ async def test_an_answer_of_nothing_says_how_much_was_looked_at(
     found = await bench.call(FIND, glob="*.rs", path="src")
     assert found.result.text == '[0 files for "*.rs", of 7 in src]'
     found = await bench.call(FIND, glob="out.ts")
-    assert "3 ignored names left out, give one as path" in found.result.text
+    assert "ignored names left out: 3, give one as path" in found.result.text
     found = await bench.call(SEARCH, pattern="haystack", glob="*.py", path="src")
     assert '0 matches for "haystack" in 1 file of src that fit "*.py"' in found.result.text
     for pattern in ("a\nb", "a\0b"):

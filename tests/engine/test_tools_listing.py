@@ -103,7 +103,7 @@ async def test_listing_counts_and_marks(bench: Bench, root: Path) -> None:
     (root / ".env").write_text("KEY=1")
     message = await bench.call(LIST)
     lines = message.result.text.split("\n")
-    assert lines[0] == "[.: 3 directories, 5 files, 4 ignored ones left out]"
+    assert lines[0] == "[.: 3 directories, 5 files, 4 ignored]"
     assert "src/" in lines
     assert "a.py (1 bytes)" in lines
     assert "link (link)" in lines
