@@ -31,6 +31,8 @@ _PREFIXES = {
     "_translate_os_errors": "path.cannot_",
     "translate_os_error": "path.cannot_",
 }
+#: Folders in which ``words`` are always those for models.
+_FOR_MODELS = ("tools", "work")
 TEXTS = load_texts(find_assets("prompts"), "en")
 
 
@@ -45,6 +47,15 @@ def iter_named() -> Iterator[tuple[str, str, set[str] | None]]:
                 continue
             if prefix := _PREFIXES.get(ast.unparse(node.func).rpartition(".")[2]):
                 yield f"{path.name}:{node.lineno}", f"{prefix}{name.value}", None
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called in ("words", "_words") and path.parent.name in _FOR_MODELS:
+                given = {word.arg for word in node.keywords}
+                named = {word for word in given if word is not None}
+                yield (
+                    f"{path.name}:{node.lineno}",
+                    str(name.value),
+                    named if named == given else None,
+                )
             if not isinstance(node.func, ast.Name) or node.func.id not in _NAMING:
                 continue
             values: set[str] | None = {

@@ -19,4 +19,5 @@ def test_every_operation_that_a_prompt_speaks_of_is_registered() -> None:
     notes = memory_operations(cast("ProjectMemory", None))
     names = {operation.name for operation in (*plans, *notes)}
     names |= {operation.name for operation in default_registry().specs()}
-    assert set(SPOKEN.values()) - names == {"shell.end", "shell.output"}  # which is there with its commands
+    with_commands = {"shell.end", "shell.output"}
+    assert set(SPOKEN.values()) - names == with_commands
