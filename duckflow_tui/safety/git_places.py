@@ -6,8 +6,11 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
+from os.path import isfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +24,7 @@ _WORD: Final = re.compile(r"[^\s\"';|&()!=\[\]]+")
 _MAX_BYTES: Final = 256 * 1024  # of one file of settings that are read
 _MAX_FILES: Final = 20  # files of settings
 _MAX_WORDS: Final = 2_000  # of one file that are looked up
+_SETTLED_S: Final = 2.0  # seconds after which a change leaves another stamp on any disk
 
 #: Folders in which files are looked for, those of submodules included.
 _MAX_FOLDERS: Final = 1_000
@@ -82,27 +86,61 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
     pending += [home / ".gitconfig", Path(user, "git", "config"), Path("/etc/gitconfig")]
     closed, programs = dict.fromkeys(own), dict[Path, None]()
     for config in islice(pending, _MAX_FILES):  # grows by what is included
-        text = _read_settings(config)
-        for name, value in _LEADS.findall(text):
-            given = re.split(r"\s[#;]|\0", value)[0].strip().strip('"')
-            path = config.parent if name.lower() == "path" else top
+        settings = _read_settings(str(config))
+        for name, given in settings.leads:
+            path = config.parent if name == "path" else top
             path = Path(os.path.normpath(path / os.path.expanduser(given)))
-            if given and not folder.is_relative_to(path):
+            if not folder.is_relative_to(path):
                 closed[path] = None
-                pending += [path] if name.lower() == "path" else []
-        for word in islice(dict.fromkeys(_WORD.findall(text)), _MAX_WORDS):
-            if os.path.isfile(file := os.path.join(top, word)):
-                programs[Path(os.path.realpath(file))] = None
+                pending += [path] if name == "path" else []
+        for place, words in settings.words.items():
+            if os.path.isdir(place := os.path.join(top, place)):
+                files = (os.path.join(place, word) for word in words)
+                programs |= dict.fromkeys(Path(os.path.realpath(f)) for f in files if isfile(f))
     return GitPlaces(tuple(closed), tuple(programs))
 
 
-def _read_settings(path: Path) -> str:
-    """The settings in a file, continued lines joined; empty where there is none."""
+class _Settings(NamedTuple):
+    """What a file of git's settings holds."""
+
+    leads: tuple[tuple[str, str], ...]  # a key of ``_LEADS`` in lower case, and its value
+    words: Mapping[str, tuple[str, ...]]  # all of them as paths: by the folder, the last names
+
+
+_NO_SETTINGS: Final = _Settings((), {})
+
+
+def _read_settings(path: str) -> _Settings:
+    """The settings in a file, read again only where it has changed; empty where there is none."""
     with contextlib.suppress(OSError, ValueError):
-        if path.stat().st_size:  # 0 for a FIFO, which would block
-            with path.open(encoding="utf-8", errors="replace") as file:
-                return file.read(_MAX_BYTES).replace("\\\n", "")
-    return ""
+        info = os.stat(path)
+        if not info.st_size:  # also a FIFO, which would block
+            return _NO_SETTINGS
+        stamp = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+        # A second change may leave the stamp of the first as it is, as long as that is new.
+        is_old = time.time() - info.st_ctime > _SETTLED_S
+        parse = _parse_settings if is_old else _parse_settings.__wrapped__
+        return parse(path, stamp)
+    return _NO_SETTINGS
+
+
+@lru_cache(maxsize=64)
+def _parse_settings(path: str, _stamp: tuple[int, ...]) -> _Settings:
+    """The settings in a file as it is now; ``_stamp`` is only what the cache knows it by. Raises
+    OSError and ValueError.
+    """
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read(_MAX_BYTES).replace("\\\n", "")
+    given = (
+        (name.lower(), re.split(r"\s[#;]|\0", value)[0].strip().strip('"'))
+        for name, value in _LEADS.findall(text)
+    )
+    words: dict[str, list[str]] = {}
+    for word in islice(dict.fromkeys(_WORD.findall(text)), _MAX_WORDS):
+        place, name = os.path.split(word)
+        words.setdefault(place, []).append(name)
+    leads = tuple(lead for lead in given if lead[1])
+    return _Settings(leads, {place: tuple(names) for place, names in words.items()})
 
 
 def list_git_files(places: Iterable[Path]) -> dict[str, os.stat_result]:
