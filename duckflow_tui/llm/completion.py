@@ -282,7 +282,8 @@ class Completion:
             return call
         if piece.id:
             return call if piece.id == call.wire_id else None
-        return call if name == call.name or not call.arguments else None
+        is_in_pieces = bool(call.wire_id) and not call.arguments
+        return call if name == call.name or is_in_pieces else None
 
     def _take_content(self, text: str) -> None:
         """Tell ``<think>…</think>`` at the start of the content from the answer behind it."""
