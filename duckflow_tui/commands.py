@@ -248,6 +248,72 @@ def _open_pane(name: str, number: int = 0, takes: Takes = "") -> Command:
 
 
 USER_CAN: Final[tuple[Command, ...]] = (
+    Command("model", "model", takes="text", when=always, also=("models",)),
+    Command("new", "new_session", when=with_endpoint, also=("clear", "reset")),
+    Command("sessions", "sessions", when=always, also=("resume", "continue")),
+    Command("undo", act=_undo_changes, takes="anyway", bare=True),
+    Command("redo", act=_redo_changes, takes="redo", bare=True),
+    _open_pane("diff", 3, takes="diff"),
+    _open_pane("plan", 2),
+    Command(
+        "context",
+        "page('context')",
+        reads=True,
+        keys=("alt+5",),
+        label="Alt+5",
+        help="keys.context_page",
+        also=("tokens",),
+    ),
+    Command(
+        "compact", act=_compact_conversation, takes="text", when=with_endpoint, also=("summarize",)
+    ),
+    Command(
+        "rewind",
+        "page('rewind')",
+        takes="undo",
+        with_choice="undo_rewind",
+        when=with_endpoint,
+        also=("restore", "checkpoint"),
+    ),
+    Command("mode", "mode", takes="mode", also=("approvals",)),
+    Command("rules", "page('rules')", add_denial, takes="text", reads=True, also=("permissions",)),
+    Command("memory", "memory"),
+    Command("remember", "remember", takes="text", when=always),
+    Command("requirements", "page('requirements')", reads=True, also=("todos",)),
+    Command("decisions", "page('decisions')", reads=True),
+    Command("copy", "screen.copy", when=always, reads=True),
+    Command("export", "export", takes="text", when=always),
+    Command("stats", "stats", when=always, also=("cost", "usage")),
+    Command("mcp", "page('servers')", reads=True),
+    Command("ps", "page('processes')", reads=True, also=("bashes",)),
+    Command(
+        "queue",
+        "page('queue')",
+        when=while_messages_wait,
+        reads=True,
+        keys=("alt+up",),
+        label="Alt+↑",
+        help="keys.open_queue",
+    ),
+    Command("more", act=_grant_loops, when=while_working),
+    Command("retry", act=_retry_request),
+    Command("pause", act=lambda session, _argument, _say: session.pause()),
+    Command("stop", act=lambda session, _argument, _say: session.stop()),
+    Command("working", "page('working')", reads=True),
+    Command("plans", "page('plans')", reads=True),
+    Command("profile", act=_name_profile, takes="profile"),
+    _open_pane("vitals", 4, takes="vitals"),
+    _open_pane("chat", 1),
+    Command("network", "page('network')", reads=True),
+    Command("fork", "page('fork')", when=with_endpoint, also=("branch",)),
+    Command("rename", "rename", rename, takes="text"),
+    Command("settings", "settings", when=always, reads=True, also=("config",)),
+    Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
+    Command("lang", "language", takes="language", when=always, early=True, reads=True),
+    Command("connect", "connect", when=always, also=("login",)),
+    Command("probe", "probe", when=with_endpoint),
+    Command("trust", act=_ask_trust),
+    Command("doctor", "doctor", when=always, also=("status",)),
     Command(
         "keys",
         "keys",
@@ -268,76 +334,12 @@ USER_CAN: Final[tuple[Command, ...]] = (
         reads=True,
         also=("manual",),
     ),
+    Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit", "q")),
     _make_key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
-    _open_pane("chat", 1),
-    _open_pane("plan", 2),
-    Command("plans", "page('plans')", reads=True),
-    _open_pane("diff", 3, takes="diff"),
-    _open_pane("vitals", 4, takes="vitals"),
-    Command("requirements", "page('requirements')", reads=True, also=("todos",)),
-    Command("working", "page('working')", reads=True),
-    Command("profile", act=_name_profile, takes="profile"),
-    Command("more", act=_grant_loops, when=while_working),
-    Command("memory", "memory"),
-    Command("remember", "remember", takes="text", when=always),
-    Command("mode", "mode", takes="mode", also=("approvals",)),
-    Command("rules", "page('rules')", add_denial, takes="text", reads=True, also=("permissions",)),
-    Command("decisions", "page('decisions')", reads=True),
-    Command("network", "page('network')", reads=True),
     _make_key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
     _make_key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
-    Command("pause", act=lambda session, _argument, _say: session.pause()),
-    Command("stop", act=lambda session, _argument, _say: session.stop()),
-    Command("retry", act=_retry_request),
-    Command(
-        "queue",
-        "page('queue')",
-        when=while_messages_wait,
-        reads=True,
-        keys=("alt+up",),
-        label="Alt+↑",
-        help="keys.open_queue",
-    ),
-    Command("ps", "page('processes')", reads=True, also=("bashes",)),
-    Command("mcp", "page('servers')", reads=True),
-    Command("undo", act=_undo_changes, takes="anyway", bare=True),
-    Command("redo", act=_redo_changes, takes="redo", bare=True),
-    Command(
-        "rewind",
-        "page('rewind')",
-        takes="undo",
-        with_choice="undo_rewind",
-        when=with_endpoint,
-        also=("restore", "checkpoint"),
-    ),
-    Command("fork", "page('fork')", when=with_endpoint, also=("branch",)),
-    Command("copy", "screen.copy", when=always, reads=True),
-    Command("model", "model", takes="text", when=always, also=("models",)),
-    Command("connect", "connect", when=always, also=("login",)),
-    Command("trust", act=_ask_trust),
-    Command(
-        "context",
-        "page('context')",
-        reads=True,
-        keys=("alt+5",),
-        label="Alt+5",
-        help="keys.context_page",
-        also=("tokens",),
-    ),
-    Command("probe", "probe", when=with_endpoint),
-    Command(
-        "compact", act=_compact_conversation, takes="text", when=with_endpoint, also=("summarize",)
-    ),
-    Command("new", "new_session", when=with_endpoint, also=("clear", "reset")),
-    Command("settings", "settings", when=always, reads=True, also=("config",)),
-    Command("sessions", "sessions", when=always, also=("resume", "continue")),
-    Command("stats", "stats", when=always, also=("cost", "usage")),
-    Command("doctor", "doctor", when=always, also=("status",)),
-    Command("rename", "rename", rename, takes="text"),
-    Command("export", "export", takes="text", when=always),
-    Command("lang", "language", takes="language", when=always, early=True, reads=True),
-    Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
-    Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit", "q")),
+    _make_key("redraw", "Ctrl+L", "keys.redraw", "ctrl+l"),
+    _make_key("suspend_process", "Ctrl+Z", "keys.suspend", "ctrl+z"),
     _make_key(
         "screen.scroll_page(-1)|screen.scroll_page(1)|screen.scroll_line(-1)|screen.scroll_line(1)",
         "PgUp PgDn · Shift+↑ ↓",
@@ -357,7 +359,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
 )
 
 #: Names of the panes, in the order of their tabs.
-PANES: Final = tuple(can.name for can in USER_CAN if can.action.startswith("screen.pane("))
+PANES: Final = ("chat", "plan", "diff", "vitals")
 #: Those that can be typed, in the order of the palette.
 COMMANDS: Final = tuple(command for command in USER_CAN if command.name)
 _BY_NAME: Final = {name: command for command in COMMANDS for name in (command.name, *command.also)}
@@ -424,16 +426,15 @@ def meant_by(text: str) -> tuple[str, str] | None:
     return None
 
 
-def starting_with(prefix: str) -> tuple[tuple[str, Command], ...]:
-    """Commands with a name that begins so, each behind that name, in the table's order; those that
-    only another program's name of them begins so come last.
+def find_by_prefix(prefix: str) -> tuple[tuple[str, Command], ...]:
+    """Return the commands with a name that begins with the prefix, each with that name: the one
+    of exactly this name first, then in the order of the palette, then those of which only an
+    alias begins so.
     """
     prefix = prefix.lower()
-    own = [(c.name, c) for c in COMMANDS if c.name.startswith(prefix)]
-    others = [
-        (name, c)
-        for c in COMMANDS
-        if not c.name.startswith(prefix)
-        for name in [n for n in c.also if n.startswith(prefix)][:1]
-    ]
-    return (*own, *others)
+    named = [(name, c) for c in COMMANDS for name in (c.name, *c.also) if name.startswith(prefix)]
+    named.sort(key=lambda found: (found[0] != prefix, found[0] != found[1].name))
+    first: dict[str, tuple[str, Command]] = {}
+    for name, command in named:
+        first.setdefault(command.name, (name, command))
+    return tuple(first.values())

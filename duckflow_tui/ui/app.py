@@ -314,15 +314,18 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             if value is not None:
                 then(value)
 
-        title, hint = self.words(f"pick.{what}"), self.words("pick.hint")
         store = self.session.store
         mode = store.state.mode.value if store is not None else ""
         now = {"theme": self.theme, "language": self.words.language, "mode": mode}.get(what, "")
         preview = self.show_theme if what == "theme" else None
-        self.push_screen(PickList(title, hint, choices, now=now, preview=preview), chosen)
+        title = self.words(f"pick.{what}")
+        self.push_screen(PickList(self.words, title, choices, now=now, preview=preview), chosen)
 
     def action_command_palette(self) -> None:
-        choices = [Choice(c.name, f"/{c.name}", self.words(c.text), c.label) for c in COMMANDS]
+        choices = [
+            Choice(c.name, f"/{c.name}", self.words(c.text), c.label, " ".join(c.also))
+            for c in COMMANDS
+        ]
         names = {command.name: command for command in COMMANDS}
         self.pick("palette", choices, lambda name: self.run_command(names[name]))
 
@@ -334,6 +337,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         from duckflow_tui.ui.screens.manual import Manual
 
         self.push_screen(Manual(self.words, topic))
+
+    def action_redraw(self) -> None:
+        """Write every cell of the screen anew, over whatever else wrote on the terminal."""
+        self.refresh(layout=True)
 
     def action_quit_now(self) -> None:
         self.exit(0)

@@ -405,7 +405,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         elif self.get_selected_text():
             self.clear_selection()
         elif self.bar is not None:
-            self.quit_on_second("replay.escape_again")
+            self._quit_on_second("replay.escape_again")
         elif turn is None:
             if not self._stop_what_is_beside() and not self.composer.draft_text:
                 self._rewind_on_second()
@@ -432,7 +432,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         """Ctrl+C without a selection: one effect a press, and never a lost draft."""
         session = self.host.session
         if self.bar is not None:
-            self.quit_on_second("shell.quit_again")
+            self._quit_on_second("shell.quit_again", pressed="Ctrl+C")
             return
         if self.composer.draft_text.strip():
             self.composer.put_away()
@@ -444,25 +444,33 @@ class Workbench(Screen[None], inherit_bindings=False):
             if engine is not None:
                 engine.stop()
         elif not self._stop_what_is_beside():
-            waiting = len(state.queue) if state is not None else 0
-            key = "shell.quit_waiting" if waiting else "shell.quit_again"
-            self.quit_on_second(key, count=waiting)
+            self.quit_on_second("Ctrl+C")
 
-    def quit_on_second(self, key: str, count: int = 0) -> None:
-        """End the app if the key before was the same; else say what a second one would do."""
-        if self._is_second_press(key, count=count):
+    def quit_on_second(self, pressed: str) -> None:
+        """End the app on the second press of a key, which is named as it is printed. The first says
+        so, and how many messages stay in the queue.
+        """
+        store = self.host.session.store
+        waiting = len(store.state.queue) if store is not None else 0
+        self._quit_on_second(
+            "shell.quit_waiting" if waiting else "shell.quit_again", pressed=pressed, count=waiting
+        )
+
+    def _quit_on_second(self, notice: str, pressed: str = "", count: int = 0) -> None:
+        if self._is_second_press(notice, pressed, count):
             self.host.exit(0)
 
-    def _is_second_press(self, key: str, count: int = 0) -> bool:
-        """Whether the key before did the same within ``TWICE_WITHIN``; else says under ``key`` what
-        a second press would do.
+    def _is_second_press(self, notice: str, pressed: str = "", count: int = 0) -> bool:
+        """Whether the key before did the same within ``TWICE_WITHIN``; else shows the notice, which
+        says what a second press would do.
         """
+        what = f"{notice} {pressed}"
         (before, at), now = self._first_press, self._clock.monotonic()
-        if before == key and now - at <= TWICE_WITHIN:
+        if before == what and now - at <= TWICE_WITHIN:
             self._first_press = ("", float("-inf"))
             return True
-        self._first_press = (key, now)
-        self.status.show_notice(key, count=count)
+        self._first_press = (what, now)
+        self.status.show_notice(notice, pressed=pressed, count=count)
         return False
 
     def action_fold(self) -> None:

@@ -393,7 +393,7 @@ async def test_the_user_sees_the_path_and_the_model_is_told(bench: Bench, root: 
     await bench.call(WRITE, path="a.txt", content="two\nmore\n")
     report = await bench.router.undoing.undo_last()
     assert Catalogue("en")(report.key, **report.params) == (
-        "Undone: a.txt (+2 −1). /undo again undoes the change before it, /redo redoes this one."
+        "Undone: a.txt (+2 −1). /redo redoes it."
     )
     assert report.for_model[0][1]["paths"] == "a.txt"
     assert bench.kinds[-1] == "changes_undone"

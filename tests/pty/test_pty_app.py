@@ -155,14 +155,12 @@ def test_ctrl_c_twice_leaves_a_clean_terminal(tmp_path: Path) -> None:
         left_as_found(terminal)
 
 
-def test_suspended_the_terminal_is_the_shells_and_resumed_the_screen_comes_back(
-    tmp_path: Path,
-) -> None:
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_the_screen_comes_back(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
         terminal.sees("the demo")
         terminal.type("draft")
         terminal.sees("draft")
-        terminal.signal(signal.SIGTSTP)
+        terminal.type(b"\x1a")
         terminal.writes(LEFT)
         terminal.until(lambda: process_state(terminal.pid) == "T", "the stop")
         assert terminal.modes == terminal.modes_before
@@ -170,6 +168,10 @@ def test_suspended_the_terminal_is_the_shells_and_resumed_the_screen_comes_back(
         terminal.signal(signal.SIGCONT)
         terminal.writes(b"\x1b[?1049h", start=start)
         terminal.type("ed")
+        terminal.sees("drafted", "the demo")
+        terminal.drain()
+        terminal.screen.reset()  # something else wrote on the terminal
+        terminal.type(b"\x0c")
         terminal.sees("drafted", "the demo")
 
 

@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from support.app_states import FakeEngine, settled, store_with
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    settled,
+    standing,
+    store_with,
+    turn_started,
+)
 from support.open_apps import OpenApps
+from support.screens import screen_text
 
-from duckflow_tui.commands import COMMANDS, ELSEWHERE
+from duckflow_tui.commands import ELSEWHERE, parse_command
+from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
-
-OTHERS = [
-    "/init",
-    "/cost",
-    "/usage",
-    "/status",
-    "/agents",
-    "/review",
-    "/hooks",
-    "/vim",
-    "/add-dir",
-    "/terminal-setup",
-    "/clear",
-    "/config",
-    "/permissions",
-    "/memory",
-    "/login",
-    "/logout",
-    "/bug",
-    "/compact",
-    "/model",
-    "/resume",
-    "/rewind",
-    "/export",
-    "/context",
-    "/doctor",
-    "/mcp",
-    "/ide",
-    "/approvals",
-    "/new",
-    "/diff",
-    "/mention",
-    "/output-style",
-    "/statusline",
-    "/pr-comments",
-    "/plugin",
-]
 
 
 async def sent(text: str, open_apps: OpenApps) -> tuple[FakeEngine, str, str]:
@@ -66,13 +38,10 @@ async def sent(text: str, open_apps: OpenApps) -> tuple[FakeEngine, str, str]:
         return fake, app.bench.composer.text, app.bench.status.notice_text
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_every_command_of_another_program_leads_to_one_of_ours(name: str) -> None:
-    ours = {n for command in COMMANDS for n in (command.name, *command.also)}
-    known = name[1:] in ours
-    assert known or name[1:] in ELSEWHERE
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_a_command_that_is_none_here_is_answered_by_its_name(name: str) -> None:
     for language in ("en", "ja"):
-        assert known or name in Catalogue(language)(f"elsewhere.{name[1:]}")
+        assert f"/{name}" in Catalogue(language)(f"elsewhere.{name}")
 
 
 @pytest.mark.parametrize(
@@ -132,3 +101,78 @@ async def test_words_that_mean_a_command_elsewhere_wait_as_that_command(
 async def test_a_path_a_heading_and_a_sentence_are_messages(text: str, open_apps: OpenApps) -> None:
     fake, _, _ = await sent(text, open_apps)
     assert fake.sent == [text]
+
+
+#: Keys, commands and words of every day in other programs, each with the state of the session in
+#: which it is pressed, and its outcome: an intent of the session, a text on the screen, a command
+#: of ours that it is, what is written in the composer, or the end of the program.
+HABITS = [
+    ("escape", "works", "asks: pause"),
+    ("escape escape", "works", "asks: stop"),
+    ("escape escape", "talked", "shows: Go back to before"),
+    ("shift+tab", "idle", "shows: Switch to trusted mode?"),
+    ("ctrl+d ctrl+d", "idle", "ends"),
+    ("ctrl+c ctrl+c", "idle", "ends"),
+    ("ctrl+c", "works", "asks: stop"),
+    ("ctrl+r", "idle", "shows: No messages sent here yet."),
+    ("ctrl+z", "idle", "suspends"),
+    ("?", "idle", "shows: Shift+Tab"),
+    ("# tests run with make", "idle", "writes: /remember tests run with make"),
+    ("exit", "idle", "writes: /quit"),
+    ("!git status", "idle", "runs: git status"),
+    ("@src/", "idle", "shows: src/shop.py"),
+    ("/init", "idle", "shows: AGENTS.md"),
+    ("/review", "idle", "shows: /diff session"),
+    ("/vim", "idle", "shows: $EDITOR"),
+    ("/clear", "idle", "is: new"),
+    ("/model", "idle", "is: model"),
+    ("/cost", "idle", "is: stats"),
+    ("/help", "idle", "is: help"),
+    ("/compact", "idle", "is: compact"),
+    ("/resume", "idle", "is: sessions"),
+    ("/diff", "idle", "is: diff"),
+    ("/undo", "idle", "is: undo"),
+    ("/config", "idle", "is: settings"),
+    ("/mcp", "idle", "is: mcp"),
+    ("/permissions", "idle", "is: rules"),
+    ("/memory", "idle", "is: memory"),
+    ("/status", "idle", "is: doctor"),
+    ("/export", "idle", "is: export"),
+    ("/theme", "idle", "is: theme"),
+]
+
+
+@pytest.mark.parametrize(("typed", "state", "outcome"), HABITS)
+async def test_habits_from_other_programs_work_or_are_answered(
+    typed: str, state: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, _, what = outcome.partition(": ")
+    if kind == "is":
+        found = parse_command(typed)
+        assert found is not None
+        assert found.command is not None
+        assert found.command.name == what
+        return
+    store = store_with(turn_started()) if state == "works" else store_with()
+    if state == "talked":
+        store.state.messages.append(UserMessage(message_id="m1", text="make it so", at=0.0))
+    fake = FakeEngine(store, files=["src/shop.py"])
+    app, signals = app_with(fake), list[int]()
+    async with standing(app) as pilot:
+        if kind == "suspends":
+            monkeypatch.setattr(app, "action_suspend_process", lambda: signals.append(1))
+        keys = typed.split() if "+" in typed or "escape" in typed else [*typed, "enter"]
+        await pilot.press(*(keys[:-1] if typed[0] in "?@" else keys))
+
+        def has_come() -> bool:
+            return {
+                "asks": lambda: what in fake.asked,
+                "shows": lambda: what in screen_text(app),
+                "ends": lambda: app.return_value == 0,
+                "suspends": lambda: bool(signals),
+                "writes": lambda: app.bench.composer.text == what,
+                "runs": lambda: fake.commands == [what],
+            }[kind]()
+
+        await settled(pilot, has_come, outcome)
+    assert not fake.sent

@@ -300,7 +300,8 @@ async def test_a_list_of_commands_that_is_cut_says_so(language: str) -> None:
         await settled(pilot, lambda: app.bench.completions.is_open)
         await settled(pilot, lambda: "…" in shown(app.bench.completions), "rows that are cut")
         width = app.bench.completions.size.width
-        rows = shown(app.bench.completions).splitlines()
+        *rows, place = shown(app.bench.completions).splitlines()
+        assert str(len(app.bench.completions.candidates)) in place
         for candidate, row in zip(app.bench.completions.candidates, rows, strict=False):
             assert row.rstrip().endswith((candidate.about, "…"))
             assert cell_len(row.rstrip()) <= width

@@ -11,9 +11,9 @@ from duckflow_tui.commands import (
     CHOICES,
     COMMANDS,
     add_denial,
+    find_by_prefix,
     parse_command,
     rename,
-    starting_with,
     undo_compaction,
 )
 from duckflow_tui.engine import Engine
@@ -94,14 +94,19 @@ def test_anything_else_is_a_message(text: str) -> None:
     assert parse_command(text) is None
 
 
-def test_commands_are_completed_in_the_order_of_the_table() -> None:
-    assert [name for name, _ in starting_with("RE")] == [
-        *("requirements", "remember", "retry", "redo", "rewind", "rename"),
-        *("reset", "resume"),  # what other programs call them
-    ]
-    assert starting_with("") == tuple((command.name, command) for command in COMMANDS)
-    assert [(name, command.name) for name, command in starting_with("cl")] == [("clear", "new")]
-    assert starting_with("x") == ()
+@pytest.mark.parametrize(
+    ("prefix", "names"),
+    [
+        ("mo", "model mode more"),  # the one that is used most
+        ("mode", "mode model"),  # the one that is called so
+        ("RE", "redo rewind remember requirements retry rename reset resume"),  # then aliases
+        ("cl", "clear"),
+        ("x", ""),
+    ],
+)
+def test_commands_are_completed_by_their_daily_use(prefix: str, names: str) -> None:
+    assert " ".join(name for name, _ in find_by_prefix(prefix)) == names
+    assert find_by_prefix("")[:3] == tuple((command.name, command) for command in COMMANDS[:3])
 
 
 # --- what is done to a session -------------------------------------------------------------------

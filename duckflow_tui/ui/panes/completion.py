@@ -1,4 +1,6 @@
-"""The list above the composer: files for ``@``, commands for ``/``. It never has the focus."""
+"""The list above the composer: files for ``@``, commands for ``/``, keys for ``?``. It never has
+the focus.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from duckflow_tui.commands import starting_with
+from duckflow_tui.commands import find_by_prefix
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.file_names import FileNames
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import Rows
@@ -19,16 +22,30 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, pad
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
-SHOWN: Final = 8  # rows at most
+SHOWN: Final = 10  # rows at most
+FILES: Final = 50  # files that are listed at most
 _FILE: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND: Final = re.compile(r"/([A-Za-z]*)$")
+#: Actions of the keys that ``?`` alone lists, the most used first.
+_DAILY_KEYS: Final = (
+    "newline",
+    "pick_file",
+    "commands",
+    "own_command",
+    "history",
+    "screen.escape",
+    "screen.interrupt",
+    "cycle_mode",
+    "command_palette",
+    "keys",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """The word at the cursor: characters ``start`` to the cursor of its line."""
 
-    kind: Literal["file", "command"]
+    kind: Literal["file", "command", "keys"]
     query: str
     start: int
 
@@ -38,6 +55,8 @@ def token_at(line: str, column: int, *, first_line: bool) -> Token | None:
     before = line[:column]
     if first_line and (command := _COMMAND.fullmatch(before)):
         return Token("command", command.group(1), 0)
+    if first_line and line in ("?", "？") and before:
+        return Token("keys", "", 0)
     file = _FILE.search(before)
     if file is None:
         return None
@@ -80,8 +99,13 @@ class CompletionList(Rows):
     async def complete(self, token: Token) -> None:
         """Fill the list for what is being typed; may take its time and may be cancelled."""
         if token.kind == "command":
-            commands = starting_with(token.query)
+            commands = find_by_prefix(token.query)
             self.offer(tuple(Candidate(f"/{name}", self.words(c.text)) for name, c in commands))
+            return
+        if token.kind == "keys":
+            keys = {key.action: key for key in keys_of("composer", "anywhere")}
+            daily = [keys[action] for action in _DAILY_KEYS]
+            self.offer(tuple(Candidate(key.label, self.words(key.text)) for key in daily))
             return
         engine = host_of(self).session.engine
         if engine is None:
@@ -91,7 +115,7 @@ class CompletionList(Rows):
             names = FileNames(engine.workspace_files())
             self._names = engine, names
             self.run_worker(names.read(), group="names", exclusive=True, exit_on_error=False)
-        async for found in names.matches(token.query, SHOWN):
+        async for found in names.matches(token.query, FILES):
             self.offer(tuple(Candidate(path) for path in found))
 
     def close(self) -> None:
@@ -100,9 +124,11 @@ class CompletionList(Rows):
             self.offer(())
 
     def move(self, step: int) -> None:
-        """Choose another row, around the ends."""
+        """Choose another row: one step goes around the ends, more stop there."""
         if self.candidates:
-            self._at = (self._at + step) % len(self.candidates)
+            last = len(self.candidates) - 1
+            at = self._at + step
+            self._at = at % (last + 1) if abs(step) == 1 else min(max(at, 0), last)
             self.invalidate(layout=True)
 
     def lines(self, width: int) -> list[Row]:
@@ -126,4 +152,7 @@ class CompletionList(Rows):
             ]
             used = sum(cell_len(segment.text) for segment in row)
             rows.append([*row, Segment(" " * max(0, width - used), ink(None, on=on))])
+        if len(self.candidates) > SHOWN:
+            place = self.words("list.place", at=self._at + 1, total=len(self.candidates))
+            rows.append([Segment(fit(f"   {place} · PgUp PgDn", width), ink(palette.quiet))])
         return rows

@@ -24,7 +24,13 @@ from duckflow_tui.state.base import half_width, hash_data
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import is_long
-from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
+from duckflow_tui.ui.panes.completion import (
+    SHOWN,
+    Candidate,
+    CompletionList,
+    Token,
+    token_at,
+)
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.terminal_sequences import WRITTEN
 from duckflow_tui.ui.textual_private import theme_of
@@ -71,7 +77,7 @@ class FoldedPastes:
 #: Keys of the stock widget that mean something else here, or nothing.
 _NOT_OURS: Final = frozenset(
     {"f6", "f7", "ctrl+c", "super+c", "pageup", "pagedown", "shift+up", "shift+down", "up", "down"}
-    | {"end"}
+    | {"end", "ctrl+d", "ctrl+z"}
 )
 
 
@@ -112,7 +118,11 @@ class Composer(TextArea, inherit_bindings=False):
         Binding(",".join(NEWLINES), "newline", show=False),
         Binding("up", "history(-1)", show=False),
         Binding("down", "history(1)", show=False),
+        Binding("pageup", f"page_list(-{SHOWN})", show=False),
+        Binding("pagedown", f"page_list({SHOWN})", show=False),
         Binding("end", "line_end", show=False),
+        Binding("ctrl+d", "delete_or_leave", show=False),
+        Binding("ctrl+underscore", "undo", show=False),
         Binding("tab", "take_or_queue", show=False),
         Binding("escape", "close_completion", show=False),
         Binding("ctrl+c,super+c", "copy_selection", show=False),
@@ -345,6 +355,18 @@ class Composer(TextArea, inherit_bindings=False):
     def action_newline(self) -> None:
         self._insert_text("\n")
 
+    def action_page_list(self, step: int) -> None:
+        if not self._completions.is_open:
+            raise SkipAction  # the chat scrolls
+        self._completions.move(step)
+
+    def action_delete_or_leave(self) -> None:
+        """Delete the character at the cursor; with nothing written, twice ends the app."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            host_of(self).bench.quit_on_second("Ctrl+D")
+
     def action_line_end(self) -> None:
         if not self.text:  # it has no other end than that of the chat
             raise SkipAction
@@ -389,6 +411,10 @@ class Composer(TextArea, inherit_bindings=False):
         """Put the candidate where the token stands."""
         token = self._current_token()
         if candidate is None or token is None:
+            return
+        if token.kind == "keys":
+            self.replace_text("")
+            host_of(self).action_keys()
             return
         row, column = self.cursor_location
         if token.kind == "command":

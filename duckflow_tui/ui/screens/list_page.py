@@ -336,7 +336,7 @@ class ListPage(Dialog[T], Generic[T]):
                 self.report("")
                 actions[int(value)].run()
 
-        self.host.push_screen(PickList(title, self.words("pick.hint"), choices), run_chosen)
+        self.host.push_screen(PickList(self.words, title, choices), run_chosen)
 
     def action_turn_tab(self, by: int) -> None:
         if len(self.sources) > 1:

@@ -40,6 +40,7 @@ ROLES: Final[tuple[Role, ...]] = ("main", "creative", "fast", "evaluator")
 class ModelList(PickList):
     """Gives back ``endpoint/model``; ``role`` is the work that it was chosen for."""
 
+    HINT = "models.hint"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the field, so that what is typed behind them goes to the composer.
         Binding("enter", "take", show=False, priority=True),
@@ -59,9 +60,8 @@ class ModelList(PickList):
         """``only`` is the one endpoint whose models are listed, empty where there are several;
         without ``at_hand`` none of them is connected yet, and there is one role.
         """
-        super().__init__(title, words("models.hint"), ())
-        self._words = words
-        self._heading = title
+        super().__init__(words, title, ())
+        self._main_heading = title
         self._only = only
         self._owner = owner
         self._at_hand = at_hand
@@ -84,7 +84,7 @@ class ModelList(PickList):
         self.call_after_refresh(self._refresh_list)  # which needs the width
 
     def _show_keys(self) -> None:
-        line, words = self.query_one(".model-keys", Static), self._words
+        line, words = self.query_one(".model-keys", Static), self.words
         shown = (key for key in keys_of("models") if self._at_hand or key.action in _ALWAYS)
         keys = [(key.label, words(key.text)) for key in shown]
         rows = render_keys(keys, line.content_size.width, palette_of(self))
@@ -111,9 +111,7 @@ class ModelList(PickList):
         self._show_status()
 
     def _refresh_list(self) -> None:
-        choices = [self._make_choice(value) for value in sorted(self.lines, key=self._place_of)]
-        self._choices = {choice.value: choice for choice in choices}
-        self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
+        self.offer([self._make_choice(value) for value in sorted(self.lines, key=self._place_of)])
         if not self._stands:
             return
         self._show_keys()
@@ -139,7 +137,7 @@ class ModelList(PickList):
         return value not in self._favourites, not in_use, at
 
     def _make_choice(self, value: str) -> Choice:
-        line, ref, words = self.lines[value], ModelRef.parse(value), self._words
+        line, ref, words = self.lines[value], ModelRef.parse(value), self.words
         parts: list[str] = []
         endpoint = self._at_hand.endpoints.get(ref.endpoint) if self._at_hand else None
         origin = endpoint.origin if endpoint else ""
@@ -172,9 +170,9 @@ class ModelList(PickList):
             return
         told = list(self._faults)
         if self._listing:
-            told.append(self._words("models.listing"))
+            told.append(self.words("models.listing"))
         elif not self.lines:
-            told.append(self._words("models.write_name"))
+            told.append(self.words("models.write_name"))
         line = self.query_one("#models-said", Prose)
         line.update("\n".join(told))
         line.display = bool(told)
@@ -218,8 +216,8 @@ class ModelList(PickList):
         if self._at_hand is None:
             return
         self.role = ROLES[(ROLES.index(self.role) + 1) % len(ROLES)]
-        title = self._heading if self.role == "main" else self._words(f"models.role.{self.role}")
-        self.query_one(".card-title", Static).update(title)
+        main = self.role == "main"
+        self.heading = self._main_heading if main else self.words(f"models.role.{self.role}")
         self._refresh_list()
 
     def action_favour(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
@@ -26,7 +26,8 @@ from duckflow_tui.ui.panes.vitals_words import profile_words
 from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
-SHOWN = 200  # matches that are listed
+SHOWN: Final = 200  # matches that are listed
+COUNTED: Final = 10  # choices from which on the title counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Choice:
     label: str
     about: str = ""
     key: str = ""
+    also: str = ""  # further words that are searched and not shown
 
 
 def profile_choices(state: AgentState | None, words: Catalogue) -> list[Choice]:
@@ -59,6 +61,7 @@ def profile_choices(state: AgentState | None, words: Catalogue) -> list[Choice]:
 class PickList(Dialog[str | None]):
     """Typing narrows the list, Enter takes, Esc leaves everything as it was."""
 
+    HINT: ClassVar[str] = "pick.hint"  # key of the text in the empty field
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c", "leave", show=False),
         Binding("down,ctrl+n,ctrl+r", "move(1)", show=False),
@@ -69,8 +72,8 @@ class PickList(Dialog[str | None]):
 
     def __init__(
         self,
+        words: Catalogue,
         title: str,
-        hint: str,
         choices: Sequence[Choice],
         *,
         now: str = "",
@@ -82,18 +85,22 @@ class PickList(Dialog[str | None]):
         super().__init__()
         self._now = now
         self._preview = preview
-        self._title = title
-        self._hint = hint
+        self.heading = title
+        self.words = words
         self.wanted = ""  # what the field holds at first
         self._width = 0  # of the labels that are listed, in cells
+        self.offer(choices)
+
+    def offer(self, choices: Sequence[Choice]) -> None:
+        """Choose among these from the next filling of the list on."""
         self._choices = {choice.value: choice for choice in choices}
-        self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
+        self._searched = {f"{c.label} {c.also} {c.about}": c for c in choices}
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
-            yield Static(self._title, markup=False, classes="card-title")
+            yield Static(markup=False, classes="card-title")
             # An id, since the key that opens a list may be in the type-ahead of its name.
-            field = Input(self.wanted, self._hint, compact=True, classes="card-field")
+            field = Input(self.wanted, self.words(self.HINT), compact=True, classes="card-field")
             field.cursor_blink = False
             yield field
             yield OptionList(markup=False, compact=True, classes="card-list")
@@ -145,14 +152,34 @@ class PickList(Dialog[str | None]):
     def _fill(self, query: str) -> None:
         options = self.query_one(OptionList)
         options.clear_options()
-        labels, query = list(self._labels), query.strip()
-        found = fuzzy.best(query, labels, SHOWN) or fuzzy.best(half_width(query), labels, SHOWN)
-        rows = [self._choices[self._labels[label]] for label in found]
+        options.styles.height = len(self._choices)  # the filter leaves the list its size
+        query = query.strip()
+        rows = self._find(query) or self._find(half_width(query))
         self._width = max((cell_len(visible_line(row.label)) for row in rows), default=0)
         options.add_options([Option(self._row(row, self._width), id=row.value) for row in rows])
         values = [row.value for row in rows]
         first = values.index(self._now) if not query and self._now in values else 0
         options.highlighted = first if rows else None
+        total, count = len(self._choices), ""
+        if total >= COUNTED:
+            found = self.words("list.place", at=len(rows), total=total)
+            count = found if len(rows) < total else str(total)
+        self.query_one(".card-title", Static).update(f"{self.heading}  {count}".strip())
+
+    def _find(self, query: str) -> list[Choice]:
+        """Return the matches, at most ``SHOWN``: those whose label begins with the query in their
+        order, then the best of the others.
+        """
+        begins = query.lower().removeprefix("/")
+        first = [
+            choice
+            for choice in self._choices.values()
+            if begins and choice.label.lower().removeprefix("/").startswith(begins)
+        ]
+        first.sort(key=lambda choice: choice.label.lower().removeprefix("/") != begins)
+        found = fuzzy.best(query, list(self._searched), SHOWN)
+        others = [self._searched[text] for text in found]
+        return [*first, *(choice for choice in others if choice not in first)][:SHOWN]
 
     def _row(self, choice: Choice, width: int) -> Content:
         palette = palette_of(self)
