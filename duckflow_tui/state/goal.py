@@ -310,24 +310,31 @@ class TaskObjective(Frozen):
         return sum(r.state is RequirementState.MET for r in counted), len(counted)
 
 
-class Review(Frozen):
-    """One judgement of an attempt: the evaluator's, with what the facts made of it. ``score``
-    decides. Tuples of text hold ids of requirements, or of facts for ``unanswered``.
+class Judgement(Frozen):
+    """How far a request is met, by the evaluator and the facts. Tuples of text hold ids of
+    requirements, or of facts for ``unanswered``.
     """
 
-    review_id: str
-    attempt: int = Field(ge=1)
-    max_attempts: int = Field(ge=1)
     score: float = Field(ge=0.0, le=1.0)
     done: bool
     items: tuple[RequirementItem, ...] = ()  # as judged
-    missing: tuple[MissingItem, ...] = ()
-    evaluation: SatisfactionEvaluation | None = None  # None: the checks decided all of it
     vetoes: tuple[str, ...] = ()  # the user's own check decided against the evaluator
     wrong_checks: tuple[str, ...] = ()  # the evaluator holds the worker's check to be wrong
     unchecked: tuple[str, ...] = ()  # the user's own check could not be run
     unproven: tuple[str, ...] = ()  # met by the evaluator's word, and shown by no fact
-    unanswered: tuple[str, ...] = ()  # red runs of the project's tests that it passed over
+    unanswered: tuple[str, ...] = ()  # failed runs of tests and checks that it did not explain
+    #: Nothing of the work was carried out, and the evaluator named no fact for its good score.
+    in_vain: bool = False
+
+
+class Review(Judgement):
+    """The judgement of one attempt."""
+
+    review_id: str
+    attempt: int = Field(ge=1)
+    max_attempts: int = Field(ge=1)
+    missing: tuple[MissingItem, ...] = ()
+    evaluation: SatisfactionEvaluation | None = None  # None: the checks decided all of it
     plan_id: str = ""  # of the plan by which the work went; empty for none
     rests_on: Literal["tests", "runs", "nothing"] = "runs"  # what ran on the files as they are
     follows: bool = False  # a further attempt begins

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.state.base import one_line
@@ -19,6 +18,7 @@ from duckflow_tui.state.goal import (
     DONE_FROM,
     VETO_BELOW,
     Evidence,
+    Judgement,
     MissingItem,
     RequirementItem,
     RequirementState,
@@ -35,26 +35,6 @@ WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # weight of a requirement in the mean, by p
 _MAX_SENTENCE: Final = 500  # characters of a sentence of the judge
 _MAX_EVIDENCE: Final = 6  # facts stored with one requirement
 _COULD_NOT_RUN: Final = (126, 127)  # exit codes of a shell that could not run the command
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """How far a request is met. The tuples hold ids of requirements: ``vetoes``, where the user's
-    check overruled the judge; ``wrong_checks``, where the judge overruled the model's check;
-    ``unchecked``, where the user's check could not be run; ``unproven``, met without a fact that
-    shows it. ``unanswered`` holds ids of failed facts that the judge did not explain. ``in_vain``:
-    it would be done, had the judge named a fact, as nothing of the work was carried out.
-    """
-
-    items: tuple[RequirementItem, ...]
-    score: float
-    done: bool
-    vetoes: tuple[str, ...] = ()
-    wrong_checks: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()
-    unproven: tuple[str, ...] = ()
-    unanswered: tuple[str, ...] = ()
-    in_vain: bool = False
 
 
 def judge_requirements(

@@ -14,6 +14,7 @@ from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage
 from duckflow_tui.state.goal import (
+    Judgement,
     MissingInfoAnalysis,
     MissingItem,
     ObjectiveReviewed,
@@ -33,7 +34,6 @@ from duckflow_tui.work.attempts import Attempts, current_work, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
 from duckflow_tui.work.facts import Fact, collect_facts, find_followed_plan, format_facts
 from duckflow_tui.work.judging import (
-    Judgement,
     find_open_points,
     find_strongest_run,
     judge_requirements,
@@ -209,20 +209,13 @@ class Reviewer:
                 follows = bool(missing.missing)
         plan = find_followed_plan(self._store.state)
         review = Review(
+            **dict(found),
             review_id=self._parts.ids("review"),
             plan_id=plan.plan_id if plan is not None else "",
             attempt=turn.attempt,
             max_attempts=turn.max_attempts,
-            score=found.score,
-            done=found.done,
-            items=found.items,
             missing=missing.missing,
             evaluation=case.evaluation,
-            vetoes=found.vetoes,
-            wrong_checks=found.wrong_checks,
-            unchecked=found.unchecked,
-            unproven=found.unproven,
-            unanswered=found.unanswered,
             rests_on=find_strongest_run(case.facts),
             follows=follows,
         )
