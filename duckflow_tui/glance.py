@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LANGUAGES: Final = ("en", "ja")
 MODES: Final = ("plan", "strict", "standard", "trusted")
-PROTOCOLS: Final = ("auto", "tools", "json")
+PROTOCOLS: Final = ("auto", "tools", "json", "responses")
 SANDBOXES: Final = ("auto", "full", "none", "external")
 THEMES: Final = ("duck-dark", "duck-light", "duck-contrast", "duck-contrast-light")
 MAX_SETTINGS: Final = 256 * 1024  # bytes; R18

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import logging
 import os
 import ssl
@@ -20,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
+from openai.types.responses import ResponseStreamEvent
 from pydantic import ValidationError
 
 from duckflow_tui.llm.completion import Completion
@@ -33,6 +35,7 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.llm.errors import ErrorCode, FailureTeller, LlmError, escape_text, words_of
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
+from duckflow_tui.llm.responses import ResponseReader, read_response, write_request
 from duckflow_tui.llm.transport import (
     CERTIFICATE_VARIABLES,
     MAX_BODY,
@@ -40,6 +43,7 @@ from duckflow_tui.llm.transport import (
     THREAD_HEADER,
     BadStatus,
     BodyTooLarge,
+    BoundedResponse,
     ForeignOrigin,
     Proxy,
     SilenceLimit,
@@ -48,8 +52,16 @@ from duckflow_tui.llm.transport import (
     proxy_for,
     resolves_privately,
 )
-from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, read_chunk, read_entries
+from duckflow_tui.llm.wire import (
+    MAX_LINE,
+    EventReader,
+    LineLimit,
+    LineTooLong,
+    read_chunk,
+    read_entries,
+)
 from duckflow_tui.state.base import Clock, JsonObject, describe_error
+from duckflow_tui.state.usage import Api
 
 _DONE: Final = b"[DONE]"
 _EVENT_STARTS: Final = (b"data:", b":", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
@@ -141,12 +153,15 @@ class ChatClient:
     async def stream_completion(
         self,
         body: JsonObject,
+        api: Api,
         purpose: str,
         completion: Completion,
         observer: ReplyObserver,
         thread: str = "",
     ) -> None:
-        """Send a request and fill ``completion`` as its answer arrives; raises LlmError."""
+        """Send a request, written as a chat completion, by an API and fill ``completion`` as its
+        answer arrives; raises LlmError.
+        """
         headers = {PURPOSE_HEADER: purpose}
         if thread and is_loopback(self._endpoint.hostname):
             headers[THREAD_HEADER] = thread
@@ -156,19 +171,10 @@ class ChatClient:
         with _raising_llm_error(teller, self._clock, self._proxy):
             try:
                 async with silence.limit_block():
-                    answer = await self._sdk.post(
-                        "/chat/completions",
-                        cast_to=object,
-                        body=body,
-                        options={"headers": headers},
-                        stream=True,
-                        stream_cls=AsyncStream[object],
-                    )
-                    async with aclosing(answer.response.aiter_bytes()) as pieces:
-                        await _Answer(completion, silence, teller).read_answer(
-                            answer.response, pieces
-                        )
-                        await _pass_the_end(pieces)
+                    if api == "responses":
+                        await self._read_response(body, headers, completion, silence, teller)
+                    else:
+                        await self._read_chat(body, headers, completion, silence, teller)
             except TimeoutError as error:
                 if silence.stalled is None:
                     raise
@@ -180,6 +186,56 @@ class ChatClient:
                 completion.close()
             if not (completion.ended or completion.finish):
                 raise teller.make_error("cut", "the stream ended without an end", retryable=True)
+
+    async def _read_chat(
+        self,
+        body: JsonObject,
+        headers: dict[str, str],
+        completion: Completion,
+        silence: SilenceLimit,
+        teller: FailureTeller,
+    ) -> None:
+        answer = await self._sdk.post(
+            "/chat/completions",
+            cast_to=object,
+            body=body,
+            options={"headers": headers},
+            stream=True,
+            stream_cls=AsyncStream[object],
+        )
+        async with aclosing(answer.response.aiter_bytes()) as pieces:
+            await _Answer(completion, silence, teller).read_answer(answer.response, pieces)
+            await _pass_the_end(pieces)
+
+    async def _read_response(
+        self,
+        body: JsonObject,
+        headers: dict[str, str],
+        completion: Completion,
+        silence: SilenceLimit,
+        teller: FailureTeller,
+    ) -> None:
+        request = write_request(body)
+        reader = ResponseReader(completion, teller)
+        try:
+            answer = await self._sdk.responses.create(
+                model=request.pop("model"),
+                input=request.pop("input"),
+                stream=request.pop("stream"),
+                extra_body=request,
+                extra_headers=headers,
+            )
+            if not isinstance(answer, AsyncStream):
+                reader.take_response(answer)
+                return
+            async with answer:
+                await _read_events(answer, completion, reader, silence, teller)
+        except openai.APIError as error:  # an event of the stream that is one
+            if error.__cause__ is not None or error.body is None:
+                raise
+            raise teller.stream_error(error.body) from error
+        except (ValueError, RecursionError) as error:  # said to be JSON, and is none
+            raise teller.make_error("not_json", str(error), setting="base_url") from error
 
     async def fetch_entries(self, seconds: float) -> list[JsonObject]:
         """The models that the server lists, within so many seconds. Raises LlmError; ``html`` or
@@ -418,7 +474,44 @@ class _Answer:
         self._completion.add_chunk(chunk)
 
 
-async def _pass_the_end(pieces: AsyncIterator[bytes]) -> None:
+async def _read_events(
+    answer: AsyncStream[ResponseStreamEvent],
+    completion: Completion,
+    reader: ResponseReader,
+    silence: SilenceLimit,
+    teller: FailureTeller,
+) -> None:
+    """Read the stream of a response, or a whole one where the server does not stream."""
+    response, lines = answer.response, LineLimit()
+    assert isinstance(response, BoundedResponse)  # the transport makes no others
+    kind = response.headers.get("content-type", "").lower()
+    is_stream = "json" not in kind and "html" not in kind
+
+    def hear(piece: bytes) -> None:
+        silence.note_byte()
+        if is_stream:
+            lines.check_piece(piece)
+
+    response.hear = hear
+    if not is_stream:
+        body = await response.aread()
+        if "html" in kind:
+            raise teller.make_error("html", body[:_SHOWN], setting="base_url")
+        reader.take_response(read_response(json.loads(body)))
+        return
+    completion.streamed = True
+    async for event in answer:
+        before = completion.pieces
+        if reader.take_event(event):
+            await _pass_the_end(answer)
+            return
+        if completion.pieces > before:
+            silence.note_token()
+    if not completion.pieces:
+        raise teller.make_error("empty")
+
+
+async def _pass_the_end(pieces: AsyncIterator[object]) -> None:
     """Read the end of a body whose last word was said: only then the connection serves the next
     request too. A server that goes on, or lets us wait for the end, loses it.
     """

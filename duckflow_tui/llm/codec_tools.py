@@ -45,16 +45,21 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
 from duckflow_tui.state.decision import CHECKS, Action, SelfCheck, TurnDecision
 from duckflow_tui.state.prompt import Prompt
+from duckflow_tui.state.usage import Api
 
 NOTED = "noted"
 RESULT_OF: Final = "Result of"  # begins a message with the result of a call of no reply
 NOT_EXECUTED = "not executed"
 
 
-def encode_request(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
+#: Origin, model and API of a request.
+Receiver = tuple[str, str, Api]
+
+
+def encode_request(prompt: Prompt, receiver: Receiver | None = None) -> WireRequest:
     """Write the request; its messages before the tail are a prefix of the next request's. Each call
     has its result right behind the reply. What a model wants back with its message goes with it
-    where the ``receiver``, origin and model, is the one that it came from.
+    where the ``receiver`` is the one that it came from.
     """
     history = said_to_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
@@ -63,8 +68,9 @@ def encode_request(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> Wire
     for item in history:
         if isinstance(item, AssistantMessage):
             made = _encode_reply(item, results, own)
-            if item.thought is not None and (item.thought.origin, item.thought.model) == receiver:
-                _give_back(made[0], item.thought)
+            thought = item.thought
+            if thought is not None and (thought.origin, thought.model, thought.api) == receiver:
+                _give_back(made[0], thought)
             messages += made
         elif not isinstance(item, OperationMessage):
             messages.append(user_message(item.for_model))

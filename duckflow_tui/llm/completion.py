@@ -24,7 +24,10 @@ from duckflow_tui.llm.wire import (
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json
 from duckflow_tui.state.conversation import Thought, call_key
 from duckflow_tui.state.decision import MAX_ACTIONS
+from duckflow_tui.state.usage import Api
 
+#: The field of a message with the items of a response, which go back as they came.
+OUTPUT: Final = "output"
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
 _GROWING: Final = ("text", "summary", "data")  # fields of a detail that come in pieces
@@ -109,6 +112,7 @@ class Completion:
         self._details: list[JsonObject] = []
         self._extra: JsonObject = {}
         self._last: NativeCall | None = None
+        self.items: list[JsonObject] = []  # of a response, as they came
         self.calls: list[NativeCall] = []  # at most MOST_CALLS
         self.more_calls = 0  # that came behind these and are not kept
         self.finish = ""  # finish_reason by its usual name, empty while it has not come
@@ -150,6 +154,8 @@ class Completion:
             fields[self._reasoning_name] = self.reasoning
         if self._extra:
             fields["extra_content"] = self._extra
+        if self.items:
+            fields = {OUTPUT: self.items}
         seen: Counter[str] = Counter()
         calls: dict[str, JsonObject] = {}
         for call in self.calls:
@@ -158,7 +164,8 @@ class Completion:
                 calls[call_key(call.name, seen[call.name])] = call.extra
         if not fields and not calls:
             return None
-        made = Thought(origin=origin, model=model, fields=fields, calls=calls)
+        api: Api = "responses" if self.items else "chat"
+        made = Thought(origin=origin, model=model, api=api, fields=fields, calls=calls)
         return made if len(canonical_json(made.model_dump())) <= _MOST_THOUGHT else None
 
     def add_chunk(self, chunk: WireChunk) -> None:
@@ -166,20 +173,28 @@ class Completion:
         first = chunk.choices[0].usage if chunk.choices else None
         inside = chunk.usage or first or chunk.x_groq or {}
         if counts := inside.get("usage", inside):
-            with suppress(ValidationError):  # counted by our own estimate then
-                self.usage = WireUsage.model_validate(counts)
+            self.take_usage(counts)
         for choice in chunk.choices or ():
             if choice.index:
                 continue
             self.saw_choice = True
             message = choice.delta or choice.message
             if message is not None:
-                self._add_message(message)
+                self.add_message(message)
             if choice.finish_reason:
                 self.finish_words = choice.finish_reason
                 kind = choice.finish_reason.partition(":")[0].strip().lower()
-                self.finish = _FINISHES.get(kind, kind)
-                self.close()
+                self.end(_FINISHES.get(kind, kind))
+
+    def take_usage(self, counts: JsonObject) -> None:
+        """Take the token counts that the server states; what are none leave our own estimate."""
+        with suppress(ValidationError):
+            self.usage = WireUsage.model_validate(counts)
+
+    def end(self, finish: str) -> None:
+        """Take the server's reason for the end of the reply."""
+        self.finish = finish
+        self.close()
 
     def close(self) -> None:
         """End the reply: show the text that was held back while it might have been a tag, and drop
@@ -205,7 +220,14 @@ class Completion:
         self.first_token_at = self.first_token_at or self._clock.monotonic()
         self.finish, self.failed = "stop", True
 
-    def _add_message(self, message: WireMessage) -> None:
+    def note_piece(self) -> None:
+        """Count a piece of reasoning, text or calls that has arrived."""
+        self.pieces += 1
+        if self.first_token_at is None:
+            self.first_token_at = self._clock.monotonic()
+
+    def add_message(self, message: WireMessage) -> None:
+        """Add a message, or a piece of one, to what has arrived."""
         reasoning = message.reasoning_content or message.reasoning
         content, calls = message.content, message.tool_calls or []
         if message.function_call is not None:
@@ -214,9 +236,7 @@ class Completion:
             content = "".join(part.text or "" for part in content)
         text = (content or "") + (message.refusal or "")  # which is the text that it is
         if reasoning or text or calls:
-            self.pieces += 1
-            if self.first_token_at is None:
-                self.first_token_at = self._clock.monotonic()
+            self.note_piece()
         if reasoning:
             self._reasoning_name = "reasoning_content" if message.reasoning_content else "reasoning"
             self._add_reasoning(reasoning)

@@ -20,7 +20,7 @@ from duckflow_tui.state.usage import Role
 if TYPE_CHECKING:
     from duckflow_tui.llm.known_models import KnownModels
 
-Protocol = Literal["auto", "tools", "json"]
+Protocol = Literal["auto", "tools", "json", "responses"]
 
 #: Where Ollama, LM Studio, vLLM and llama.cpp listen when nobody told them otherwise.
 LOOPBACK_PORTS: Final = (11434, 1234, 8000, 8080)
@@ -39,7 +39,7 @@ CREDENTIAL_HEADERS: Final = frozenset(
 )
 
 #: What is behind the base of an address that a call goes to.
-_CALLS: Final = ("/chat/completions", "/completions", "/models")
+_CALLS: Final = ("/chat/completions", "/completions", "/responses", "/models")
 _QUERY: Final = re.compile(r"(?:api-version=[\w.-]{1,40})?", re.A)  # as Azure wants it
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 #: A name that is a key in truth: long, with small letters and digits.
@@ -58,7 +58,8 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     api_key_env: str = ""
     """Environment variable that holds the key; the key itself is never a setting."""
     protocol: Protocol = "auto"
-    """``auto`` tries native calls first and remembers what the model refused."""
+    """``auto`` tries native calls first and remembers what the model refused; ``responses`` does
+    so by the Responses API in place of chat completions."""
     context: int = Field(default=0, ge=0)
     """Context window in tokens; 0 when unknown."""
     max_output: int | None = Field(default=None, ge=1)
@@ -149,6 +150,11 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     def origin(self) -> str:
         """Scheme, host and port: what a key and what was learned are bound to."""
         return origin_of(self.base_url)
+
+    @property
+    def may_step_down(self) -> bool:
+        """Whether JSON may be asked for where a model takes no native calls."""
+        return self.protocol in ("auto", "responses")
 
     @property
     def is_https(self) -> bool:

@@ -16,7 +16,7 @@ from duckflow_tui.llm.known_models import ModelFacts
 from duckflow_tui.llm.quirks import Quirks, Rung, cache_of
 from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json, hash_data
-from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
+from duckflow_tui.state.usage import Api, CallOutcome, LlmCall, Purpose, Role, Waiting
 
 ACTION_TEMPERATURE: Final = 0.1  # S3-11: what is done should follow from what is there
 _MILLION: Final = 1_000_000
@@ -71,6 +71,7 @@ class Exchange:
     calls: bool = True  # whether it is a decision: native calls may be used
     thread: str = field(default="", init=False)  # id of the work that asks
     rung: Rung = field(default="tools", init=False)
+    api: Api = field(default="chat", init=False)
     plain: bool = field(default=False, init=False)  # JSON, because calls made the server fail
     attempts: int = field(default=0, init=False)  # HTTP requests
     request: WireRequest | None = field(default=None, init=False)  # its newest form
@@ -132,23 +133,26 @@ class Exchange:
         if temperature is None and self.calls:
             temperature = ACTION_TEMPERATURE
         streams = "no_stream" not in quirks.flags
+        is_chat = self.api == "chat"
         body: JsonObject = {
             **endpoint.extra_body,
-            "stream_options": {"include_usage": True} if streams else None,
+            "stream_options": {"include_usage": True} if streams and is_chat else None,
             "temperature": temperature,
             "reasoning_effort": endpoint.reasoning_effort,
-            quirks.limit_name: endpoint.max_output,
+            "reasoning_summary": None if is_chat else "auto",
+            "include": None if is_chat else ["reasoning.encrypted_content"],
+            quirks.limit_name if is_chat else "max_output_tokens": endpoint.max_output,
         }
         cache = cache_of(*self.target)
         if cache == "key":
             body["prompt_cache_key"] = hash_data(str(request.messages[0]["content"]))[:32]
-        if self.rung == "tools" and "no_effort" in quirks.flags:
+        if is_chat and self.rung == "tools" and "no_effort" in quirks.flags:
             body["reasoning_effort"] = "none"
         for name in [*body]:
             if body[name] is None or name in quirks.dropped:
                 del body[name]
         messages = quirks.arrange_messages(request.messages)
-        if cache == "marks" and "no_marks" not in quirks.flags:
+        if is_chat and cache == "marks" and "no_marks" not in quirks.flags:
             messages = _mark_cache_points(messages, with_tail=self.calls)
         body |= {
             "model": self.target.model,
@@ -214,7 +218,7 @@ class Exchange:
         usage = completion.usage
         written = sum(map(len, map(str, request.messages))) if request is not None else 0
         if usage is not None and usage.prompt_tokens > written // _MOST_CHARS_A_TOKEN:
-            tokens = usage.prompt_tokens, usage.completion_tokens
+            tokens = usage.prompt_tokens, usage.reply_tokens
             return *tokens, usage.cached, usage.reasoning, False
         reasoning = estimate_tokens(completion.reasoning)
         said = reasoning + estimate_tokens(completion.text)

@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from duckflow_tui.llm.connections import Connections, ModelLine
 from duckflow_tui.places import lock_folder, write_private
+from duckflow_tui.state.usage import Api
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import Endpoint
@@ -42,6 +43,8 @@ class ModelFacts(BaseModel, frozen=True, extra="forbid"):
     price_cached: Price = None
     price_out: Price = None
     abilities: tuple[Ability, ...] = ()
+    api: Api = "chat"
+    """The API that the model's maker wants for native calls with thinking."""
     date: str = ""
 
 
@@ -53,6 +56,7 @@ class _Family(BaseModel, frozen=True, extra="forbid"):
 
 class _Maker(BaseModel, frozen=True, extra="forbid"):
     origins: tuple[str, ...]
+    responses: tuple[str, ...] = ()  # how names begin of models that want the Responses API
     prices: dict[str, tuple[float, float, float]]
 
 
@@ -117,6 +121,8 @@ class KnownModels:
                 break
         name = _DATED.sub("", bare)
         for maker in known.maker:
+            if origin in maker.origins and bare.startswith(maker.responses):
+                found = found.model_copy(update={"api": "responses"})
             if origin in maker.origins and (prices := maker.prices.get(name)):
                 fields = zip(("price_in", "price_cached", "price_out"), prices, strict=True)
                 found = found.model_copy(update=dict(fields))

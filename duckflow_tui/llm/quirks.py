@@ -21,6 +21,7 @@ from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.state.base import JsonObject, hash_data
+from duckflow_tui.state.usage import Api
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]
 #: Lessons that the user is told of; ``parameter`` and ``thoughts`` are learned in silence.
@@ -33,7 +34,9 @@ Flag = Literal[
     "no_schema",  # no ``response_format`` with a schema
     "no_json_mode",  # no ``response_format`` at all
     "no_stream",  # answers in one piece only
-    "no_effort",  # native calls only without thinking (OpenAI from gpt-5.4 on)
+    "responses",  # wants the Responses API: native calls with thinking (OpenAI from gpt-5.4 on)
+    "no_responses",  # its server has no such API, whatever the refusal said
+    "no_effort",  # native calls only without thinking, where the server has no other API
     "no_system",  # no message of the system
     "in_turn",  # user and assistant in turn
     "no_empty_text",  # a message with calls has no text rather than an empty one (Bedrock)
@@ -49,6 +52,7 @@ Flag = Literal[
 
 _NAMED: Final = (400, 422)  # statuses whose message names what was refused
 _TEMPLATE: Final = (*_NAMED, 500)
+_NOWHERE: Final = (404, 405, 501)  # statuses of an address where there is nothing
 _LATE: Final = (404, 500, 501)  # some servers answer so for native calls, in these very words
 _CALLS: Final = (
     r"(?:tools?|tool[_ -]?(?:choice|use|calls?|calling)|functions?|function[_ -]?call\w*)"
@@ -120,6 +124,12 @@ class Quirk(NamedTuple):
 
 #: Refusals in words of their own, in the order in which they are tried.
 _EXACT: Final = (
+    Quirk(
+        "responses",
+        "parameter",
+        r"v1/responses|not a chat model|only (?:be )?(?:used|supported) (?:with|in) the responses",
+        (400, 404),
+    ),
     Quirk("no_effort", "effort", r"function tools with reasoning_effort are not supported"),
     Quirk("short_ids", "parameter", r"tool call id .{0,200}length of 9"),
     Quirk(
@@ -181,7 +191,8 @@ _MISWRITTEN: Final = re.compile(
     r") json", re.I
 )  # fmt: skip
 _DROPPABLE: Final = (
-    "stream_options", "temperature", "reasoning_effort", "max_completion_tokens", "max_tokens"
+    "stream_options", "temperature", "reasoning_effort", "reasoning_summary",
+    "max_completion_tokens", "max_tokens", "max_output_tokens",
 )  # fmt: skip
 _FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
 _NO_THINKING: Final = re.compile(
@@ -231,17 +242,28 @@ class Quirks:
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
         """The form that the next request asks for; ``calls`` is false for a question in JSON."""
         is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools"})
-        if not calls or protocol == "json" or (protocol == "auto" and is_refused):
+        if not calls or protocol == "json" or (protocol != "tools" and is_refused):
             return self.json
         return "tools"
 
-    def learn_from(self, error: LlmError, body: JsonObject, protocol: Protocol) -> Lesson:
+    def choose_api(self, protocol: Protocol, usual: Api) -> Api:
+        """The API that the next request goes to; ``usual`` is the one known for the model."""
+        if protocol == "responses":
+            return "responses"
+        if "no_responses" in self.flags:
+            return "chat"
+        return "responses" if "responses" in self.flags else usual
+
+    def learn_from(self, error: LlmError, body: JsonObject, api: Api, endpoint: Endpoint) -> Lesson:
         """Learn from the refusal of a request, so that asking again makes sense; empty for no
-        lesson. Native calls are given up only where the ``protocol`` is ``auto``.
+        lesson. Native calls are given up only where the endpoint may step down.
         """
-        if error.code not in ("bad_request", "not_found", "server_error"):
+        if error.code not in ("bad_request", "not_found", "server_error", "responses_only"):
             return ""
-        excluded: set[Flag] = {"no_tools"} if protocol == "tools" else set()
+        if api == "responses" and error.status in _NOWHERE and endpoint.protocol != "responses":
+            self.flags.add("no_responses")
+            return "parameter"
+        excluded: set[Flag] = set() if endpoint.may_step_down else {"no_tools"}
         if lesson := self._set_flag(_EXACT, error, body, excluded):
             return lesson
         if error.status in _NAMED and (name := _refused_parameter(error, body)):
@@ -303,10 +325,14 @@ def _refused_parameter(error: LlmError, body: JsonObject) -> str:
     sent = [name for name in body if name in _DROPPABLE]
     extra = [name for name in body if name not in _DROPPABLE and name not in _FIXED]
     candidates = sent + extra
-    if (root := error.param.split(".")[0]) in candidates:
+    # The Responses API calls ``reasoning.effort`` what chat completions call ``reasoning_effort``.
+    param, message = (
+        re.sub(r"\breasoning\.", "reasoning_", t) for t in (error.param, error.message)
+    )
+    if (root := param.split(".")[0]) in candidates:
         return root
     for name in sorted(candidates, key=len, reverse=True):
-        if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", error.message):
+        if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", message):
             return name
     # Ollama speaks of its own parameter, which the one that was sent stands for.
     is_thinking = "reasoning_effort" in candidates and _NO_THINKING.search(error.message)

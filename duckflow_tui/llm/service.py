@@ -204,13 +204,12 @@ class LLMService:
 
         def encode(rung: Rung) -> WireRequest:
             if rung == "tools":
-                return codec_tools.encode_request(
-                    prompt, ("", "") if "no_thoughts" in quirks.flags else sender
-                )
+                receiver = target.endpoint.origin, target.model, exchange.api
+                takes_none = "no_thoughts" in quirks.flags
+                return codec_tools.encode_request(prompt, None if takes_none else receiver)
             return codec_json.encode_request(prompt, rung)
 
         target = self.target_of(role)
-        sender = (target.endpoint.origin, target.model)
         quirks = self.learned.quirks_of(target)
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         exchange.thread = prompt.thread
@@ -248,7 +247,9 @@ class LLMService:
             protocol="tools" if exchange.rung == "tools" else "json",
             complete=broken is None,
             call=exchange.close_record(outcome, broken.code if broken else ""),
-            thought=completion.make_thought(*sender) if exchange.rung == "tools" else None,
+            thought=completion.make_thought(target.endpoint.origin, target.model)
+            if exchange.rung == "tools"
+            else None,
             calls=tuple(
                 RefusedCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
                 for c in completion.calls
@@ -272,10 +273,10 @@ class LLMService:
         """Whether the role's model is asked for JSON only because its native calls failed."""
         target = self.target_of(role)
         rung = self.learned.quirks_of(target).rung("auto", calls=True)
-        return target.endpoint.protocol == "auto" and rung != "tools"
+        return target.endpoint.may_step_down and rung != "tools"
 
     def _ask_for_json(self, target: Target, quirks: Quirks) -> bool:
-        if target.endpoint.protocol != "auto" or "no_tools" in quirks.flags:
+        if not target.endpoint.may_step_down or "no_tools" in quirks.flags:
             return False
         quirks.flags.add("no_tools")
         self.learned.keep_lesson("tools", target, self._clock.now())
@@ -334,6 +335,7 @@ class LLMService:
             while True:
                 calls = exchange.calls and not exchange.plain
                 exchange.rung = quirks.rung(endpoint.protocol, calls=calls)
+                exchange.api = quirks.choose_api(endpoint.protocol, exchange.facts.api)
                 exchange.request = exchange.encode(exchange.rung)
                 self._sent[exchange.llm_id] = exchange.request
                 while len(self._sent) > KEPT_SENT:
@@ -352,7 +354,7 @@ class LLMService:
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
-                    lesson = quirks.learn_from(error, body, endpoint.protocol)
+                    lesson = quirks.learn_from(error, body, exchange.api, endpoint)
                     if lesson:
                         self.learned.keep_lesson(lesson, exchange.target, self._clock.now())
                     elif _fails_at_calls(error, exchange, quirks):
@@ -440,7 +442,7 @@ class LLMService:
         completion = exchange.begin_completion()
         try:
             await client.stream_completion(
-                body, exchange.purpose, completion, exchange.observer, exchange.thread
+                body, exchange.api, exchange.purpose, completion, exchange.observer, exchange.thread
             )
         except LlmError as error:
             if is_refusal(error, body):
@@ -503,7 +505,7 @@ def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: Quirks) -> bool
     """Whether native calls may be the reason of a server error without one: the server has not
     taken any yet.
     """
-    if exchange.target.endpoint.protocol != "auto" or "takes_tools" in quirks.flags:
+    if not exchange.target.endpoint.may_step_down or "takes_tools" in quirks.flags:
         return False
     return error.code == "server_error" and error.status == 500 and exchange.rung == "tools"
 

@@ -10,7 +10,7 @@ import ipaddress
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from itertools import chain
 from typing import Final, Literal, NamedTuple
@@ -80,11 +80,12 @@ class BadStatus(Exception):
         self.body = body
 
 
-class _BoundedResponse(httpx2.Response):
+class BoundedResponse(httpx2.Response):
     """Counts what comes out of the decoders, so that a small compressed body is bounded too, and
-    reports what came over the network once it ends.
+    reports what came over the network once it ends. ``hear`` is called with each piece.
     """
 
+    hear: Callable[[bytes], None] | None = None
     contact: HostContacted | None = None
     report: Report | None = None
 
@@ -96,6 +97,8 @@ class _BoundedResponse(httpx2.Response):
                     total += len(piece)
                     if total > MAX_BODY:  # R18b
                         raise BodyTooLarge
+                    if self.hear is not None:
+                        self.hear(piece)
                     yield piece
         finally:
             if self.report is not None and self.contact is not None:
@@ -163,7 +166,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 unsent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
                 report(contact.replace(sent=0) if unsent else contact)
             raise
-        response = _BoundedResponse(
+        response = BoundedResponse(
             answer.status_code,
             headers=answer.headers,
             stream=answer.stream,

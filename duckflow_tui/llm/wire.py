@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from duckflow_tui.state.base import JsonObject
 
@@ -30,6 +31,22 @@ class LineTooLong(Exception):
     def __init__(self, beginning: bytes) -> None:
         super().__init__("a stream line is over 4 MB")
         self.beginning = beginning
+
+
+@dataclass(slots=True)
+class LineLimit:
+    """Holds the lines of a stream to ``MAX_LINE`` bytes each."""
+
+    _length: int = field(default=0, init=False)  # of the line on its way
+
+    def check_piece(self, piece: bytes) -> None:
+        """Take the next piece of the stream; raises LineTooLong."""
+        head, newline, _ = piece.partition(b"\n")
+        self._length += len(head)
+        if self._length > MAX_LINE:  # R18c
+            raise LineTooLong(piece[:4096])
+        if newline:
+            self._length = len(piece) - piece.rfind(b"\n") - 1
 
 
 @dataclass(slots=True)
@@ -195,41 +212,71 @@ def read_entries(answer: object) -> list[JsonObject]:
     return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]
 
 
-class _PromptDetails(_Wire):
-    cached_tokens: int | None = None
+def _keep_amount(value: object) -> object:
+    return value if type(value) in (int, float) and 0 <= cast("float", value) < math.inf else None
 
 
-class _ReplyDetails(_Wire):
-    reasoning_tokens: int | None = None
-
-
+_Stated = Annotated[float | None, BeforeValidator(_keep_amount)]
 _Tokens = Annotated[int, Field(strict=True, ge=0, le=_MOST_TOKENS)]
 
 
-class WireUsage(_Wire):
-    """Token counts as the endpoint states them: whole numbers up to a hundred million."""
+class _TokenDetails(_Wire):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
-    prompt_tokens: _Tokens = 0
-    completion_tokens: _Tokens = 0
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _ReplyDetails | None = None
+
+class WireUsage(_Wire):
+    """Token counts as the endpoint states them by either API: whole numbers up to a hundred
+    million.
+    """
+
+    prompt_tokens: _Tokens = Field(
+        0, validation_alias=AliasChoices("prompt_tokens", "input_tokens")
+    )
+    completion_tokens: _Tokens = Field(
+        0, validation_alias=AliasChoices("completion_tokens", "output_tokens")
+    )
+    total_tokens: _Stated = None
+    prompt_details: _TokenDetails | None = Field(
+        None, validation_alias=AliasChoices("prompt_tokens_details", "input_tokens_details")
+    )
+    reply_details: _TokenDetails | None = Field(
+        None, validation_alias=AliasChoices("completion_tokens_details", "output_tokens_details")
+    )
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
     cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cost: _Stated = None
+    """US dollars, where the server states them."""
+
+    @property
+    def reply_tokens(self) -> int:
+        """Tokens of the reply. Where only the total counts those of thinking, they are in it."""
+        unstated = int(self.total_tokens or 0) - self.prompt_tokens
+        return min(max(self.completion_tokens, unstated), _MOST_TOKENS)
 
     @property
     def cached(self) -> int:
         """Tokens of the prompt that came from a cache, never more than there were."""
-        details = self.prompt_tokens_details
+        details = self.prompt_details
         stated = (details and details.cached_tokens) or self.prompt_cache_hit_tokens
         stated = stated or self.cached_tokens or self.cache_read_input_tokens
         return min(max(stated or 0, 0), self.prompt_tokens)
 
     @property
+    def cache_writes(self) -> int:
+        """Tokens of the prompt that were written to a cache, at most those that came from none."""
+        details = self.prompt_details
+        stated = (details and details.cache_write_tokens) or self.cache_creation_input_tokens
+        return min(max(stated or 0, 0), self.prompt_tokens - self.cached)
+
+    @property
     def reasoning(self) -> int:
         """Tokens of the reply that were reasoning, never more than there were."""
-        details = self.completion_tokens_details
-        return min(max((details and details.reasoning_tokens) or 0, 0), self.completion_tokens)
+        details = self.reply_details
+        return min(max((details and details.reasoning_tokens) or 0, 0), self.reply_tokens)
 
 
 HALF: Final = re.compile("[\ud800-\udfff]")

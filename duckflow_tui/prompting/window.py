@@ -308,7 +308,7 @@ class HistoryWindow:
 
     def _show_message(self, message: Message) -> None:
         """Append one message as the model gets it: whole, shortened, or a result as one line."""
-        if len(self._shown) < self._thoughts_from and isinstance(message, AssistantMessage):
+        if len(self._shown) < self._thoughts_from and _holds_thought_of_turn(message):
             message = message.model_copy(update={"thought": None})
         size = message_tokens(message, self._counter.count)
         most = self._cap if isinstance(message, OperationMessage) else self._whole
@@ -328,7 +328,7 @@ class HistoryWindow:
         for place in range(self._thoughts_from, len(self._shown)):
             message, size = self._shown[place], self._sums[place + 1] - before
             before = self._sums[place + 1]
-            if place < current and isinstance(message, AssistantMessage) and message.thought:
+            if place < current and _holds_thought_of_turn(message):
                 message = message.model_copy(update={"thought": None})
                 freed += size - message_tokens(message, self._counter.count)
                 self._shown[place] = message
@@ -422,6 +422,12 @@ def call_ids(message: AssistantMessage) -> set[str]:
     return {action.call_id for action in message.decision.actions}
 
 
+def _holds_thought_of_turn(message: Message) -> bool:
+    """Whether a message carries reasoning data that its model wants back in its own turn only."""
+    thought = message.thought if isinstance(message, AssistantMessage) else None
+    return thought is not None and thought.api == "chat"
+
+
 def _iter_spans(starts: Sequence[int], end: int) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], end], strict=True)) if starts else []
 
@@ -440,7 +446,7 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
         case AssistantMessage():
             decision, total = message.decision, _PER_MESSAGE
             if message.thought is not None:  # what goes back with it
-                total += count(canonical_json(message.thought.model_dump()))
+                total += count(canonical_json(message.thought.added_fields))
             if decision is None:
                 return total + count(message.raw or message.text)
             total += _PER_DECISION + count(message.text) + count(decision.rationale)

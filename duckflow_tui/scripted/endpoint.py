@@ -34,7 +34,7 @@ from duckflow_tui.scripted.replies import (
     all_text,
     new_text,
 )
-from duckflow_tui.scripted.speech import Speech
+from duckflow_tui.scripted.speech import ResponseSpeech, Speech
 from duckflow_tui.state.base import JsonObject
 
 __all__ = [
@@ -162,6 +162,11 @@ class ScriptedEndpoint:
         await server.wait_closed()
 
     @property
+    def port(self) -> int:
+        """The port that it listens on, once it was started."""
+        return self._port
+
+    @property
     def origin(self) -> str:
         """Scheme, address and port."""
         return f"http://127.0.0.1:{self._port}"
@@ -254,7 +259,7 @@ class ScriptedEndpoint:
         elif request.method == "GET" and path == "/models":
             rows = [{"id": name, "object": "model"} for name in self._script.models]
             await answer.whole(200, json.dumps({"object": "list", "data": rows}))
-        elif request.method == "POST" and path == "/chat/completions":
+        elif request.method == "POST" and path in ("/chat/completions", "/responses"):
             await self._chat(request, answer)
         else:
             await answer.error(404, f"there is nothing at {request.method} {request.path}")
@@ -278,7 +283,8 @@ class ScriptedEndpoint:
         if await whole_fault(fault, answer):
             return
         self._calls += 1
-        speech = Speech(reply, request.json, self._calls)
+        kind = ResponseSpeech if "input" in request.json else Speech
+        speech = kind(reply, request.json, self._calls)
         if not request.json.get("stream"):
             await answer.whole(200, speech.completion())
             return
@@ -331,8 +337,6 @@ class ScriptedEndpoint:
                 pass
         for event in speech.ending(fault):
             answer.add(event)
-        if not fault.endless:
-            answer.add("[DONE]")
         await answer.end()
 
     async def _held(self, name: str, answer: Answer) -> AsyncIterator[None]:

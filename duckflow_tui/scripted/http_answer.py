@@ -79,7 +79,9 @@ class Answer:
     def add(self, event: JsonObject | str) -> None:
         """One event of the stream, which goes out with the next ``flush``."""
         data = event if isinstance(event, str) else json.dumps(event, ensure_ascii=False)
-        self._added += f"data: {data}\n\n".encode("utf-8", "surrogatepass")
+        name = "" if isinstance(event, str) else event.get("type", "")
+        kind = f"event: {name}\n" if name else ""
+        self._added += f"{kind}data: {data}\n\n".encode("utf-8", "surrogatepass")
 
     async def flush(self) -> None:
         """Send the events that were added, as one piece of the body."""

@@ -151,8 +151,7 @@ class Reply(_Part):
     def content_for(self, body: JsonObject) -> tuple[str, tuple[ScriptedCall, ...]]:
         """Content and native calls of this reply for this request."""
         if self.decision is not None:
-            if tools := body.get("tools"):
-                offered = {tool["function"]["name"] for tool in cast("list[JsonObject]", tools)}
+            if offered := offered_functions(body):
                 return _native(self.decision, offered)
             return _object_text(self.decision), ()
         if self.data is not None:
@@ -170,7 +169,7 @@ class RefusedPart(_Part):
     def refuses(self, body: JsonObject) -> bool:
         """Whether the body holds what is refused."""
         if self.name == "json_schema":
-            form = body.get("response_format")
+            form = body.get("response_format") or body.get("text", {}).get("format")
             return isinstance(form, dict) and cast("JsonObject", form).get("type") == self.name
         return self.name in body
 
@@ -208,9 +207,46 @@ def all_text(body: JsonObject) -> str:
 
 
 def list_messages(body: JsonObject) -> list[JsonObject]:
-    value: Any = body.get("messages")
+    """The messages of a request by either API, those of a response as chat completions has them."""
+    value: Any = body.get("messages", body.get("input"))
     items = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("JsonObject", item) for item in items if isinstance(item, dict)]
+    found = [cast("JsonObject", item) for item in items if isinstance(item, dict)]
+    if "input" not in body:
+        return found
+    made: list[JsonObject] = [{"role": "system", "content": body.get("instructions", "")}]
+    for message in map(_as_message, found):
+        before = made[-1]
+        if message["role"] == before["role"] == "assistant":  # items of one reply
+            before["content"] += message["content"]
+            before.setdefault("tool_calls", []).extend(message.get("tool_calls", []))
+        else:
+            made.append(message)
+    return made
+
+
+def _as_message(item: JsonObject) -> JsonObject:
+    match item.get("type"):
+        case "function_call":
+            function = {name: item.get(name) for name in ("name", "arguments")}
+            call = {"id": item.get("call_id"), "type": "function", "function": function}
+            return {"role": "assistant", "content": "", "tool_calls": [call]}
+        case "function_call_output":
+            call_id, output = item.get("call_id"), item.get("output")
+            return {"role": "tool", "tool_call_id": call_id, "content": output}
+        case "reasoning":
+            return {"role": "assistant", "content": ""}
+        case _:
+            content: Any = item.get("content")
+            if isinstance(content, list):
+                parts = cast("list[JsonObject]", content)
+                content = "".join(str(part.get("text", "")) for part in parts)
+            return {"role": item.get("role"), "content": content}
+
+
+def offered_functions(body: JsonObject) -> set[str]:
+    """The names of the functions that a request by either API offers."""
+    tools = cast("list[JsonObject]", body.get("tools") or [])
+    return {str(tool.get("function", tool)["name"]) for tool in tools}
 
 
 def _text(message: JsonObject) -> str:

@@ -15,6 +15,7 @@ from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.plan import ReportMessage
+from duckflow_tui.state.usage import Api
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -54,14 +55,23 @@ class RefusedCall(Frozen):
 
 class Thought(Frozen):
     """Reasoning data that a model wants back unchanged with its message: some sign it and check
-    it. It goes to the same model at the same origin only.
+    it. It goes to the same model at the same origin by the same API only; by that of chat
+    completions within its turn, by the other one in later turns too.
     """
 
     origin: str  # scheme, host and port
     model: str
+    api: Api = "chat"
     fields: JsonObject  # of the message, such as ``reasoning_content``
     calls: dict[str, JsonObject] = Field(default_factory=dict[str, JsonObject])
     """Extra fields of its native calls, by ``call_key``."""
+
+    @property
+    def added_fields(self) -> JsonObject:
+        """The data that the text and calls of its message do not hold anyway."""
+        if self.api == "chat":
+            return {**self.fields, **self.calls}
+        return {"items": [item for item in self.fields["output"] if item["type"] == "reasoning"]}
 
 
 def call_key(name: str, number: int) -> str:

@@ -23,6 +23,8 @@ PartName = Literal["base", "operations", "project", "pinned", "files", "results"
 #: The parts of a request, in the order in which the meter shows them.
 PARTS: Final[tuple[PartName, ...]] = get_args(PartName)
 
+#: The API of a server by which a model is asked.
+Api = Literal["chat", "responses"]
 CompactedBy = Literal["user", "auto", "overflow"]
 
 

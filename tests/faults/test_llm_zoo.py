@@ -194,8 +194,23 @@ async def test_what_a_provider_behind_a_router_said_is_told() -> None:
         assert "the image is too small" in await told(at)
 
 
-async def test_a_model_of_another_protocol_is_told_as_such() -> None:
-    body = {"error": {"message": "This model is only supported in v1/responses and not in "
-                      "v1/chat/completions."}}  # fmt: skip
-    async with bench(server(*failing(404, body))) as at:
-        assert "does not work with chat completions" in await told(at)
+@pytest.mark.parametrize("message", [
+    "This model is only supported in v1/responses and not in v1/chat/completions.",
+    "Function tools with reasoning_effort are not supported for duck-1 in /v1/chat/completions. To "
+    "use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+])  # fmt: skip
+async def test_a_model_of_another_api_is_asked_there(message: str) -> None:
+    """It is learned by one refusal; a server that has no such API is asked as before."""
+    refusal = failing(400, {"error": {"message": message, "param": "reasoning_effort"}})
+    async with bench(server(*refusal, GOOD, GOOD)) as at:
+        for _ in range(2):
+            assert (await at.decide()).text == "Hello."
+        paths = [request.path for request in at.server.of("main")]
+    assert paths == ["/v1/chat/completions", "/v1/responses", "/v1/responses"]
+    nothing = failing(404, {"detail": "Not Found"})
+    async with bench(server(*refusal, *nothing, *refusal, GOOD)) as at:
+        if "none" in message:
+            assert (await at.decide()).text == "Hello."
+            assert at.server.of("main")[-1].json["reasoning_effort"] == "none"
+        else:
+            assert "does not work with chat completions" in await told(at)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from support.prepared import UNTOUCHED
 from support.zoo import Provider
@@ -16,7 +16,7 @@ from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.llm.endpoints import Temperatures
+from duckflow_tui.llm.endpoints import Protocol, Temperatures
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Author, Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, Reply, Script
@@ -219,7 +219,7 @@ async def session(
     tmp_path: Path,
     replies: Script,
     *,
-    protocol: Literal["auto", "tools", "json"] = "json",
+    protocol: Protocol = "json",
     mode: str | None = None,
     headless: bool = False,
     environ: dict[str, str] | None = None,
@@ -236,6 +236,7 @@ async def session(
     provider: Provider | None = None,
     versioned: bool = True,
     language: str = "en",
+    port: int = 0,
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
 
@@ -244,7 +245,7 @@ async def session(
     when unknown, and ``own_window`` those of the same server under the name ``own``; ``resume`` is
     the id of a session to go on with; ``author`` writes what no queue of the script holds;
     ``provider`` keeps its rules in front of it; without ``versioned`` its address is given without
-    its ``/v1``.
+    its ``/v1``; ``port`` is that of an endpoint before, whose place it takes.
     """
     workspace = tmp_path / "work"
     workspace.mkdir(exist_ok=True)
@@ -253,7 +254,7 @@ async def session(
     if not versioned:
         guard = nothing_but("/v1/")
     async with ScriptedEndpoint(
-        judged_good(replies), author=author, guard=guard, base=base
+        judged_good(replies), port=port, author=author, guard=guard, base=base
     ) as server:
         flags = Flags(
             workspace=workspace,

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from support.zoo import Provider, Spoken, asked_for, calls_of, events, messages_of, refusal
+from support.zoo import SAID, Provider, Spoken, asked_for, calls_of, events, messages_of, refusal
 
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply
@@ -16,35 +16,36 @@ from duckflow_tui.state.base import JsonObject
 class OpenAi(Provider):
     """A reasoning model of an account that is not verified.
 
-    Rests on what users of it report in 2025 and 2026: the texts of these refusals are copied from
-    there. Native calls together with any effort but ``none`` are refused, and so is the default.
+    Rests on OpenAI's reference of the Responses API and on what users of it report in 2025 and
+    2026: the texts of these refusals are copied from there. By chat completions, native calls
+    together with any effort but ``none`` are refused, and so is the default.
     """
 
     model = "gpt-5.6-terra"
 
+    def __init__(self, *spoken: Spoken) -> None:
+        super().__init__(*spoken)
+        self.made: dict[str, JsonObject] = {}  # items of its replies, by id
+
+    def answer(self, request: Request) -> Reply | None:
+        if request.method != "POST" or request.path != f"{self.base}/responses":
+            return super().answer(request)
+        wrong = self.locked(request) or self.refuses_fields(request.json) or self.refuses_items(
+            request.json["input"]
+        )  # fmt: skip
+        if wrong is not None:
+            assert wrong.fault is not None
+            self.broken.append(wrong.fault.body or "")
+            return wrong
+        if request.purpose != "main":
+            return None
+        self.sent.append(request.json)
+        self.said += 1
+        asked = len(request.raw) // 4
+        self.counts.append((asked, SAID, asked // 2))
+        return refusal(200, self.response(self.spoken.popleft()))
+
     def checked(self, body: JsonObject) -> Reply | None:
-        if body.get("stream"):
-            return self.error(
-                400, "Your organization must be verified to stream this model. Please go to: "
-                "https://platform.openai.com/settings/organization/general and click on Verify "
-                "Organization. If you just verified, it can take up to 15 minutes for access to "
-                "propagate.", param="stream", code="unsupported_value",
-            )  # fmt: skip
-        if "stream_options" in body:
-            words = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-            return self.error(400, words, param="stream_options")
-        if body.get("temperature", 1) != 1:
-            return self.error(
-                400, f"Unsupported value: 'temperature' does not support {body['temperature']} with"
-                " this model. Only the default (1) value is supported.",
-                param="temperature", code="unsupported_value",
-            )  # fmt: skip
-        if "max_tokens" in body:
-            return self.error(
-                400, "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-                "'max_completion_tokens' instead.", param="max_tokens",
-                code="unsupported_parameter",
-            )  # fmt: skip
         if body.get("tools") and body.get("reasoning_effort") != "none":
             return self.error(
                 400, f"Function tools with reasoning_effort are not supported for {self.model} in "
@@ -52,6 +53,91 @@ class OpenAi(Provider):
                 "reasoning_effort to 'none'.", param="reasoning_effort",
             )  # fmt: skip
         return None
+
+    def refuses_fields(self, body: JsonObject) -> Reply | None:
+        if body.get("stream"):
+            return self.error(
+                400, "Your organization must be verified to stream this model. Please go to: "
+                "https://platform.openai.com/settings/organization/general and click on Verify "
+                "Organization. If you just verified, it can take up to 15 minutes for access to "
+                "propagate.", param="stream", code="unsupported_value",
+            )  # fmt: skip
+        if asked_for(body, "reasoning").get("summary"):
+            return self.error(
+                400, "Your organization must be verified to generate reasoning summaries. Please go"
+                " to: https://platform.openai.com/settings/organization/general and click on Verify"
+                " Organization.", param="reasoning.summary", code="unsupported_value",
+            )  # fmt: skip
+        if "temperature" in body:
+            return self.error(
+                400, "Unsupported parameter: 'temperature' is not supported with this model.",
+                param="temperature",
+            )  # fmt: skip
+        moved = {"max_tokens": "max_output_tokens", "response_format": "text.format",
+                 "reasoning_effort": "reasoning.effort"}  # fmt: skip
+        for name in moved.keys() & body.keys():
+            words = f"Unsupported parameter: '{name}'. In the Responses API, this parameter has "
+            return self.error(400, f"{words}moved to '{moved[name]}'.", param=name)
+        for at, tool in enumerate(body.get("tools", ())):
+            if "name" not in tool:
+                return self.error(400, f"Missing required parameter: 'tools[{at}].name'.")
+            assert tool["strict"] is False  # else no argument might be left out
+        assert body["store"] is False
+        return None
+
+    def refuses_items(self, items: list[JsonObject]) -> Reply | None:
+        """Calls and results belong together, and what was made with reasoning comes with it."""
+        called, answered = set[str](), set[str]()
+        for at, item in enumerate(items):
+            if (made := self.made.get(item.get("id", ""))) is not None:
+                assert item == made, "an item was changed"
+            match item["type"]:
+                case "function_call":
+                    called.add(item["call_id"])
+                case "function_call_output":
+                    if item["call_id"] not in called:
+                        return self.error(400, "No tool call found for function call output with "
+                                          f"call_id {item['call_id']}.", param="input")  # fmt: skip
+                    answered.add(item["call_id"])
+                case "reasoning":
+                    assert item["encrypted_content"]
+                    behind = items[at + 1] if at + 1 < len(items) else {}
+                    if behind.get("id") not in self.made:
+                        return self.error(400, f"Item '{item['id']}' of type 'reasoning' was "
+                                          "provided without its required following item.",
+                                          param="input")  # fmt: skip
+                case _:
+                    assert item["content"], "an empty message"
+        for call_id in sorted(called - answered):
+            return self.error(400, f"No tool output found for function call {call_id}.",
+                              param="input")  # fmt: skip
+        return None
+
+    def response(self, spoken: Spoken) -> JsonObject:
+        """A whole response; its items are known again when they come back."""
+        items: list[JsonObject] = []
+        if spoken.thought:
+            items.append({"type": "reasoning", "summary": [], "encrypted_content": "gAAAAABo+/="})
+        if spoken.text:
+            part: JsonObject = {"type": "output_text", "text": spoken.text, "annotations": []}
+            items.append({"type": "message", "role": "assistant", "phase": "commentary",
+                          "status": "completed", "content": [part]})  # fmt: skip
+        for place, (name, given) in enumerate(spoken.calls):
+            items.append({"type": "function_call", "status": "completed", "name": name,
+                          "call_id": self.call_id(place, name),
+                          "arguments": json.dumps(given, indent=1)})  # fmt: skip
+        for at, item in enumerate(items):
+            item["id"] = f"{item['type'][:2]}_{self.said:03}{at}"
+            self.made[item["id"]] = item
+        asked, said, cached = self.counts[-1]
+        usage: JsonObject = {
+            "input_tokens": asked, "output_tokens": said, "total_tokens": asked + said,
+            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }  # fmt: skip
+        return {"id": f"resp_{self.said}", "object": "response", "created_at": 1,
+                "model": self.model, "status": "completed", "output": items, "usage": usage,
+                "error": None, "incomplete_details": None}  # fmt: skip
 
 
 class Azure(Provider):

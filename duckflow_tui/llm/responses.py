@@ -1,0 +1,231 @@
+"""The Responses API: a chat request written as its items, and a Completion read from its events.
+
+The rest of the program knows chat completions only. The items of the model's own output, which
+this API wants back unchanged, travel as the ``Thought`` of a message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final, cast
+
+from openai import BaseModel
+from openai.types.responses import Response
+
+from duckflow_tui.llm.codec import DECIDE
+from duckflow_tui.llm.codec_tools import NOT_EXECUTED, NOTED
+from duckflow_tui.llm.completion import OUTPUT, Completion
+from duckflow_tui.llm.errors import FailureTeller, LlmError
+from duckflow_tui.llm.wire import WireCall, WireFunction, WireMessage, wire_text
+from duckflow_tui.state.base import JsonObject, canonical_json
+
+_TEXT_DELTAS: Final = ("response.output_text.delta", "response.refusal.delta")
+_THOUGHT_DELTAS: Final = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_BREAK: Final = "\n\n"  # between the parts of a text
+#: HTTP statuses of failed responses by their code; 500 for all others.
+_STATUSES: Final = {"rate_limit_exceeded": 429, "invalid_prompt": 400}
+
+
+# --- the request ----------------------------------------------------------------------------------
+
+
+def write_request(body: JsonObject) -> JsonObject:
+    """Rewrite the body of a chat completion for this API. Fields that it does not name otherwise
+    stay as they are.
+    """
+    made: JsonObject = {**body, "store": False}
+    messages: list[JsonObject] = made.pop("messages")
+    if messages and messages[0]["role"] == "system":
+        made["instructions"], messages = messages[0]["content"], messages[1:]
+    made["input"] = _write_items(messages)
+    if "tools" in made:
+        # Where it is left out, ``strict`` counts as true: then no argument may be optional.
+        made["tools"] = [
+            {"type": "function", "strict": False, **tool["function"]} for tool in made["tools"]
+        ]
+    form: JsonObject | None = made.pop("response_format", None)
+    if form is not None:
+        made["text"] = {"format": {"type": form["type"], **form.get("json_schema", {})}}
+    reasoning = {name: made.pop(f"reasoning_{name}", None) for name in ("effort", "summary")}
+    if any(reasoning.values()):
+        made["reasoning"] = {name: value for name, value in reasoning.items() if value}
+    return made
+
+
+def _write_items(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    items: list[JsonObject] = []
+    seen = set[str]()  # ids of calls: one that comes twice cannot be told apart
+    for at, message in enumerate(messages):
+        if message["role"] == "assistant":
+            results: dict[str, str] = {}
+            for behind in messages[at + 1 :]:
+                if behind["role"] != "tool":
+                    break
+                results[behind["tool_call_id"]] = behind["content"]
+            items += _write_reply(message, results, seen)
+        elif message["role"] != "tool":
+            items.append(
+                {"type": "message", "role": message["role"], "content": message["content"]}
+            )
+    return items
+
+
+def _write_reply(message: JsonObject, results: dict[str, str], seen: set[str]) -> list[JsonObject]:
+    """The items of a reply as they came, or made anew where they do not match its calls; then the
+    result of each call.
+    """
+    calls: list[JsonObject] = message.get("tool_calls") or []
+    items: list[JsonObject] = message.get(OUTPUT) or []
+    ids = {call["id"] for call in calls if call["function"]["name"] != DECIDE}
+    came = [item["call_id"] for item in items if item["type"] == "function_call"]
+    if not items or not ids <= set(came) or len({*came} - seen) < len(came) or (came and not calls):
+        items = []
+        if message["content"]:
+            part: JsonObject = {
+                "type": "output_text",
+                "text": message["content"],
+                "annotations": [],
+            }
+            items.append({"type": "message", "role": "assistant", "content": [part]})
+        for call in calls:
+            items.append({"type": "function_call", "call_id": call["id"], **call["function"]})
+    outputs: list[JsonObject] = []
+    for item in items:
+        if item["type"] == "function_call":
+            call_id = item["call_id"]
+            seen.add(call_id)
+            came_of_it = NOTED if item["name"] == DECIDE else results.get(call_id, NOT_EXECUTED)
+            outputs.append(
+                {"type": "function_call_output", "call_id": call_id, "output": came_of_it}
+            )
+    return [*items, *outputs]
+
+
+# --- the response ---------------------------------------------------------------------------------
+
+
+class ResponseReader:
+    """Fills a completion from the events of a response, or from a whole one. Servers that leave out
+    indexes, single events or the items of the end are read too: text is shown as it comes, calls
+    count once they are whole.
+    """
+
+    def __init__(self, completion: Completion, teller: FailureTeller) -> None:
+        self._completion = completion
+        self._teller = teller
+        self._is_streamed = False  # pieces of the item on its way have come
+
+    def take_event(self, event: object) -> bool:
+        """Take the next event; True where it is the last one. Raises LlmError for a failure."""
+        if not isinstance(event, BaseModel):
+            return False
+        kind, delta = getattr(event, "type", ""), getattr(event, "delta", None)
+        text = delta if isinstance(delta, str) else ""
+        match kind:
+            case _ if kind in _TEXT_DELTAS:
+                self._take_text(text)
+                self._is_streamed = True
+            case _ if kind in _THOUGHT_DELTAS:
+                self._take_thought(text)
+                self._is_streamed = True
+            case "response.function_call_arguments.delta":
+                self._completion.note_piece()
+            case "response.reasoning_summary_part.added" if self._is_streamed:
+                self._take_thought(_BREAK)
+            case "response.output_item.done":
+                self._take_item(_fields_of(getattr(event, "item", None)))
+            case "response.completed" | "response.incomplete" | "response.failed":
+                self.take_response(getattr(event, "response", None))
+                return True
+            case "error":
+                raise self._make_error(_fields_of(event))
+            case _:
+                pass
+        return False
+
+    def take_response(self, response: object) -> None:
+        """Take a whole response, or the end of a streamed one. Raises LlmError for a failed one."""
+        fields = _fields_of(response)
+        completion = self._completion
+        error: object = fields.get("error")
+        if error or fields.get("status") == "failed":
+            words = cast("JsonObject", error) if isinstance(error, dict) else {"message": error}
+            raise self._make_error(words)
+        if not completion.items:
+            for item in _list_of(fields.get("output")):
+                self._take_item(item)
+        if isinstance(usage := fields.get("usage"), dict):
+            completion.take_usage(cast("JsonObject", usage))
+        if fields.get("status") == "incomplete":
+            details = fields.get("incomplete_details")
+            reason = cast("JsonObject", details).get("reason") if isinstance(details, dict) else ""
+            completion.end("content_filter" if reason == "content_filter" else "length")
+        else:
+            completion.end("tool_calls" if completion.calls else "stop")
+        completion.ended = True
+
+    def _make_error(self, words: JsonObject) -> LlmError:
+        status = _STATUSES.get(str(words.get("code")), 500)
+        return self._teller.stream_error({**words, "status": status})
+
+    def _take_item(self, item: JsonObject) -> None:
+        """Keep a whole item, and what of it did not come in pieces."""
+        parts = [*_list_of(item.get("summary")), *_list_of(item.get("content"))]
+        text = _BREAK.join(str(part.get("text") or part.get("refusal") or "") for part in parts)
+        was_streamed, self._is_streamed = self._is_streamed, False
+        match item.get("type"):
+            case "reasoning":
+                if not was_streamed:
+                    self._take_thought(text)
+                # By its id alone nobody finds it again: nothing is stored.
+                if not (item.get("encrypted_content") or item.get("content")):
+                    return
+            case "message":
+                if not was_streamed:
+                    self._take_text(text)
+            case "function_call":
+                name, arguments = str(item.get("name")), item.get("arguments")
+                call_id = str(item.get("call_id") or item.get("id") or "")
+                item = {**item, "name": name, "call_id": call_id}
+                if not isinstance(arguments, str):
+                    item["arguments"] = canonical_json(arguments or {})
+                function = WireFunction(name=name, arguments=item["arguments"])
+                call = WireCall(index=len(self._completion.calls), id=call_id, function=function)
+                self._completion.add_message(WireMessage(tool_calls=[call]))
+            case _:  # of a tool that the server runs itself
+                return
+        self._completion.items.append(item)
+
+    def _take_text(self, text: str) -> None:
+        if self._completion.text and not self._is_streamed:
+            text = f"{_BREAK}{text}"
+        self._completion.add_message(WireMessage.model_construct(content=text))
+
+    def _take_thought(self, text: str) -> None:
+        if self._completion.reasoning and not self._is_streamed:
+            text = f"{_BREAK}{text}"
+        self._completion.add_message(WireMessage.model_construct(reasoning_content=text))
+
+
+def read_response(data: object) -> Response:
+    """The response that a body of JSON holds, however much of it is missing or odd; raises
+    ValueError where it is no object.
+    """
+    if not isinstance(data, dict):
+        raise ValueError("no JSON object")
+    return Response.construct(**cast("JsonObject", data))
+
+
+def _fields_of(value: object) -> JsonObject:
+    """The fields of a value of the client library as JSON, without halves of surrogate pairs."""
+    if not isinstance(value, BaseModel):
+        return {}
+    written = json.dumps(value.to_dict(warnings=False), ensure_ascii=False)
+    return json.loads(wire_text(written))
+
+
+def _list_of(value: object) -> list[JsonObject]:
+    """The objects of a list; none where it is no list."""
+    entries = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]
