@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
-from openai.types.responses import ResponseStreamEvent
+from openai.types.responses import ResponseInputParam, ResponseStreamEvent
 from pydantic import ValidationError
 
 from duckflow_tui.llm.completion import Completion
@@ -216,12 +216,15 @@ class ChatClient:
         teller: FailureTeller,
     ) -> None:
         request = write_request(body)
+        model: str = request.pop("model")
+        items: ResponseInputParam = request.pop("input")
+        streams: bool = request.pop("stream")
         reader = ResponseReader(completion, teller)
         try:
             answer = await self._sdk.responses.create(
-                model=request.pop("model"),
-                input=request.pop("input"),
-                stream=request.pop("stream"),
+                model=model,
+                input=items,
+                stream=streams,
                 extra_body=request,
                 extra_headers=headers,
             )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from openai import AsyncOpenAI
+from openai.types.responses import Response
 from support.endpoint import action, bench, decision
 from support.session import Session, done, script, session
 from support.session import action as act
@@ -41,7 +42,7 @@ async def test_the_endpoint_speaks_as_the_client_library_reads() -> None:
         ]  # fmt: skip
         assert end.usage is not None
         assert end.usage.output_tokens_details.reasoning_tokens == 5
-        whole = await client.responses.create(**given)
+        whole = cast("Response", await client.responses.create(stream=False, **given))
         assert [item.type for item in whole.output] == [item.type for item in end.output]
         await client.close()
 
@@ -143,7 +144,7 @@ def streamed(*events: Any) -> Reply:
 
 
 def ended(status: str = "completed", **fields: Any) -> dict[str, Any]:
-    response = {"id": "r", "status": status, "output": [], **fields}
+    response: dict[str, Any] = {"id": "r", "status": status, "output": [], **fields}
     return {"type": f"response.{status}", "response": response}
 
 

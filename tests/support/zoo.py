@@ -94,7 +94,7 @@ class Provider:
         self.failing = deque[Reply]()  # what it answers first, whatever it is asked
         self.broken: list[str] = []  # the rules that a request broke, in order
         self.sent: list[JsonObject] = []  # bodies of the main model that it took
-        self.said = 0  # replies
+        self.said: int = 0  # replies
         self.counts: list[tuple[int, int, int]] = []
         """Of each reply: tokens of the prompt, of the reply, and of the prompt from a cache."""
 
