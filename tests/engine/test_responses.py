@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
-from openai.types.responses import Response
 from support.endpoint import action, bench, decision
 from support.session import Session, done, script, session
 from support.session import action as act
@@ -42,7 +41,7 @@ async def test_the_endpoint_speaks_as_the_client_library_reads() -> None:
         ]  # fmt: skip
         assert end.usage is not None
         assert end.usage.output_tokens_details.reasoning_tokens == 5
-        whole = cast("Response", await client.responses.create(stream=False, **given))
+        whole = await client.responses.create(stream=False, **given)
         assert [item.type for item in whole.output] == [item.type for item in end.output]
         await client.close()
 
