@@ -65,7 +65,7 @@ MASK: Final = "•••"
 _TOLD_APART: Final = 16  # letters and digits; fewer may stand in a text by chance
 
 
-class Limits(NamedTuple):
+class TokenLimits(NamedTuple):
     """Numbers of tokens that an error names; 0 for what it does not."""
 
     window: int = 0  # of request and reply together
@@ -101,7 +101,7 @@ class LlmError(Exception):
     reason: str = ""
     generation: str = ""
     key_name: str = ""  # the variable that holds the key, or would
-    limits: Limits = field(default_factory=Limits)  # that the server named
+    limits: TokenLimits = field(default_factory=TokenLimits)  # that the server named
     until: float | None = None  # seconds since the epoch, from when on it takes requests again
     call: LlmCall | None = None
 
@@ -181,7 +181,7 @@ def _format_time(at: float | None) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-#: How errors write numbers of tokens; each group is a field of Limits.
+#: How errors write numbers of tokens; each group is a field of TokenLimits.
 _NUMBERS: Final = tuple(
     re.compile(pattern.replace("N>", r">\d[\d,]{0,11})"), re.I)
     for pattern in (
@@ -204,7 +204,7 @@ _NUMBERS: Final = tuple(
 )  # fmt: skip
 
 
-def read_limits(fields: Mapping[str, Any], message: str) -> Limits:
+def read_limits(fields: Mapping[str, Any], message: str) -> TokenLimits:
     """Read the numbers of tokens that an error names, in fields of their own or in its words."""
     found: dict[str, int] = {}
     for pattern in _NUMBERS:
@@ -215,10 +215,10 @@ def read_limits(fields: Mapping[str, Any], message: str) -> Limits:
         value = fields.get(own)
         if isinstance(value, int) and 0 < value < _MOST_TOKENS:
             found[name] = value
-    return Limits(**found)
+    return TokenLimits(**found)
 
 
-class Cause(NamedTuple):
+class FailureCause(NamedTuple):
     """A row of the table of causes: which answers show it, and what is to be done. The sentence for
     the user is ``llm.error.CODE``.
     """
@@ -235,56 +235,56 @@ _LIMIT: Final = (400, 402, 403, 429, 500)
 _INVALID_KEY: Final = "invalid_api_key"
 #: The first row that fits counts.
 CAUSES: Final = (
-    Cause("output_limit", (400, 402, 413, 422),
+    FailureCause("output_limit", (400, 402, 413, 422),
           r"can only afford|max(?:_completion|_output)?_tokens\b.{0,80}?(?:too large|\[\d+, ?\d+\]|"
           r": \d+ > \d|less than or equal|at most|<=)|at most \d+ (?:completion|output) tokens",
           "max_output"),
-    Cause("context_overflow", (400, 413, 422, 500),
+    FailureCause("context_overflow", (400, 413, 422, 500),
           r"context[_ ](?:length|window|size)|maximum context|prompt is too long|input is too long"
           r"|too many (?:input )?tokens|reduce the length|exceeds? the (?:available )?context|n_ctx"
           r"|token limit exceeded|input length .{0,40}exceed|request too large|context limit"
           r"|reduce your message size|input token count .{0,40}exceeds", "context"),
-    Cause("context_overflow", (402,), "prompt tokens limit exceeded", "context"),
-    Cause("quota", _LIMIT,
+    FailureCause("context_overflow", (402,), "prompt tokens limit exceeded", "context"),
+    FailureCause("quota", _LIMIT,
           r"insufficient[_ ](?:quota|balance|credits?)|exceeded your current quota|\bbilling\b"
           r"|budget_exceeded|exceeded ?budget|budget has been exceeded|credit balance is too low"
           r"|no resource package|requires more credits|余额不足"),
-    Cause("used_up", (402, 403, 429),
+    FailureCause("used_up", (402, 403, 429),
           r"per[- ]day\b|\bdaily\b|per[- ]week\b|usage limit|weekly limit|使用上限|^13(?:08|10)\b"),
-    Cause("loading", range(500, 600),
+    FailureCause("loading", range(500, 600),
           r"loading (?:the )?model|model (?:is )?(?:currently |still )*loading", is_retried=True),
-    Cause("region", (400, 403, 451),
+    FailureCause("region", (400, 403, 451),
           r"unsupported_country|country, region|location is not supported|not available in your"
           r" (?:country|region)"),
-    Cause("privacy", (404,), r"data policy|guardrail restrictions"),
-    Cause("filtered", (400, 403, 451),
+    FailureCause("privacy", (404,), r"data policy|guardrail restrictions"),
+    FailureCause("filtered", (400, 403, 451),
           r"\bcontent_filter\b|content management policy|\bflagged\b|moderation|content_policy"
           r"|data_inspection_failed"),
-    Cause("no_access", (401, 403),
+    FailureCause("no_access", (401, 403),
           r"model_access_denied|not allowed to access model|not have access to (?:the )?model"),
-    Cause("wants_https", (400,),
+    FailureCause("wants_https", (400,),
           r"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS|plain HTTP to an SSL",
           "base_url"),
-    Cause("bad_request", (400,), "reasoning_effort"),  # a quirk, learned elsewhere
-    Cause("responses_only", (400, 404),
+    FailureCause("bad_request", (400,), "reasoning_effort"),  # a quirk, learned elsewhere
+    FailureCause("responses_only", (400, 404),
           r"v1/responses|not a chat model"
           r"|only (?:be )?(?:used|supported) (?:with|in) the responses"),
-    Cause("unloaded", (404,), r"no models? (?:is |are )?loaded"),
-    Cause("auth", (400,), _INVALID_KEY, "api_key_env"),
-    Cause("redirect", range(300, 400), setting="base_url"),
-    Cause("auth", (401,), setting="api_key_env"),
-    Cause("quota", (402,)),
-    Cause("forbidden", (403,), setting="api_key_env"),
-    Cause("not_found", (404, 405), setting="base_url"),
-    Cause("rate_limited", (429,), is_retried=True),
-    Cause("server_error", (408,), is_retried=True),
-    Cause("server_error", (501, 505, 525, 526)),
-    Cause("server_error", range(500, 600), is_retried=True),
-    Cause("bad_request", _ANY),
+    FailureCause("unloaded", (404,), r"no models? (?:is |are )?loaded"),
+    FailureCause("auth", (400,), _INVALID_KEY, "api_key_env"),
+    FailureCause("redirect", range(300, 400), setting="base_url"),
+    FailureCause("auth", (401,), setting="api_key_env"),
+    FailureCause("quota", (402,)),
+    FailureCause("forbidden", (403,), setting="api_key_env"),
+    FailureCause("not_found", (404, 405), setting="base_url"),
+    FailureCause("rate_limited", (429,), is_retried=True),
+    FailureCause("server_error", (408,), is_retried=True),
+    FailureCause("server_error", (501, 505, 525, 526)),
+    FailureCause("server_error", range(500, 600), is_retried=True),
+    FailureCause("bad_request", _ANY),
 )  # fmt: skip
 
 
-def find_cause(status: int, words: str, wait_s: float | None = None) -> Cause:
+def find_cause(status: int, words: str, wait_s: float | None = None) -> FailureCause:
     """Find the row for an answer: ``words`` are the server's code and message, ``wait_s`` the
     seconds after which it wants to be asked again.
     """
@@ -408,7 +408,7 @@ class ServerWords(NamedTuple):
     code: str = ""
     param: str = ""
     generation: str = ""
-    limits: Limits = Limits()
+    limits: TokenLimits = TokenLimits()
     headers: Mapping[str, str] = {}
 
 
