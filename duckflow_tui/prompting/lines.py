@@ -424,7 +424,11 @@ def schema_text(operations: Sequence[OperationSpec]) -> str:
 
 
 def _format_members(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
-    """The properties of a JSON schema as ``name?: type``; ``?`` marks an optional one."""
+    """The properties of a JSON schema as ``name?: type``; ``?`` marks an optional one, ``…`` alone
+    arguments that are told on request.
+    """
+    if "properties" not in schema and schema.get("additionalProperties") is True and not depth:
+        return ELLIPSIS
     needed: object = schema.get("required", ())
     required = cast("list[object]", needed) if isinstance(needed, list) else []
     return ", ".join(

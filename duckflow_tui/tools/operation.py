@@ -15,6 +15,7 @@ from duckflow_tui.state.base import (
     JsonObject,
     ModelText,
     ToldError,
+    canonical_json,
     clip_value,
     one_line,
     plain_schema,
@@ -200,6 +201,7 @@ class Operation(Generic[A]):
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
     help: str = ""  # more for the model, after the summary
     parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``
+    untold: JsonObject | None = None  # the whole schema, where it is told on a wrong call only
     #: An ordinary call; the policy's verdict on it is what models are told of the operation.
     example: JsonObject = field(default_factory=dict[str, Any])
     version: str = ""  # of what a server says of its tool: consent to another one is none
@@ -210,11 +212,17 @@ class Operation(Generic[A]):
         try:
             return self.arguments.model_validate(args)
         except ValidationError as error:
+            problems = argument_problems(error)
+            if self.untold is not None:
+                raise ToolFault(
+                    "call.wrong_arguments_untold",
+                    Outcome.INVALID,
+                    operation=self.name,
+                    problems=problems,
+                    schema=canonical_json(self.untold),
+                ) from error
             raise ToolFault(
-                "call.wrong_arguments",
-                Outcome.INVALID,
-                operation=self.name,
-                problems=argument_problems(error),
+                "call.wrong_arguments", Outcome.INVALID, operation=self.name, problems=problems
             ) from error
 
     @property

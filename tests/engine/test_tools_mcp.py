@@ -13,8 +13,10 @@ import pytest
 from support.bench import done
 from support.mcp_servers import HOSTILE, Served, hostile, is_running, noted, served
 
+from duckflow_tui.prompting.lines import operation_lines
 from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.calls import OperationProgress
 from duckflow_tui.state.conversation import Level
 from duckflow_tui.state.gates import GateChoice
@@ -23,7 +25,7 @@ from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.mcp.schemas import MAX_TOLD, MAX_TOOLS
-from duckflow_tui.tools.mcp.servers import UnknownServer
+from duckflow_tui.tools.mcp.servers import DESCRIBE, UnknownServer
 
 ECHO = "mcp.hostile.echo"
 
@@ -106,6 +108,35 @@ async def test_five_hundred_tools_fill_no_request(tmp_path: Path) -> None:
         assert size <= MAX_TOLD * 1.1  # spaces that the app does not send
         left_out = [n for n in s.notices() if n.key == "mcp.left_out.many"]
         assert [n.params["count"] for n in left_out] == ["372", "372"]
+
+
+async def test_many_tools_are_told_by_name_and_their_arguments_when_they_are_used(
+    tmp_path: Path,
+) -> None:
+    """40 are told whole; one more server, and the request has a short line for each."""
+    few, more = hostile("few", "--many", "40"), hostile("more", "--many", "20")
+    whole = '{"properties":{"text":{"type":"string"}},"required":["text"],"type":"object"}'
+    async with served(tmp_path, few, more, wait=False) as s:
+        await s.servers.start("few")
+        assert canonical_json(s.specs()["mcp.few.tool_007"].parameters) == whole
+        assert s.bench.router.registry.get(DESCRIBE) is None
+        await s.servers.start("more")
+        specs = s.specs()
+        assert len(specs) == 60
+        assert all(spec.listed for spec in specs.values())
+        line = operation_lines([specs["mcp.more.tool_007"]])
+        assert line == "- mcp.more.tool_007(…) [read] A tool of the server more."
+        wrong = await s.bench.call("mcp.more.tool_007", txt="a")
+        assert wrong.result.outcome is Outcome.INVALID
+        assert f"It takes: {whole}" in wrong.result.text
+        told = await s.bench.call(DESCRIBE, name="mcp.more.tool_007")
+        assert json.loads(told.result.text)["arguments"] == json.loads(whole)
+        nothing = await s.bench.call(DESCRIBE, name="mcp.more.tool_099")
+        assert nothing.result.outcome is Outcome.INVALID
+        right = await s.run("mcp.more.tool_007", text="a")
+        assert right.result.text == "done: tool_007"
+        await s.servers.stop("more")
+        assert not s.specs()["mcp.few.tool_007"].listed
 
 
 async def test_the_list_of_operations_changes_between_turns_only(tmp_path: Path) -> None:

@@ -86,7 +86,10 @@ class Hostile:
         if options.say:
             self.tools[0] = {**self.tools[0], "description": options.say}
         if options.many:
-            self.tools = [tool(f"tool_{n:03}", annotations=READS) for n in range(options.many)]
+            self.tools = [
+                tool(f"tool_{n:03}", schema(text=TEXT), annotations=READS)
+                for n in range(options.many)
+            ]
 
     def send(self, **message: Any) -> None:
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)

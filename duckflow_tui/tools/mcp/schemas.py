@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, hash_data
+from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, hash_data, one_line
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.processes import McpTool
 from duckflow_tui.tools.mcp.config import MAX_DESCRIPTION, operation_name, printable_line
@@ -277,6 +277,8 @@ def _plain_value(value: object) -> object:
 
 MAX_TOOLS: Final = 128  # of one server
 MAX_TOLD: Final = 40 * 1024  # bytes of all servers' tools in a request
+MOST_WHOLE: Final = 40  # tools of all servers that are told with their arguments; of more the names
+SHORT: Final = 120  # characters of the description of a tool that is told by name
 
 Why = Literal["name", "schema", "many", "size"]
 
@@ -290,6 +292,11 @@ class OfferedTool(NamedTuple):
     summary: str
     size: int  # bytes of its entry
     version: str  # of its name, its description and its schema, all that consent rests on
+
+    @property
+    def short_summary(self) -> str:
+        """The beginning of its description, where it is told by name."""
+        return one_line(self.summary, SHORT)
 
     @property
     def effect(self) -> Effect:
@@ -374,21 +381,26 @@ def describe_difference(before: OfferedTool, now: OfferedTool) -> str:
 
 
 def within_limits(
-    servers: Sequence[tuple[str, Sequence[OfferedTool]]], taken: Callable[[str], bool]
+    servers: Sequence[tuple[str, Sequence[OfferedTool]]],
+    taken: Callable[[str], bool],
+    *,
+    by_name: bool,
 ) -> tuple[list[OfferedTool], dict[str, list[LeftOut]]]:
     """The tools of all servers that fit into a request, the first ones first, and the others by
     server. ``taken`` says of a name that another operation has it, and remembers it otherwise.
+    ``by_name``: they are told without their arguments.
     """
     kept: list[OfferedTool] = []
     left_out: dict[str, list[LeftOut]] = {}
     room = MAX_TOLD
     for server, tools in servers:
         for tool in tools:
-            too_large = tool.size > room
+            size = len(tool.tool.operation) + SHORT if by_name else tool.size
+            too_large = size > room
             if too_large or taken(tool.tool.operation):
                 left = LeftOut(printable_line(tool.tool.name, 60), "size" if too_large else "name")
                 left_out.setdefault(server, []).append(left)
                 continue
-            room -= tool.size
+            room -= size
             kept.append(tool)
     return kept, left_out

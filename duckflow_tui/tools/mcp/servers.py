@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Final, get_args
 
+from pydantic import Field
+
 from duckflow_tui.safety.policy import CallFact, any_call
-from duckflow_tui.state.base import ModelText, one_line
+from duckflow_tui.state.base import JsonObject, ModelText, canonical_json, one_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts
 from duckflow_tui.tools.mcp.results import result_text
 from duckflow_tui.tools.mcp.schemas import (
+    MOST_WHOLE,
     LeftOut,
     OfferedTool,
     ToolArguments,
@@ -24,10 +27,21 @@ from duckflow_tui.tools.mcp.schemas import (
 )
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
-from duckflow_tui.tools.operation import Operation, Output, Registry, ToolContext, ToolFault, Work
+from duckflow_tui.tools.operation import (
+    AnyOperation,
+    Arguments,
+    Operation,
+    Output,
+    Registry,
+    ToolContext,
+    ToolFault,
+    Work,
+)
 
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # all tools of a server
+DESCRIBE: Final = "mcp_tools.describe"
+OPEN_SCHEMA: Final[JsonObject] = {"type": "object", "additionalProperties": True}
 #: Tools of servers for sqlite, postgres and mysql that tell what a table consists of.
 SCHEMA_TOOLS: Final = ("describe_table", "get_object_details", "get_table_schema", "table_schema")
 #: Arguments in which a tool of such a server takes a query.
@@ -37,6 +51,12 @@ FAILED: Final = ("Database error: ", "Error: ")
 RETRIES: Final = 2  # more tries of a read that failed for a passing reason (S3-22)
 
 _WHYS: Final[tuple[Why, ...]] = get_args(Why)
+
+
+class DescribeTool(Arguments):
+    """Arguments of the operation that describes a tool."""
+
+    name: str = Field(description="mcp.SERVER.TOOL, as it is listed.")
 
 
 class UnknownServer(ValueError):
@@ -175,12 +195,20 @@ class McpServers:
             return taken.setdefault(self._wire_name(name), name) != name
 
         offered = [s for s in self._servers.values() if s.is_offered]
-        kept, left_out = within_limits([(s.name, s.tools.offered) for s in offered], is_taken)
+        by_name = sum(len(server.tools.offered) for server in offered) > MOST_WHOLE
+        kept, left_out = within_limits(
+            [(s.name, s.tools.offered) for s in offered], is_taken, by_name=by_name
+        )
         self._now = {tool.tool.operation: tool for tool in kept}
         self._first = {**self._now, **self._first}
         owners = {tool.tool.operation: s for s in offered for tool in s.tools.offered}
-        operations = [self._make_operation(owners[tool.tool.operation], tool) for tool in kept]
-        self._registry.add(*operations, instead_of=(PREFIX,))
+        operations: list[AnyOperation] = [
+            self._make_operation(owners[tool.tool.operation], tool, by_name=by_name)
+            for tool in kept
+        ]
+        if by_name:
+            operations.append(self._make_describe_operation())
+        self._registry.add(*operations, instead_of=(PREFIX, DESCRIBE))
         for server in offered:
             self._tell_left_out(server, left_out.get(server.name, []))
 
@@ -199,7 +227,35 @@ class McpServers:
                     names=one_line(", ".join(names), 200),
                 )
 
-    def _make_operation(self, server: Server, offered: OfferedTool) -> Operation[ToolArguments]:
+    def _make_describe_operation(self) -> Operation[DescribeTool]:
+        """The operation that tells what arguments a tool takes which is told by name."""
+
+        async def prepare(args: DescribeTool, _: object, context: ToolContext) -> Work:
+            async def describe() -> Output:
+                tool = self._now.get(args.name)
+                if tool is None:
+                    raise ToolFault("call.no_operation", Outcome.INVALID, operation=args.name)
+                told = {"description": tool.summary, "arguments": tool.parameters}
+                return Output(canonical_json(told))
+
+            return Work(describe)
+
+        return Operation(
+            name=DESCRIBE,
+            listed=True,
+            summary="The arguments of an mcp tool that is listed with (…); ask before you call it.",
+            effect=Effect.READ,
+            arguments=DescribeTool,
+            prepare=prepare,
+        )
+
+    def _make_operation(
+        self, server: Server, offered: OfferedTool, *, by_name: bool
+    ) -> Operation[ToolArguments]:
+        """The operation that calls a server's tool; ``by_name``: models are told its arguments only
+        when they ask for them or call it with wrong ones.
+        """
+
         async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
             self._check_schema_was_read(server, offered, args)
             changed = self._describe_change(offered.tool.operation)
@@ -208,11 +264,13 @@ class McpServers:
 
         return Operation(
             name=offered.tool.operation,
-            summary=offered.summary,
+            summary=offered.short_summary if by_name else offered.summary,
             effect=offered.effect,
             arguments=offered.arguments,
             prepare=prepare,
-            parameters=offered.parameters,
+            parameters=OPEN_SCHEMA if by_name else offered.parameters,
+            listed=by_name,
+            untold=offered.parameters if by_name else None,
             version=offered.version,
             retries=RETRIES,
         )
