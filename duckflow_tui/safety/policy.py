@@ -17,7 +17,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_zone
 from duckflow_tui.safety.rules import find_denial, leaves_unsure
 from duckflow_tui.state.base import ModelText, clip_value
-from duckflow_tui.state.gates import DENY, IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
+from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
@@ -35,7 +35,8 @@ _ASKS_EACH_TIME: Final = frozenset(
 )
 
 #: How the paths of grants begin that are not kept for later sessions.
-_NEVER_KEPT: Final = (IN_SANDBOX, ROUTINE)
+_NEVER_KEPT: Final = (IN_SANDBOX, EDITS, ROUTINE)
+_KINDS: Final = frozenset({EDITS, ROUTINE})  # operations of grants that name no operation of ours
 
 _ZONE: Final = attrgetter("zone")
 _LEADS_OUT: Final = attrgetter("leads_out")
@@ -89,7 +90,7 @@ class Verdict:
     grant_pattern: str = (
         ""  # of the gate: operation, space, path; ``*#`` and a hash for a tool of a server
     )
-    grant_only: str = ""  # of the gate: this command alone, as long as the sandbox holds it
+    grant_only: str = ""  # of the gate: this file alone, or this program in the sandbox
     ruling: Ruling | None = None  # what decided, for the record
 
     def join_verdict(self, other: Verdict) -> Verdict:
@@ -182,7 +183,8 @@ def judge_access(
     if rules and verdict.ruling is not None and verdict.kind is Decision.ALLOW:
         ruling = verdict.ruling
         verdict = replace(verdict, ruling=ruling.replace(rules=(*ruling.rules, *rules)))
-    kept = keeps and row.in_step and verdict.can_grant_session
+    narrow = verdict.grant_only or not verdict.grant_pattern.startswith(EDITS)
+    kept = bool(keeps and row.in_step and verdict.can_grant_session and narrow)
     kept = kept and (rules is None or CallFact.HELD not in access.facts)
     return replace(verdict, can_grant_project=True) if kept else verdict
 
@@ -193,7 +195,6 @@ def grant_for(
     """The grant that ``s``, ``t``, ``x``, ``p`` or ``a`` in this gate gives, at that time; raises
     ValueError when it can give none.
     """
-    pattern = gate.grant_only if choice is GateChoice.ONLY else gate.grant_pattern
     step_id = gate.step_id if choice is GateChoice.STEP else ""
     can = gate.can_grant_session
     if choice is GateChoice.STEP:
@@ -201,9 +202,9 @@ def grant_for(
     if choice is GateChoice.PROJECT:
         can = gate.can_grant_project
     if choice is GateChoice.ROUTINE:
-        can, pattern = gate.can_grant_routine, f"{ROUTINE} {ROUTINE}"
-    operation, _, path = pattern.partition(" ")
-    if not can or operation not in (gate.operation, ROUTINE) or not path:
+        can = gate.can_grant_routine
+    operation, _, path = gate.pattern_of(choice).partition(" ")
+    if not can or operation not in (gate.operation, EDITS, ROUTINE) or not path:
         raise ValueError(f"gate {gate.gate_id} cannot be granted for longer than once")
     return Grant(
         grant_id=grant_id,
@@ -231,27 +232,31 @@ def _apply_grants(
     only = _programs_in_sandbox(access) if subject == IN_SANDBOX else ()
     trusted = row.decisions[_MODES.index(ApprovalMode.TRUSTED)] is Decision.ALLOW
     routine = (ROUTINE,) if trusted and mode is ApprovalMode.STANDARD else ()
+    edits = (EDITS,) if routine and access.effect in _WRITES else ()
     given = {
         grant.path: grant.grant_id
         for grant in reversed(tuple(grants))
-        if grant.operation == (ROUTINE if grant.path == ROUTINE else access.operation)
+        if grant.operation == (grant.path if grant.path in _KINDS else access.operation)
         and grant.step_id in ("", step_id)
         and (grant.source != "project" or (row.in_step and not grant.path.startswith(_NEVER_KEPT)))
     }  # whatever a file of rules may say
-    for wanted in ((subject,) if subject else (), only, routine):
+    for wanted in ((subject,) if subject else (), only, edits, routine):
         if wanted and given.keys() >= set(wanted):
             rules = tuple(dict.fromkeys(given[subject] for subject in wanted))
             ruling = Ruling(said="allow", mode=mode, row=row.name, code="granted", rules=rules)
             reasons = (*verdict.reasons, "granted")
             return replace(verdict, kind=Decision.ALLOW, reasons=reasons, ruling=ruling)
     verdict = replace(verdict, can_grant_routine=bool(routine))
-    if not subject:
+    if not (subject or edits):
         return verdict
+    if edits:
+        only = (subject,) if subject else ()
+    pattern = f"{EDITS} {EDITS}" if edits else f"{access.operation} {subject}"
     return replace(
         verdict,
         can_grant_session=True,
         can_grant_step=row.in_step and bool(step_id),
-        grant_pattern=f"{access.operation} {subject}",
+        grant_pattern=pattern,
         grant_only=f"{access.operation} {only[0]}" if len(only) == 1 else "",
     )
 

@@ -24,7 +24,7 @@ from duckflow_tui.state.audit import (
 )
 from duckflow_tui.state.base import one_line, to_datetime
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import DENY, IN_SANDBOX, ROUTINE, Grant
+from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE, Grant
 from duckflow_tui.state.plan import Step
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -49,7 +49,7 @@ def what_words(entry: AuditEntry, words: Catalogue) -> str:
     """The verb of an operation, the name of a card or of a mode; empty for work of many kinds."""
     if entry.kind is AuditKind.MODE_SET:
         return entry.what
-    if entry.what == ROUTINE:
+    if entry.what in (EDITS, ROUTINE):
         return ""
     return operation_words(entry.what, words)
 
@@ -66,6 +66,8 @@ def granted_words(what: str, words: Catalogue) -> str:
         return words("rules.on_network", hosts=visible_line(hosts))
     if what == ROUTINE:
         return words("rules.routine")
+    if what == EDITS:
+        return words("rules.edits")
     if what == IN_SANDBOX:
         return words("rules.in_sandbox")
     head, _, command = what.partition(" ")

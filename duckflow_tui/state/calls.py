@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
-from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer
+from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice
 from duckflow_tui.state.operations import FileChange, OperationResult, Ruling, change_running
 
 if TYPE_CHECKING:
@@ -125,12 +125,13 @@ class RunningOperation(RequestedCall):
     expects: tuple[FileChange, ...] = ()  # what it is about to do to files, once started
 
 
-def list_similar_calls(state: AgentState, pattern: str) -> list[OperationMessage]:
-    """Calls that were asked about and that a rule of this pattern would have let through: each gate
-    says which rule could have answered it, in the words of the policy.
+def list_similar_calls(state: AgentState, gate: Gate) -> list[OperationMessage]:
+    """Calls that were asked about and that this gate's rule for the project would have let through:
+    each gate says which rule could have answered it, in the words of the policy.
     """
-    calls = (m for m in state.messages if isinstance(m, OperationMessage))
-    return [m for m in calls if m.gate is not None and m.gate.grant_pattern == pattern]
+    pattern = gate.pattern_of(GateChoice.PROJECT)
+    calls = (m for m in state.messages if isinstance(m, OperationMessage) and m.gate is not None)
+    return [m for m in calls if m.gate and m.gate.pattern_of(GateChoice.PROJECT) == pattern]
 
 
 _CALL_ID: Final = attrgetter("call_id")

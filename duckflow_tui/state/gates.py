@@ -134,12 +134,27 @@ class Gate(Frozen):
     facts: dict[str, str] = Field(default_factory=dict)  # figures of the app: argv, cwd, sandbox
     step_id: str = ""  # the plan's step that asks
     can_edit: bool = False
-    grant_pattern: str = ""  # what ``s`` and ``p`` would allow: "file_ops.edit_file src/a.py"
-    grant_only: str = ""  # what ``x`` would allow: this command alone, as long as it is held
+    grant_pattern: str = ""  # what ``s`` and ``t`` would allow: "shell.run pytest -q"
+    #: What ``x`` would allow, less than that: this file alone, or this program in the sandbox.
+    grant_only: str = ""
     edited_by_user: bool = False
     checks: str = ""  # the requirement whose check this is: the app asks, in a review
     renewed: bool = False  # the file changed outside since the last preview
     opened_at: float  # seconds since the epoch
+
+    def pattern_of(self, choice: GateChoice) -> str:
+        """Operation and target that this answer, one of ``WIDENS``, would allow; empty for none.
+        A rule for the project is as narrow as there is one.
+        """
+        match choice:
+            case GateChoice.ROUTINE:
+                return f"{ROUTINE} {ROUTINE}"
+            case GateChoice.ONLY:
+                return self.grant_only
+            case GateChoice.PROJECT:
+                return self.grant_only or self.grant_pattern
+            case _:
+                return self.grant_pattern
 
     def can_grant(self, choice: GateChoice) -> bool:
         """Whether this answer, one of ``WIDENS``, may be given here."""
@@ -218,6 +233,10 @@ IN_SANDBOX: Final = "*sandbox"
 #: Operation and path of a grant for every edit inside the folder and every command that the sandbox
 #: holds; no operation and no path is written like this.
 ROUTINE: Final = "//routine"
+
+#: Operation and path of a grant for every edit inside the folder; no operation and no path is
+#: written like this.
+EDITS: Final = "//edits"
 
 #: The operation of a rule that forbids; no operation has this name.
 DENY: Final = "deny"

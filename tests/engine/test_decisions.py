@@ -56,7 +56,7 @@ async def test_gates_rules_refusals_and_effects_are_told_with_who_decided(tmp_pa
     )
     async with session(tmp_path, replies) as made:
         await made.engine.send("write")
-        await made.answer(GateChoice.SESSION)
+        await made.answer(GateChoice.ONLY)
         gate = await made.answer(GateChoice.REJECT, reason="not that one")
         assert gate.previews[0].path == "b.txt"
         await made.ended()

@@ -251,9 +251,9 @@ async def test_an_alternative_runs_nothing_and_gives_its_label(bench: Bench, roo
     assert (root / "a.py").read_bytes() == b"one\ntwo\nthree\n"
 
 
-async def test_consent_for_the_session_covers_that_path_only(bench: Bench, root: Path) -> None:
+async def test_consent_to_one_file_covers_that_path_only(bench: Bench, root: Path) -> None:
     args = {"path": "a.py", "content": "x\n"}
-    await bench.answered(GateChoice.SESSION, WRITE, args)
+    await bench.answered(GateChoice.ONLY, WRITE, args)
     assert (await bench.call(WRITE, path="a.py", content="y\n")).gate is None
     assert (await bench.approved(WRITE, path="b.py", content="y\n")).gate is not None
 

@@ -99,6 +99,7 @@ def asked_call(
         call_id=f"call_0000000{number}",
         args={"path": path},
         grant_pattern=f"{EDIT} {path}",
+        grant_only="",
         can_grant_project=True,
     )
     answer = GateAnswer(

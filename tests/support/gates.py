@@ -15,7 +15,16 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from duckflow_tui.places import find_assets
-from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, GateAnswer, Hunk, Impact
+from duckflow_tui.state.gates import (
+    EDITS,
+    DiffLine,
+    DiffMark,
+    FilePreview,
+    Gate,
+    GateAnswer,
+    Hunk,
+    Impact,
+)
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.panes.diff import DiffView
@@ -129,7 +138,8 @@ def gate(previews: Iterable[FilePreview] | None = None, **fields: Any) -> Gate:
         "previews": shown,
         "can_grant_session": True,
         "can_edit": True,
-        "grant_pattern": "file_ops.edit_file src/shop/pricing.py",
+        "grant_pattern": f"{EDITS} {EDITS}",
+        "grant_only": "file_ops.edit_file src/shop/pricing.py",
         "opened_at": 1_750_000_000.0,
     }
     return Gate(**(values | fields))

@@ -276,7 +276,9 @@ async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_sam
     """In the whole app: what is counted is the session's own, of that pattern alone."""
     store = decided()
     pattern = "file_ops.edit_file src/shop/names.py"
-    store.dispatch(GateOpened(gate=gate((), can_grant_project=True, grant_pattern=pattern)))
+    store.dispatch(
+        GateOpened(gate=gate((), can_grant_project=True, grant_pattern=pattern, grant_only=""))
+    )
     engine = RuledEngine(store)
     async with open_apps.standing(engine) as (app, pilot):
         await at_question(pilot)

@@ -122,11 +122,12 @@ async def test_s_allows_for_the_session_and_shows_the_pattern(open_apps: OpenApp
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "full_stop")
-        assert "allow edits to pricing.py this session" in app.text()
+        assert "s  this session: every edit inside the folder" in app.text()
+        assert "x  this session: edit src/shop/pricing.py" in app.text()
         await press(pilot, "s")
         assert app.answers == []
         shown = " ".join(app.text().split())
-        assert "rule edit src/shop/pricing.py" in shown
+        assert "rule every edit inside the folder" in shown
         assert "in this session, until you revoke it in /rules" in shown
         await press(pilot, "s")  # too soon to have been read
         assert app.answers == []
@@ -138,7 +139,10 @@ async def test_s_allows_for_the_session_and_shows_the_pattern(open_apps: OpenApp
 async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
     open_apps: OpenApps,
 ) -> None:
-    async with open_apps.asking(gate(can_grant_session=False, can_edit=False)) as (app, pilot):
+    async with open_apps.asking(gate(can_grant_session=False, can_edit=False, grant_only="")) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         assert " e " not in app.text()
         await press(pilot, "full_stop")
@@ -562,7 +566,7 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         assert "2 approvals; 1 of them you did not allow" in " ".join(text.split())
         assert "allowed once  the total was wrong" in text
         assert "refused  the total was wrong" in text
-        assert "p  save this rule" in text
+        assert "p  this project: edit src/shop/pricing.py" in text
         await press(pilot, "p")  # too soon to have been read
         assert app.answers == []
         app.clock.advance(ANEW_S)
@@ -580,7 +584,7 @@ async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(
         assert "nothing else in this session" in app.text()
         app.clock.advance(ANEW_S)
         await press(pilot, "escape")
-        assert "save this rule" not in app.text()
+        assert "this project" not in app.text()
         assert "Apply discounts" in app.text()
         assert app.focused is app.card
         await press(pilot, "p")
@@ -593,7 +597,7 @@ async def test_p_does_nothing_where_no_rule_can_be_kept(open_apps: OpenApps) -> 
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p", "p")
-        assert "project…" not in app.text()
+        assert "this project" not in app.text()
         app.clock.advance(ANEW_S)
         await press(pilot, "p")
         assert app.answers == []

@@ -114,7 +114,7 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
             app.clock.advance(ANEW_S)
             assert app.answers == []
             said = " ".join(app.text().replace("│", " ").split())
-            assert ("this session, anyway" in said) is (number == 2)
+            assert ("s this session: every edit inside the folder, anyway" in said) is (number == 2)
         await press(pilot, "n", "enter")
         assert app.answers[0].choice is GateChoice.REJECT
 
@@ -287,7 +287,7 @@ async def test_five_points_are_in_sight(size: tuple[int, int], open_apps: OpenAp
         assert "this session" not in shown
         await press(pilot, "full_stop")
         shown = " ".join(app.text().replace("│", " ").split())
-        assert "s allow edits to pricing.py this session" in shown
+        assert "s this session: every edit inside the folder" in shown
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
@@ -379,6 +379,7 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
         args={"command": "pip download x", "hosts": ["https://pypi.org", "example.org:8080"]},
         facts={"runs": "pip download x", "sandbox": "full_hosts", "hosts": names},
         grant_pattern="shell.run *network example.org:8080 pypi.org",
+        grant_only="",
         can_grant_project=True,
     )
     rows = sentence_rows(given, words, DiffDocument([]), with_path=False)
@@ -482,9 +483,10 @@ async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(open_apps: 
         await press(pilot, "full_stop")
         lines = app.text().split("\n")
         end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
-        assert [line.strip("│ ") for line in lines[end - 2 : end]] == [
+        assert [line.strip("│ ") for line in lines[end - 3 : end]] == [
             "y  allow  n  reject  e  edit  c  remark  z  full screen",
-            ".  less  s  allow edits to pricing.py this session",
+            ".  less  s  this session: every edit inside the folder",
+            "x  this session: edit src/shop/pricing.py",
         ]
 
 

@@ -453,16 +453,16 @@ async def test_a_gate_shows_the_figures_of_the_app(open_apps: OpenApps) -> None:
     [
         (
             "en",
-            "s  allow commands in the sandbox this session",
-            "x  allow pytest … in the sandbox this session",
+            "s  this session: every command inside the folder, in the sandbox",
+            "x  this session: only pytest …, in the sandbox",
             "auto-allowed: commands",
             "OUTSIDE the sandbox: nothing limits this command",
             "With s, commands run in the sandbox without asking",
         ),
         (
             "ja",
-            "s  このセッション中はサンドボックス内をすべて許可",
-            "x  セッション中はサンドボックス内の pytest … を許可",
+            "s  このセッション中: フォルダー内のすべてのコマンド（サンドボックス内）",
+            "x  このセッション中: pytest … だけ（サンドボックス内）",
             "自動許可: コマンド",
             "サンドボックスの外: ",  # the rest stands on the next row
             "s を押すと、",

@@ -246,13 +246,14 @@ def test_programs_are_known_by_their_bytes(content: bytes) -> None:
     ("operation", "effect", "places", "can"),
     [
         ("file_ops.write_file", WRITE, INSIDE, True),
-        ("file_ops.move_file", MOVE, INSIDE * 2, False),
+        ("file_ops.move_file", MOVE, INSIDE * 2, True),
         ("file_ops.write_file", WRITE, NONE, False),
+        ("file_ops.read_file", READ, (*SECRET, *SECRET), False),
         ("mcp.docs.find", READ, NONE, True),
         ("mcp.docs.find", READ, INSIDE * 2, False),
     ],
 )
-def test_only_one_file_or_one_tool_can_be_allowed_for_the_session(
+def test_only_edits_here_one_file_or_one_tool_can_be_allowed_for_the_session(
     operation: str, effect: Effect, places: tuple[Place, ...], can: bool
 ) -> None:
     assert judge_access(Access(operation, effect, places), STANDARD).can_grant_session is can
@@ -320,7 +321,8 @@ def test_a_grant_allows_the_same_again_and_nothing_else() -> None:
     """Session grants: same operation and same real path."""
     asked = judge_access(Access("file_ops.edit_file", WRITE, INSIDE), STANDARD)
     assert (asked.kind, asked.can_grant_session) == (G, True)
-    grant = grant_for(gate(asked.grant_pattern), "grant_1")
+    shown = gate(asked.grant_pattern).replace(grant_only=asked.grant_only)
+    grant = grant_for(shown, "grant_1", GateChoice.ONLY)
 
     def kind(operation: str, at: Place, mode: ApprovalMode = STANDARD) -> Decision:
         return judge_access(Access(operation, WRITE, (at,)), mode, [grant]).kind
@@ -332,6 +334,43 @@ def test_a_grant_allows_the_same_again_and_nothing_else() -> None:
     assert kind("file_ops.write_file", place()) is G
     link = Place("src/a.py", "src/a.py", "other.py", Path("/work/other.py"), Zone.INSIDE)
     assert kind("file_ops.edit_file", link) is G
+
+
+@pytest.mark.parametrize(
+    ("access", "standard", "strict"),
+    [
+        (Access("file_ops.edit_file", WRITE, INSIDE), A, G),
+        (Access("file_ops.write_file", WRITE, (place("new.py"),)), A, G),
+        (Access("file_ops.move_file", MOVE, (place(), place("b.py"))), A, G),
+        (Access("file_ops.edit_file", WRITE, (place("conftest.py"),)), G, G),
+        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({CallFact.FOR_USER})), G, G),
+        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({CallFact.WIDE})), G, G),
+        (Access("file_ops.write_file", WRITE, SECRET), G, G),
+        (Access("file_ops.write_file", WRITE, OUTSIDE), G, G),
+        (Access("file_ops.write_file", WRITE, PROTECTED), D, D),
+        (Access("file_ops.delete_file", DELETE, INSIDE), G, G),
+        (Access("shell.run", RUN, INSIDE, command="pytest", facts=frozenset({HELD})), G, G),
+    ],
+)
+def test_s_at_an_edit_allows_the_edits_of_the_folder_and_nothing_else(
+    access: Access, standard: Decision, strict: Decision
+) -> None:
+    """In standard mode, for this session or one step; a rule that is kept names one file."""
+    edit = Access("file_ops.edit_file", WRITE, INSIDE)
+    asked = judge_access(edit, STANDARD, step_id="s1", keeps=True)
+    shown = gate(asked.grant_pattern).replace(
+        grant_only=asked.grant_only, can_grant_step=True, can_grant_project=True, step_id="s1"
+    )
+    session, step = (grant_for(shown, "g", c) for c in (GateChoice.SESSION, GateChoice.STEP))
+    assert grant_for(shown, "g", GateChoice.PROJECT).path == "src/a.py"
+    assert judge_access(access, STANDARD, [session]).kind is standard
+    assert judge_access(access, STRICT, [session]).kind is strict
+    assert judge_access(access, STANDARD, [step], step_id="s1").kind is standard
+    assert judge_access(access, STANDARD, [step], step_id="s2").kind is not A
+    assert judge_access(access, STANDARD, [session.replace(source="project")]).kind is not A
+    assert judge_access(access, STANDARD, [session.replace(operation=access.operation)]).kind is (
+        D if standard is D else G
+    )
 
 
 def test_a_grant_never_covers_what_always_asks() -> None:
@@ -349,7 +388,10 @@ def test_a_grant_never_covers_what_always_asks() -> None:
     ):
         verdict = judge_access(Access(operation, effect, places, content), STANDARD, grants)
         assert verdict.kind is G, operation
-        assert not verdict.can_grant_session
+        assert effect is MOVE or not verdict.can_grant_session
+        assert not judge_access(
+            Access(operation, effect, places, content), STANDARD, keeps=True
+        ).can_grant_project
 
 
 EDIT = Access("file_ops.edit_file", WRITE, INSIDE)

@@ -15,7 +15,7 @@ from rich.text import Text
 from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.safety.policy import grant_for
 from duckflow_tui.safety.safe_text import SafeText, visible_line
-from duckflow_tui.session.decisions import rule_words
+from duckflow_tui.session.decisions import granted_words, rule_words
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import IN_SANDBOX, WIDENS, Gate, GateChoice
@@ -487,7 +487,7 @@ def key_hints(
         hints.append(KeyHint(_LETTERS["whole_diff"], words("gate.key.diff")))
     hints.append(KeyHint(more, words("gate.key.less")))
     wide = (choice for choice in _SCOPES if gate.can_grant(choice))
-    return *hints, *(_scope_hint(gate, words, choice, first=True) for choice in wide)
+    return *hints, *(_scope_hint(gate, words, choice) for choice in wide)
 
 
 def _reject_hint(words: Catalogue, remarks: int) -> KeyHint:
@@ -502,36 +502,14 @@ def letter_of(choice: GateChoice) -> str:
     return _LETTERS[choice][:1]
 
 
-def _scope_hint(
-    gate: Gate, words: Catalogue, choice: GateChoice, *, first: bool = False
-) -> KeyHint:
-    """The grant of an answer that allows more than this call; ``first``: it is shown next."""
-    text = words(f"gate.key.{choice}") if choice in (GateChoice.STEP, GateChoice.ROUTINE) else ""
-    if choice is GateChoice.PROJECT:
-        text = words("gate.key.project" if first else "gate.key.keep_rule")
-    elif choice is GateChoice.ONLY:
-        what = gate.grant_only.partition(f" {IN_SANDBOX} ")[2]
-        text = words("gate.key.only", what=visible_line(what))
-    elif choice is GateChoice.SESSION:
-        text = _session_words(gate, words)
-    return KeyHint(letter_of(choice), text)
-
-
-def _session_words(gate: Gate, words: Catalogue) -> SafeText:
-    """The grant of ``s``; the whole place where the title does not show it."""
-    if _is_for_all_held(gate):
-        return words("gate.key.sandbox")
-    operation, _, what = gate.grant_pattern.partition(" ")
-    if what.startswith(ON_NETWORK):
-        hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
-        return words("gate.key.session_hosts", hosts=visible_line(hosts))
-    if gate.operation.startswith("mcp."):  # behind a # stands what its server says of it
-        what = gate.grant_pattern.partition("#")[0]
-    elif gate.effect is Effect.WRITE and gate.previews:
-        if what == gate.previews[0].path:
-            what = what.rpartition("/")[2]
-        return words("gate.key.session_edits", what=visible_line(what))
-    return words("gate.key.session", what=visible_line(what or words.name_operations(operation)))
+def _scope_hint(gate: Gate, words: Catalogue, choice: GateChoice) -> KeyHint:
+    """The key of an answer that allows more than this call: how long, and exactly what."""
+    operation, _, what = gate.pattern_of(choice).partition(" ")
+    if operation.startswith("mcp."):  # behind the # stands a hash of what its server says of it
+        what = what.partition("#")[0]
+    scope = granted_words(what, words) or f"{words.name_operations(operation)} {visible_line(what)}"
+    span = choice if choice in (GateChoice.STEP, GateChoice.PROJECT) else GateChoice.SESSION
+    return KeyHint(letter_of(choice), words(f"gate.key.{span}", what=SafeText(scope)))
 
 
 UnreadWay = Literal["up", "down", "both"]

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from duckflow_tui.commands import PANES
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import DENY, IN_SANDBOX, ROUTINE
+from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import HOLDS, SessionInfo
 from duckflow_tui.ui.palette import Palette
@@ -50,11 +50,11 @@ class Header(Rows):
         paths = {grant.path for grant in whole_session}
         trusted = state.mode is ApprovalMode.TRUSTED
         allowed: list[str] = []
-        if trusted or ROUTINE in paths:
+        if trusted or paths & {EDITS, ROUTINE}:
             allowed.append("edits")
         if state.session.sandbox in HOLDS and (trusted or paths & {ROUTINE, IN_SANDBOX}):
             allowed.append("commands")
-        self._rules = sum(grant.path not in (ROUTINE, IN_SANDBOX) for grant in whole_session)
+        self._rules = sum(grant.path not in (EDITS, ROUTINE, IN_SANDBOX) for grant in whole_session)
         if state.mode in (ApprovalMode.PLAN, ApprovalMode.STRICT):
             allowed, self._rules = [], 0
         self._auto_allowed = tuple(allowed)

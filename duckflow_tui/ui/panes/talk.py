@@ -77,7 +77,7 @@ class Talk(Vertical):
 
     def _asked_alike(self, gate: Gate) -> Sequence[OperationMessage]:
         store = host_of(self).session.store
-        return list_similar_calls(store.state, gate.grant_pattern) if store is not None else ()
+        return list_similar_calls(store.state, gate) if store is not None else ()
 
     def _kept_remarks(self, about: str) -> tuple[Remark, ...]:
         session = host_of(self).session
