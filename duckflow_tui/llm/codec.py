@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.decision_reading import Reading
+from duckflow_tui.llm.decision_reading import DECIDE, OTHER, Reading
 from duckflow_tui.llm.foreign_calls import foreign_names
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import (
@@ -105,7 +105,6 @@ def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
     )
 
 
-PATCH: Final = "*** Begin Patch"
 #: Signs of which every call as text has one.
 _CALL_SIGNS: Final = ("<", "[", "{", "*** ")
 NOT_READ: Final = ModelText("reply.calls_not_read", {})
@@ -122,19 +121,6 @@ def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
         known[wire_name(spec.name)] = known[spec.name] = spec.parameters.get("properties", {})
     found = read_calls(text, known)
     return found if found.calls or found.unread else None
-
-
-def read_patch(name: str, args: JsonObject, prompt: Prompt) -> Sequence[tuple[str, JsonObject]]:
-    """The calls that a call of other tools' ``apply_patch`` means, one for each file of the patch,
-    as name and arguments; none where it is another call or can mean more than one thing.
-    """
-    texts = [text for text in args.values() if isinstance(text, str) and PATCH in text]
-    if name.removeprefix("functions.").lower() != "apply_patch" or len(texts) != 1:
-        return ()
-    found = calls_in(texts[0], prompt)
-    if found is None or found.unread or found.rest:
-        return ()
-    return [(call.name, call.arguments) for call in found.calls]
 
 
 def mark_as_text(decision: TurnDecision) -> TurnDecision:
@@ -255,8 +241,6 @@ def said_to_model(history: Sequence[Message]) -> list[Message]:
 
 LONGEST: Final = 64  # characters that providers take for a function's name
 _KEPT: Final = 55  # of a longer name, then "_" and 8 hex digits of its SHA-256
-DECIDE: Final = "decide"  # the function that carries the judgement
-OTHER: Final = "operation"  # the function that calls an operation that has none of its own
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -270,9 +254,6 @@ def wire_name(operation: str) -> str:
 
 #: Fields of which the output format explains each value; a native call is told of them there only.
 _EXPLAINED: Final = ("step", "next_step", "prompt_pattern")
-
-#: What a reply says about each of its calls beside the arguments.
-EXTRAS: Final = ("reasoning", "intent", "alternatives")
 
 
 @cache

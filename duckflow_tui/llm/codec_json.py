@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     NOT_READ,
-    PATCH,
     Decoded,
     Show,
     WireRequest,
@@ -19,7 +18,6 @@ from duckflow_tui.llm.codec import (
     extras_of,
     judgement_of,
     mark_as_text,
-    read_patch,
     reading_of,
     result_text,
     said_to_model,
@@ -164,7 +162,9 @@ class JsonDecoder:
         if spoken is not None and spoken.unread:
             return Decoded(None, shown, raw, (NOT_READ,))
         if spoken is not None:
-            calls = [{"operation": call.name, "args": call.arguments} for call in spoken.calls]
+            calls: list[JsonObject] = [
+                {"operation": call.name, "args": call.arguments} for call in spoken.calls
+            ]
             found = ReplyObject({"reply": spoken.rest, "actions": calls})
         elif wrong or (foreign and found.around):
             plain = not shown and _is_prose(said, prompt)
@@ -175,8 +175,6 @@ class JsonDecoder:
             found.data["reply"] = found.around
         elif found.around:
             reading.warnings.append("text around the JSON object is left out")
-        if PATCH in said:
-            found.data["actions"] = _split_patches(found.data.get("actions"), prompt)
         decision = reading.decision(decision_id, found.data)
         if spoken is not None:
             decision = mark_as_text(decision)
@@ -186,21 +184,6 @@ class JsonDecoder:
             decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings),
             spoken is not None,
         )  # fmt: skip
-
-
-def _split_patches(actions: object, prompt: Prompt) -> object:
-    """The actions, with a patch of several files as an action for each of them."""
-    if not isinstance(actions, list):
-        return actions
-    parts: list[object] = []
-    for action in cast("list[object]", actions):
-        fields = cast("JsonObject", action) if isinstance(action, dict) else {}
-        args: object = fields.get("args")
-        given = cast("JsonObject", args) if isinstance(args, dict) else {}
-        found = read_patch(str(fields.get("operation")), given, prompt)
-        made = [{**fields, "operation": name, "args": arguments} for name, arguments in found]
-        parts += made or [action]
-    return parts
 
 
 def _is_prose(text: str, prompt: Prompt) -> bool:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     DECIDE,
-    EXTRAS,
     NOT_READ,
     OTHER,
-    PATCH,
     Decoded,
     Show,
     WireRequest,
@@ -26,7 +23,6 @@ from duckflow_tui.llm.codec import (
     mark_as_text,
     operation_function,
     other_function,
-    read_patch,
     reading_of,
     result_text,
     said_to_model,
@@ -35,12 +31,11 @@ from duckflow_tui.llm.codec import (
     user_message,
     wire_name,
 )
-from duckflow_tui.llm.completion import Completion, NativeCall
-from duckflow_tui.llm.decision_reading import Reading
-from duckflow_tui.llm.foreign_calls import read_editor
+from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.decision_reading import WrittenCall
 from duckflow_tui.llm.strict_json import NotStrict, find_object, parse_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject, ModelText, canonical_json
+from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
 from duckflow_tui.state.decision import CHECKS, Action, SelfCheck, TurnDecision
@@ -208,12 +203,18 @@ class ToolsDecoder:
         if completion.finish == "length":  # R16b
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
         reading = reading_of(prompt, ids)
-        calls, spoken = [part for c in completion.calls for part in _split_patch(c, prompt)], None
-        if not calls and (spoken := calls_in(text, prompt)) is not None:
+        seen, calls = _ids_in(prompt), list[WrittenCall]()
+        for number, call in enumerate(completion.calls, start=1):
+            fields = {"operation": call.name, "args": call.argument_text}
+            wire_id = "" if call.wire_id in seen else call.wire_id
+            calls.append(WrittenCall(f"call {number}", fields, wire_id))
+            seen.add(call.wire_id)
+        spoken = calls_in(text, prompt) if not calls else None
+        if spoken is not None:
             text = spoken.rest
             calls = [
-                NativeCall(name=wire_name(call.name), arguments=[canonical_json(call.arguments)])
-                for call in spoken.calls
+                WrittenCall(f"call {number}", {"operation": call.name, "args": call.arguments})
+                for number, call in enumerate(spoken.calls, start=1)
             ]
             if spoken.unread:
                 reading.problems.append(NOT_READ)
@@ -225,65 +226,17 @@ class ToolsDecoder:
                 decision, decision.reply, raw, (NOT_READ,) if said_nothing else problems, warnings,
                 from_text=True,
             )  # fmt: skip
-        judgement, others = _split_decide(calls, reading)
-        said: object = judgement.pop("calls", None) if judgement else None
-        about = cast("list[object]", said) if isinstance(said, list) else []
         before = judged_before(prompt.history)
-        why = judgement.get("rationale") if judgement else before and before.rationale
-        reading.why = str(why or text)
-        actions: tuple[Action, ...] = ()
-        if reading.count_allowed(len(others) + completion.more_calls):
-            actions = _read_actions(others, reading, _ids_in(prompt), about)
-        decision = reading.decision(
-            decision_id,
-            {**(judgement or {}), "reply": text, "actions": actions},
-            stated=judgement is not None,
-        )
+        reading.why = before.rationale if before else ""
+        if completion.more_calls and not reading.count_allowed(len(calls) + completion.more_calls):
+            calls = []
+        decision = reading.decision(decision_id, {"reply": text}, calls, stated=False)
         if spoken is not None:
             decision = mark_as_text(decision)
         return Decoded(
-            decision, text, raw, tuple(reading.problems), tuple(reading.warnings), bool(spoken)
-        )
-
-
-def _split_patch(call: NativeCall, prompt: Prompt) -> list[NativeCall]:
-    """The call, or those that it stands for where it is a patch of several files; the first of
-    them keeps the id.
-    """
-    if PATCH not in call.argument_text:
-        return [call]
-    args: JsonObject = {}
-    with suppress(NotStrict):
-        args = parse_object(call.argument_text)
-    found = read_patch(call.name, args or {"input": call.argument_text}, prompt)
-    return [
-        NativeCall(
-            wire_id="" if at else call.wire_id,
-            name=wire_name(name),
-            arguments=[canonical_json(arguments)],
-            extra={} if at else call.extra,
-        )
-        for at, (name, arguments) in enumerate(found)
-    ] or [call]
-
-
-def _split_decide(
-    calls: list[NativeCall], reading: Reading
-) -> tuple[JsonObject | None, list[NativeCall]]:
-    """The arguments of ``decide``, None where it was not called, and the other calls."""
-    judgement: JsonObject | None = None
-    others: list[NativeCall] = []
-    for call in calls:
-        if call.name != DECIDE:
-            others.append(call)
-        elif judgement is not None:
-            reading.problems.append(ModelText("reply.judged_twice", {"function": DECIDE}))
-        else:
-            judgement = _parse_arguments(DECIDE, call, reading) or {}
-            for name in ("reply", "actions"):
-                if judgement.pop(name, None):
-                    reading.warnings.append(f"{name} inside {DECIDE} is left out")
-    return judgement, others
+            decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings),
+            bool(spoken),
+        )  # fmt: skip
 
 
 def _decision_in(text: str) -> JsonObject | None:
@@ -308,60 +261,3 @@ def _ids_in(prompt: Prompt) -> set[str]:
             if item.decision is not None:
                 ids.update(action.wire_id for action in item.decision.actions)
     return ids
-
-
-def _read_actions(
-    calls: list[NativeCall], reading: Reading, seen: set[str], about: list[object]
-) -> tuple[Action, ...]:
-    """The calls that can be read; one with an id that is ``seen`` goes without. ``about`` is what
-    was said of each, in their order.
-    """
-    found: list[Action] = []
-    for number, call in enumerate(calls, start=1):
-        where = f"call {number}"
-        meant = _read_target(where, call, reading)
-        if meant is None:
-            continue
-        name, arguments = meant
-        spec = reading.operation(where, read_editor(name, {**arguments}))
-        if spec is None:
-            continue
-        written: JsonObject = {"operation": name, "args": arguments}
-        said = about[number - 1] if number <= len(about) else None
-        fields = cast("JsonObject", said) if isinstance(said, dict) else {}
-        own: JsonObject = spec.parameters.get("properties", {})
-        for name in EXTRAS:  # some models write them beside the arguments
-            beside = None if name in own else arguments.pop(name, None)
-            written[name] = fields.get(name) or beside
-        action = reading.action(where, written, "" if call.wire_id in seen else call.wire_id)
-        seen.add(call.wire_id)
-        if action is not None:
-            found.append(action)
-    return tuple(found)
-
-
-def _read_target(where: str, call: NativeCall, reading: Reading) -> tuple[str, JsonObject] | None:
-    """The name of the operation that a call means, and its arguments; None where they cannot be
-    read.
-    """
-    given = _parse_arguments(f"{where} ({call.name})", call, reading)
-    if given is None or call.name != OTHER:
-        return None if given is None else (call.name, given)
-    inner: object = given.get("args") or {}
-    text = inner if isinstance(inner, str) else canonical_json(inner)
-    name = str(given.get("name", ""))
-    args = _parse_arguments(f"{where} ({name})", NativeCall(name=name, arguments=[text]), reading)
-    return None if args is None else (name, args)
-
-
-def _parse_arguments(where: str, call: NativeCall, reading: Reading) -> JsonObject | None:
-    text = call.argument_text.strip() or "{}"
-    if text.startswith('"'):  # written as JSON inside JSON
-        with suppress(ValueError):
-            text = str(json.loads(text))
-    try:
-        return parse_object(text)
-    except NotStrict as error:
-        values = {"where": where, "problem": error.told}
-        reading.problems.append(ModelText("reply.args_no_json", values))
-        return None

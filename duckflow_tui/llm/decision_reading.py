@@ -5,16 +5,25 @@ where it can mean one thing only: a check as "yes: …", one item for a list, "3
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from pydantic import ValidationError
 
-from duckflow_tui.llm.foreign_calls import name_fields, read_arguments, read_editor
+from duckflow_tui.llm.foreign_calls import (
+    NEAREST,
+    bare_name,
+    name_fields,
+    read_arguments,
+    read_editor,
+    read_statement,
+)
+from duckflow_tui.llm.patches import read_patch_call
 from duckflow_tui.llm.strict_json import NotStrict, parse_object
 from duckflow_tui.state.base import Frozen, IdSource, JsonObject, ModelText
 from duckflow_tui.state.decision import (
@@ -47,6 +56,22 @@ _OURS: Final = frozenset(
 )  # what no model writes
 
 
+DECIDE: Final = "decide"  # the function that carries the judgement
+OTHER: Final = "operation"  # the function that calls an operation that has none of its own
+#: What a reply says about each of its calls beside the arguments.
+EXTRAS: Final = ("reasoning", "intent", "alternatives")
+
+
+class WrittenCall(NamedTuple):
+    """A call as a model wrote it, in any form: ``fields`` hold its name and arguments. ``where``
+    names it to the model; ``wire_id`` is the provider's id.
+    """
+
+    where: str
+    fields: object
+    wire_id: str = ""
+
+
 class _LeftOut(Exception):
     """A value that cannot be read: its field keeps the default, and ``str()`` is logged."""
 
@@ -73,19 +98,31 @@ class Reading:
     warnings: list[str] = field(default_factory=list[str])
 
     def decision(
-        self, decision_id: str, written: JsonObject, *, stated: bool = True
+        self,
+        decision_id: str,
+        written: JsonObject,
+        calls: Sequence[WrittenCall] = (),
+        *,
+        stated: bool = True,
     ) -> TurnDecision:
-        """The decision of these fields; ``stated`` is false for a reply without a judgement. The
-        rest of the reply tells ``step``, ``prompt_pattern`` and ``next_step`` where they cannot be
-        read.
+        """The decision of these fields and calls; ``stated`` is false where the fields are those of
+        a reply without a judgement, which a call may hold. The rest of the reply tells ``step``,
+        ``prompt_pattern`` and ``next_step`` where they cannot be read.
         """
+        written = {**written}
+        calls = [*self._list_actions(written.pop("actions", None)), *calls]
+        calls, judgement = self._take_statements(calls, written)
+        stated = stated or judgement
         fields = self._known(written, TurnDecision)
-        self.why = str(fields.get("rationale") or fields.get("reply") or self.why)
+        self.why = str(fields.get("rationale") or self.why or fields.get("reply") or "")
         if stated:
             self.warnings += [f"{name} is missing" for name in NEEDED if name not in fields]
         elif self.judged_before is not None:
             fields |= dict(zip(CHECKS, self.judged_before, strict=True))
         read = self._read_fields(fields, _DECISION)
+        if self.count_allowed(len(calls)):
+            found = [self.action(*call) for call in calls]
+            read["actions"] = tuple(action for action in found if action is not None)
         made = TurnDecision.model_validate({**read, "decision_id": decision_id})
         first = ""  # operation with an effect outside
         for action in reversed(made.actions):
@@ -104,11 +141,90 @@ class Reading:
             update["next_step"] = NextStep.CONTINUE if made.actions or self.problems else follows
         return made.replace(**update) if update else made
 
-    def action(self, where: str, written: object, wire_id: str = "") -> Action | None:
-        """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""
+    def _list_actions(self, actions: object) -> list[WrittenCall]:
+        """The calls in the field ``actions``, in which one object stands for a list of one."""
+        if isinstance(actions, dict):
+            actions = [cast("JsonObject", actions)]
+        if actions and not isinstance(actions, list):
+            self._add_problem("no_list", field="actions")
+        items = cast("list[object]", actions) if isinstance(actions, list) else []
+        return [WrittenCall(f"action {at}", item) for at, item in enumerate(items, start=1)]
+
+    def _take_statements(
+        self, calls: Sequence[WrittenCall], written: JsonObject
+    ) -> tuple[list[WrittenCall], bool]:
+        """The calls of operations among ``calls``, a patch as one for each of its files, and
+        whether there was a judgement. What the others state goes into the fields of the decision.
+        """
+        kept: list[WrittenCall] = []
+        judgement: JsonObject | None = None
+        for call in calls:
+            fields = self._unfold(call.where, call.fields)
+            if fields is None:
+                continue
+            name, args = str(fields.get("operation", "")), fields.get("args")
+            given = cast("JsonObject", args) if isinstance(args, dict) else {}
+            if bare_name(name) == DECIDE:
+                if judgement is not None:
+                    self._add_problem("judged_twice", function=DECIDE)
+                judgement = judgement or given
+            elif name not in self.operations and (said := read_statement(name, given)):
+                written.setdefault("next_step", NextStep.CONTINUE.value)
+                _merge_statement(written, said)
+            elif changes := read_patch_call(name, given):
+                for at, change in enumerate(changes):
+                    one = {**fields, "operation": change.operation, "args": change.args}
+                    kept.append(WrittenCall(call.where, one, "" if at else call.wire_id))
+            else:
+                kept.append(call._replace(fields=fields))
+        if judgement is None:
+            return kept, False
+        about, actions = judgement.pop("calls", None), judgement.pop("actions", None)
+        if not kept:  # they may stand inside
+            inside = [*self._list_actions(about), *self._list_actions(actions)]
+            unfolded = [(call, self._unfold(call.where, call.fields)) for call in inside]
+            kept = [call._replace(fields=f) for call, f in unfolded if f and "operation" in f]
+        else:
+            _describe_calls(kept, about)
+        _merge_statement(written, judgement)
+        return kept, True
+
+    def _unfold(self, where: str, written: object) -> JsonObject | None:
+        """The fields of a call with ``operation`` and ``args`` by these names, and the arguments
+        read where they are the text of an object. None, with a problem, where it is no call.
+        """
         if not isinstance(written, dict):
             return self._add_problem("action_no_object", where=where)
-        given = name_fields(cast("JsonObject", written))
+        fields = name_fields(cast("JsonObject", written))
+        if fields.get("operation") == OTHER and isinstance(
+            inner := self._parse(where, fields), dict
+        ):
+            fields = {**fields, **name_fields(cast("JsonObject", inner))}
+        if fields.get("args") is None:
+            return fields
+        args = self._parse(where, fields)
+        return None if args is None else {**fields, "args": args}
+
+    def _parse(self, where: str, fields: JsonObject) -> object:
+        """The arguments of a call; those in a text, also in one inside another, as their object.
+        None, with a problem, where the text holds none.
+        """
+        args: object = fields.get("args")
+        if not isinstance(args, str):
+            return args
+        try:
+            text = args.strip() or "{}"
+            return parse_object(str(json.loads(text)) if text.startswith('"') else text)
+        except ValueError as error:
+            told = error.told if isinstance(error, NotStrict) else str(error)
+            name = str(fields.get("operation", ""))
+            return self._add_problem("args_no_json", where=f"{where} ({name})", problem=told)
+
+    def action(self, where: str, written: object, wire_id: str = "") -> Action | None:
+        """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""
+        given = self._unfold(where, written)
+        if given is None:
+            return None
         fields = self._known(given, Action, f"{where}: ")
         name = fields.get("operation")
         if isinstance(name, str):
@@ -127,10 +243,11 @@ class Reading:
                 if beside or not spec.parameters.get("required"):
                     fields["args"] = beside
             if isinstance(args := fields.get("args"), dict):
-                given = cast("JsonObject", args)
-                if called.lower() in spec.foreign.names:
-                    given = spec.foreign.given | given
-                fields["args"] = read_arguments(spec, given)
+                given = {**cast("JsonObject", args)}
+                for extra in EXTRAS:  # some models write them beside the arguments
+                    if extra not in own and (said := given.pop(extra, None)):
+                        fields.setdefault(extra, said)
+                fields["args"] = read_arguments(spec, called, given)
             if "args" in fields:
                 fields["args"] = coerce_value(fields["args"], spec.parameters)
         if "reasoning" not in fields and (why := fields.get("intent") or self.why):
@@ -141,8 +258,6 @@ class Reading:
         ours = {"call_id": self.ids("call"), "wire_id": wire_id}
         try:
             return Action.model_validate({**self._read_fields(fields, _ACTION), **ours})
-        except NotStrict as error:
-            return self._add_problem("args_no_json", where=where, problem=error.told)
         except _NoObject:
             return self._add_problem("args_no_object", where=where)
         except ValidationError as error:
@@ -151,8 +266,9 @@ class Reading:
 
     def operation(self, where: str, name: str) -> OperationSpec | None:
         """The operation of that name; unknown is a problem, told with the closest names."""
-        bare = name.replace("__", ".").removeprefix("functions.")
-        for form in (name, name.lower(), bare.lower()):
+        tool = bare_name(name)
+        bare = tool.replace("__", ".")
+        for form in (name, name.lower(), tool, bare):
             if spec := self.operations.get(form):
                 return spec
         names = list(dict.fromkeys(spec.name for spec in self.operations.values()))
@@ -160,7 +276,10 @@ class Reading:
         if len(same) == 1:
             return self.operations[same[0]]
         values = {"where": where, "operation": _quote(name)}
+        meant = NEAREST.get(tool, "")
         near = find_nearest_names(name, self.offered or names)
+        if meant in (self.offered or names):
+            near = (meant,)
         if not names:
             return self._add_problem("no_operations", **values)
         if not near and not self.offered:
@@ -314,8 +433,6 @@ def _read_reply(value: object, name: str, reading: Reading) -> str:
 
 
 def _read_call_arguments(value: object, _name: str, reading: Reading) -> JsonObject:
-    if isinstance(value, str):
-        return parse_object(value)
     if isinstance(value, dict):
         return cast("JsonObject", value)
     raise _NoObject
@@ -350,20 +467,25 @@ def _read_delta(value: object, name: str, reading: Reading) -> StateDelta:
     )
 
 
-def _read_actions(value: object, name: str, reading: Reading) -> tuple[Action, ...]:
-    """The actions of a JSON reply; those of native calls come read."""
-    if isinstance(value, tuple):
-        return cast("tuple[Action, ...]", value)
-    if isinstance(value, dict):
-        value = [cast("JsonObject", value)]
-    if not isinstance(value, list):
-        reading.problems.append(ModelText("reply.no_list", {"field": name}))
-        return ()
-    items = cast("list[object]", value)
-    if not reading.count_allowed(len(items)):
-        return ()
-    read = [reading.action(f"action {at}", item) for at, item in enumerate(items, start=1)]
-    return tuple(action for action in read if action is not None)
+def _merge_statement(written: JsonObject, said: JsonObject) -> None:
+    """Add what a call states to the fields of its decision; words are put behind those there."""
+    for name, value in said.items():
+        before = written.get(name)
+        if name == "reply" and before and value:
+            if str(value).strip() not in str(before):
+                written[name] = f"{before}\n\n{value}"
+        elif value and not (name == "rationale" and before):
+            written[name] = value
+
+
+def _describe_calls(calls: list[WrittenCall], about: object) -> None:
+    """Put what was said of each call, in their order, into the calls that do not say it."""
+    said = cast("list[object]", about) if isinstance(about, list) else []
+    for at, (call, entry) in enumerate(zip(calls, said, strict=False)):
+        if isinstance(entry, dict):
+            given, fields = cast("JsonObject", entry), cast("JsonObject", call.fields)
+            extras = {name: given[name] for name in EXTRAS if given.get(name)}
+            calls[at] = call._replace(fields={**fields, **extras})
 
 
 def find_nearest_names(name: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -439,7 +561,6 @@ _DECISION: Final[dict[str, _Read]] = {
     "prompt_pattern": partial(_read_choice, PromptPattern),
     "state_delta": _read_delta,
     "question": _read_question,
-    "actions": _read_actions,
 }
 _ACTION: Final[dict[str, _Read]] = {
     "operation": lambda value, name, reading: value,

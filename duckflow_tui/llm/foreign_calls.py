@@ -1,26 +1,158 @@
-"""Translates tool calls that use names of other agents' tools, on which models were trained.
+"""Translates calls in the words of other agents' tools, on which models were trained.
 
-Only unambiguous calls are translated. Each operation declares its foreign names itself.
+The tables hold the names and arguments; only a call that can mean one thing is translated.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.operations import Foreign, OperationSpec
+from duckflow_tui.state.lenient import collect_texts, join_texts
+from duckflow_tui.state.operations import OperationSpec
+
+
+class _Row(NamedTuple):
+    """Other tools' calls that mean one operation. ``names``: its names there, as words in lower
+    case; ``args``: words such as ``file_path=path``, or ``output_mode=`` for an argument to
+    discard; ``given``: arguments of such a call that it does not write.
+    """
+
+    operation: str
+    names: str
+    args: str
+    given: Mapping[str, object] = {}
+
+
+_FILE: Final = (
+    "file_path=path file=path filename=path filepath=path target_file=path absolute_path=path "
+    "relative_path=path relative_workspace_path=path "
+)
+_FOLDER: Final = (
+    "directory=path dir=path dir_path=path directory_path=path relative_workspace_path=path "
+    "search_directory=path search_path=path "
+)
+_TABLE: Final = (
+    _Row(
+        "file_ops.read_file",
+        "read read_file view view_file cat open_file open fs_read show_file",
+        f"{_FILE} offset=start_line start=start_line end=end_line should_read_entire_file= "
+        "start_line_one_indexed=start_line end_line_one_indexed_inclusive=end_line encoding=",
+    ),
+    _Row(
+        "file_ops.list_dir",
+        "ls list list_dir list_directory list_files",
+        f"{_FOLDER} max_depth=depth ignore= respect_git_ignore= file_filtering_options=",
+    ),
+    _Row(
+        "file_ops.find_files",
+        "glob find_files file_search find_by_name find_file find_path",
+        f"{_FOLDER} pattern=glob glob_pattern=glob query=glob file_name=glob file_pattern=glob "
+        "case_sensitive= respect_git_ignore= max_results=",
+    ),
+    _Row(
+        "file_ops.search_text",
+        "grep search_text grep_search search_file_content search_files search_dir ripgrep",
+        f"{_FOLDER} query=pattern search_term=pattern include=glob include_pattern=glob "
+        "file_pattern=glob -C=context -n= output_mode= head_limit= max_results= case_sensitive= "
+        "is_regexp=regex is_regex=regex",
+        given={"regex": True},
+    ),
+    _Row(
+        "file_ops.write_file",
+        "write write_file create_file create write_to_file save_file",
+        f"{_FILE} contents=content file_text=content code_content=content text=content "
+        "line_count= overwrite= empty_file=",
+    ),
+    _Row(
+        "file_ops.edit_file",
+        "edit edit_file replace str_replace multiedit multi_edit search_replace search_and_replace "
+        "replace_in_file replace_string_in_file apply_diff edit_block",
+        f"{_FILE} old_string=old new_string=new old_str=old new_str=new old_text=old new_text=new "
+        "search=old find=old replacement=new replace_all=all allow_multiple=all "
+        "expected_replacements= instruction= instructions= replacements=edits",
+    ),
+    _Row(
+        "file_ops.move_file",
+        "move_file rename_file mv",
+        "from=source to=target old_path=source new_path=target destination=target",
+    ),
+    _Row("file_ops.delete_file", "delete_file remove_file rm", _FILE),
+    _Row(
+        "shell.run",
+        "bash shell run_command run_terminal_cmd run_shell_command execute_command exec_command "
+        "local_shell terminal execute_bash run_in_terminal run_bash exec",
+        "cmd=command command_line=command script=command workdir=cwd working_directory=cwd "
+        "working_dir=cwd directory=cwd dir_path=cwd timeout=timeout_s timeout_seconds=timeout_s "
+        "is_background=background run_in_background=background requires_approval= justification= "
+        "with_escalated_permissions= sandbox_permissions= is_input= security_risk= login= "
+        "yield_time_ms= max_output_tokens= blocking= safe_to_auto_run= restart= goal=",
+    ),
+)
+_DISCARDED: Final = {"explanation": "", "description": "", "tool_summary": ""}
+
+#: Operations by their names in other tools, in lower case.
+FOREIGN_NAMES: Final = {name: row.operation for row in _TABLE for name in row.names.split()}
+_ROWS: Final = {row.operation: row for row in _TABLE}
+_RENAMED: Final = {
+    row.operation: dict(pair.split("=") for pair in row.args.split()) | _DISCARDED for row in _TABLE
+}
+#: The operation that does what a tool of another agent did in a way that is none of ours.
+NEAREST: Final = {
+    **dict.fromkeys(
+        ("str_replace_editor", "str_replace_based_edit_tool", "text_editor", "apply_patch"),
+        "file_ops.edit_file",
+    ),
+    **dict.fromkeys(
+        ("insert", "insert_content", "insert_edit_into_file", "notebookedit", "patch"),
+        "file_ops.edit_file",
+    ),
+    **dict.fromkeys(("codebase_search", "semantic_search"), "file_ops.search_text"),
+    "read_many_files": "file_ops.read_file",
+    "execute_ipython_cell": "shell.run",
+}
 
 #: Editor tools of other agents whose argument ``command`` selects what they do.
-_EDITOR_TOOLS: Final = ("str_replace_editor", "str_replace_based_edit_tool")
-_EDITOR_COMMANDS: Final = {"view": "read", "create": "write", "str_replace": "edit"}
+_EDITOR_TOOLS: Final = ("str_replace_editor", "str_replace_based_edit_tool", "text_editor")
+_EDITOR_COMMANDS: Final = {
+    "view": "read", "create": "write", "write": "write", "str_replace": "edit",
+}  # fmt: skip
 _LONGEST_TIMEOUT_S: Final = 1_800  # a greater value of ``timeout_s`` must be in milliseconds
 
 #: Names that models give to the fields of a call that was written as an object.
 _NAME_FIELDS: Final = ("operation", "name", "tool", "tool_name", "function", "function_name")
 _ARGUMENT_FIELDS: Final = ("args", "arguments", "parameters", "params", "input", "tool_input")
+#: What other tools' names may begin with.
+_PREFIX: Final = re.compile(r"(?:functions|default_api|developer|container|tools)(?:\.|__|:)")
+
+#: Tools of other agents that say something of the work and do nothing: by name, the arguments that
+#: hold it.
+_THOUGHTS: Final = dict.fromkeys(
+    ("think", "thinking", "sequentialthinking", "sequential_thinking"), ("thought", "thoughts")
+)
+_TODOS: Final = dict.fromkeys(
+    ("todowrite", "todo_write", "update_plan", "write_todos", "update_todo_list", "task_tracker",
+     "manage_todo_list"),
+    ("todos", "plan", "items", "todo_list", "task_list"),
+)  # fmt: skip
+_ENDS: Final = dict.fromkeys(
+    ("attempt_completion", "finish", "submit", "final_answer", "complete_task", "task_complete"),
+    ("result", "message", "answer", "final_answer", "summary", "text", "content", "output"),
+)
+_QUESTIONS: Final = dict.fromkeys(
+    ("ask_followup_question", "ask_user", "ask_user_question", "askuserquestion"), ("question",)
+)
+_OPTIONS: Final = ("follow_up", "options", "choices")
+_TODO_TEXTS: Final = ("content", "step", "title", "description", "task", "text", "name")
+
+
+def bare_name(name: str) -> str:
+    """A tool's name in lower case without what other agents put before it."""
+    return _PREFIX.sub("", name.strip().lower(), count=1)
 
 
 def name_fields(written: JsonObject) -> JsonObject:
@@ -40,16 +172,56 @@ def name_fields(written: JsonObject) -> JsonObject:
     return fields
 
 
+def read_statement(name: str, args: JsonObject) -> JsonObject | None:
+    """The fields of a decision that a call of another agent's tool states: what it thinks, a list
+    of steps, the end of the work, a question. None for any other call.
+    """
+    tool = bare_name(name)
+
+    def find_value(arguments: Sequence[str]) -> object:
+        return next((args[key] for key in arguments if args.get(key) is not None), None)
+
+    if tool in _THOUGHTS:
+        return {"rationale": join_texts(find_value(_THOUGHTS[tool]))}
+    if tool in _TODOS:
+        todos = find_value(_TODOS[tool])
+        entries = cast("list[object]", todos) if isinstance(todos, list) else [todos]
+        return {"state_delta": {"plan_brief": [t for t in map(_describe_todo, entries) if t]}}
+    if tool in _ENDS:
+        return {"reply": join_texts(find_value(_ENDS[tool])), "next_step": "done"}
+    if tool in _QUESTIONS:
+        options = [text for key in _OPTIONS for text in collect_texts(args.get(key))]
+        question = {"text": join_texts(find_value(_QUESTIONS[tool])), "options": options}
+        return {"question": question, "next_step": "pending_user"}
+    return None
+
+
+def _describe_todo(entry: object) -> str:
+    """An entry of a list of steps, with its state before it where it has one."""
+    if not isinstance(entry, dict):
+        return join_texts(entry)
+    fields = cast("JsonObject", entry)
+    text = join_texts(next((fields[key] for key in _TODO_TEXTS if key in fields), None))
+    status = str(fields.get("status") or "")
+    return f"[{status}] {text}" if status and text else text
+
+
 def foreign_names(operations: Iterable[OperationSpec]) -> dict[str, OperationSpec]:
-    """The operations by their foreign names, which are in lower case."""
-    return {name: spec for spec in operations for name in spec.foreign.names}
+    """The operations by their names in other tools, which are in lower case; without those that
+    end the names of several.
+    """
+    own = {spec.name: spec for spec in operations}
+    ends = Counter(name.rpartition(".")[2] for name in own)
+    return {
+        name: own[ours] for name, ours in FOREIGN_NAMES.items() if ours in own and ends[name] < 2
+    }
 
 
 def read_editor(name: str, args: JsonObject) -> str:
     """Replace the name of an editor tool by that of its ``command``, which is removed from
     ``args``. Any other name, and one with an unknown command, is returned unchanged.
     """
-    if name.lower() not in _EDITOR_TOOLS or "command" not in args:
+    if bare_name(name) not in _EDITOR_TOOLS or "command" not in args:
         return name
     meant = _EDITOR_COMMANDS.get(str(args["command"]))
     if meant is None:
@@ -58,15 +230,26 @@ def read_editor(name: str, args: JsonObject) -> str:
     return meant
 
 
-def read_arguments(spec: OperationSpec, args: JsonObject) -> JsonObject:
-    """Translate arguments to our names and types where that is unambiguous. The others are kept, so
-    that the operation rejects them.
+def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonObject:
+    """Translate the arguments of a call, by the name that it was ``called``, to our names and types
+    where that is unambiguous. The others are kept, so that the operation rejects them.
     """
     own: Mapping[str, JsonObject] = spec.parameters.get("properties") or {}
+    key, value = next(iter(args.items()), ("", None))
+    if len(args) == 1 and key in _ARGUMENT_FIELDS and key not in own and isinstance(value, dict):
+        args = cast("JsonObject", value)  # {"arguments": {…}}
+    row, renamed = _ROWS.get(spec.name), _RENAMED.get(spec.name, _DISCARDED)
+    if row is not None and bare_name(called) in row.names.split():
+        args = {**row.given, **args}
     if isinstance(milliseconds := args.get("timeout_ms"), int | float) and "timeout_ms" not in own:
         args = {**args, "timeout": milliseconds / 1000}
         del args["timeout_ms"]
-    read = _rename_arguments(args, own, spec.foreign)
+    if isinstance(pattern := args.get("regex"), str) and "pattern" not in args:
+        args = {**args, "pattern": pattern, "regex": True}
+    if isinstance(whole := args.get("recursive"), bool) and "depth" in own:
+        args = {**args, "depth": own["depth"].get("maximum", 10) if whole else 1}
+        del args["recursive"]
+    read = _rename_arguments(args, own, renamed)
     for name, value in list(read.items()):
         kind = own.get(name, {}).get("type")
         if kind == "string" and isinstance(value, list):
@@ -82,13 +265,13 @@ def read_arguments(spec: OperationSpec, args: JsonObject) -> JsonObject:
             continue
         if isinstance(items, list):
             read[name] = [
-                _rename_arguments(cast("JsonObject", item), inner, spec.foreign)
+                _rename_arguments(cast("JsonObject", item), inner, renamed)
                 if isinstance(item, dict)
                 else item
                 for item in cast("list[object]", items)
             ]
         elif items is None:  # the fields of one item stand among the other arguments
-            one = _rename_arguments(read, inner, spec.foreign)
+            one = _rename_arguments(read, inner, renamed)
             if found := {key: one[key] for key in one if key in inner and key not in own}:
                 read = {key: value for key, value in one.items() if key not in found}
                 read[name] = [found]
@@ -96,15 +279,20 @@ def read_arguments(spec: OperationSpec, args: JsonObject) -> JsonObject:
 
 
 def _rename_arguments(
-    args: JsonObject, own: Mapping[str, JsonObject], foreign: Foreign
+    args: JsonObject, own: Mapping[str, JsonObject], renamed: Mapping[str, str]
 ) -> JsonObject:
+    """The arguments by our names; those to discard are left out, unknown ones kept."""
     read: JsonObject = {}
     for given, value in args.items():
-        name = given if given in own else _to_snake_case(given)
-        ours = foreign.args.get(name) if name not in own else name
-        if ours == "" or (ours is not None and ours != given and ours in args):
+        name = given if given in own or given in renamed else _to_snake_case(given)
+        ours = renamed.get(name) if name not in own else name
+        if ours == "":
             continue
-        read[ours if ours is not None and ours in own else given] = value
+        ours = ours if ours is not None and ours in own else given
+        if ours == given or ours not in args:
+            read[ours] = value
+        elif args[ours] != value:
+            read[given] = value  # which is meant is not said
     return read
 
 

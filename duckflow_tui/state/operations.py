@@ -47,16 +47,6 @@ class Need(StrEnum):
     NOTES = "notes"  # earlier sessions noted something
 
 
-class Foreign(Frozen):
-    """Foreign names of an operation. ``args`` maps foreign argument names to ours, or to an
-    empty string for an argument to discard; ``given`` holds default arguments of such calls.
-    """
-
-    names: tuple[str, ...] = ()
-    args: dict[str, str] = Field(default_factory=dict)
-    given: JsonObject = Field(default_factory=dict)
-
-
 class OperationSpec(Frozen):
     """One entry of the registry, as prompts and native calls name it."""
 
@@ -66,7 +56,6 @@ class OperationSpec(Frozen):
     effect: Effect
     weight: Weight = Weight.LIGHT
     needs: tuple[Need, ...] = ()  # all of them; a model is not told of what could do nothing
-    foreign: Foreign = Foreign()
     listed: bool = False  # told on a line and called by the function for all such calls
 
     @property

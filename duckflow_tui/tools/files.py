@@ -30,7 +30,6 @@ from duckflow_tui.tools.operation import (
     Operation,
     ToolContext,
     ToolFault,
-    foreign_calls,
 )
 
 MAX_EDITS: Final = 50
@@ -279,10 +278,6 @@ _CONTENT: Final = frozenset({"content", "old", "new"})
 
 WRITE_FILE: Final = Operation(
     name="file_ops.write_file",
-    foreign=foreign_calls(
-        "write write_file create_file write_to_file",
-        "file_path=path contents=content file_text=content",
-    ),
     summary="Create a file, or replace one whole; missing directories are created.",
     effect=Effect.WRITE,
     arguments=WriteFile,
@@ -294,11 +289,6 @@ WRITE_FILE: Final = Operation(
 
 EDIT_FILE: Final = Operation(
     name="file_ops.edit_file",
-    foreign=foreign_calls(
-        "edit edit_file replace str_replace multiedit search_replace",
-        "file_path=path old_string=old new_string=new old_str=old "
-        "new_str=new replace_all=all instruction=",
-    ),
     summary="Replace exact pieces of text in a file.",
     help="All edits, in order, or none.",
     effect=Effect.WRITE,
@@ -311,10 +301,6 @@ EDIT_FILE: Final = Operation(
 
 MOVE_FILE: Final = Operation(
     name="file_ops.move_file",
-    foreign=foreign_calls(
-        "move_file rename_file mv",
-        "from=source to=target old_path=source new_path=target destination=target",
-    ),
     listed=True,
     summary="Move or rename a file.",
     effect=Effect.MOVE,
@@ -326,7 +312,6 @@ MOVE_FILE: Final = Operation(
 
 DELETE_FILE: Final = Operation(
     name="file_ops.delete_file",
-    foreign=foreign_calls("delete_file remove_file rm", "file_path=path target_file=path"),
     listed=True,
     summary="Delete a file, no directory.",
     effect=Effect.DELETE,

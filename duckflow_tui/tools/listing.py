@@ -33,7 +33,6 @@ from duckflow_tui.tools.operation import (
     ToolContext,
     ToolFault,
     Work,
-    foreign_calls,
 )
 
 MAX_LISTED: Final = 1_000
@@ -310,9 +309,6 @@ def _describe_entry(entry: DirectoryEntry, path: str) -> str:
 
 LIST_DIR: Final = Operation(
     name="file_ops.list_dir",
-    foreign=foreign_calls(
-        "ls list_dir list_directory list_files", "directory=path dir=path dir_path=path"
-    ),
     summary="List a directory, ignored files left out.",
     effect=Effect.READ,
     arguments=ListDir,
@@ -322,9 +318,6 @@ LIST_DIR: Final = Operation(
 
 FIND_FILES: Final = Operation(
     name="file_ops.find_files",
-    foreign=foreign_calls(
-        "glob find_files file_search", "pattern=glob glob_pattern=glob directory=path dir_path=path"
-    ),
     listed=True,
     summary="Find files by their names.",
     effect=Effect.READ,

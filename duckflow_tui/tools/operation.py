@@ -24,7 +24,6 @@ from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import (
     Effect,
     FileChange,
-    Foreign,
     Need,
     OperationSpec,
     Outcome,
@@ -193,7 +192,6 @@ class Operation(Generic[A]):
     paths: Callable[[A], tuple[str, ...]] = lambda args: ()  # its arguments that name places
     weight: Weight = Weight.LIGHT
     needs: tuple[Need, ...] = ()  # as in OperationSpec
-    foreign: Foreign = field(default_factory=Foreign)  # as there
     listed: bool = False  # as there
     retries: int = 0  # more tries of a read after a transient fault (S3-22)
     command: Callable[[A], str] | None = None  # the line that a shell would run
@@ -236,17 +234,7 @@ class Operation(Generic[A]):
             weight=self.weight,
             needs=self.needs,
             listed=self.listed,
-            foreign=self.foreign,
         )
-
-
-def foreign_calls(names: str, args: str, given: JsonObject | None = None) -> Foreign:
-    """The calls of other tools that mean an operation. ``names``: its names there, as words;
-    ``args``: words such as ``file_path=path``, or ``output_mode=`` for an argument to discard.
-    """
-    renamed = dict(pair.split("=") for pair in args.split())
-    discarded = dict.fromkeys(("explanation", "description"), "")
-    return Foreign(names=tuple(names.split()), args=renamed | discarded, given=given or {})
 
 
 #: An operation whose arguments are not known to the reader.

@@ -25,7 +25,6 @@ from duckflow_tui.tools.operation import (
     ToolContext,
     ToolFault,
     Work,
-    foreign_calls,
 )
 from duckflow_tui.tools.results import HANDLE, MAX_LINE
 
@@ -330,10 +329,6 @@ _MAGIC: Final = (
 
 READ_FILE: Final = Operation(
     name="file_ops.read_file",
-    foreign=foreign_calls(
-        "read read_file view view_file cat open_file",
-        "file_path=path file=path filename=path target_file=path offset=start_line",
-    ),
     summary=f"Read {DEFAULT_LINES:,} lines of a text file, or others, counted from 1.",
     effect=Effect.READ,
     arguments=ReadFile,

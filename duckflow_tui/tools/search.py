@@ -38,7 +38,6 @@ from duckflow_tui.tools.operation import (
     ToolContext,
     ToolFault,
     Work,
-    foreign_calls,
 )
 from duckflow_tui.tools.process_group import Program
 
@@ -365,12 +364,6 @@ def _make_pattern_fault(words: str, args: SearchText) -> ToolFault:
 
 SEARCH_TEXT: Final = Operation(
     name="file_ops.search_text",
-    foreign=foreign_calls(
-        "grep search_text grep_search search_file_content search_files",
-        "query=pattern include=glob include_pattern=glob -C=context "
-        "file_pattern=glob output_mode= -n= head_limit=",
-        given={"regex": True},
-    ),
     summary="Find lines of files.",
     help=f"At most {MAX_MATCHES}; ignored and binary files are left out.",
     effect=Effect.READ,

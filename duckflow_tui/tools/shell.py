@@ -41,7 +41,6 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Touched,
     Work,
-    foreign_calls,
 )
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.snapshot import Before, FileCopies
@@ -202,13 +201,6 @@ class Shell:
         return (
             Operation(
                 name=RUN,
-                foreign=foreign_calls(
-                    "bash shell run_command run_terminal_cmd run_shell_command "
-                    "execute_command exec_command local_shell terminal",
-                    "cmd=command workdir=cwd working_directory=cwd directory=cwd "
-                    "timeout=timeout_s is_background=background "
-                    "run_in_background=background requires_approval=",
-                ),
                 summary="Run a command line in a fresh bash.",
                 help=f"timeout_s: {limits.timeout_s:g}, at most {limits.max_timeout_s:g}.",
                 effect=Effect.EXECUTE,

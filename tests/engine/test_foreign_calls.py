@@ -79,6 +79,129 @@ async def test_a_call_by_another_name_is_the_call_that_it_means(
         assert made.result.went_well, made.result.text
 
 
+#: A session of each of ten other agents' models: what it calls, and how it ends. ``EDIT`` makes
+#: ``x = 1`` in a.py to ``x = 2``.
+Calls = list[tuple[str, dict[str, Any]]]
+OLD, NEW = "x = 1", "x = 2"
+UNIFIED = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+BLOCK = "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE\n"
+HARNESSES: dict[str, Calls] = {
+    "claude code": [
+        ("TodoWrite", {"todos": [{"content": "set x", "status": "pending", "activeForm": "…"}]}),
+        ("Read", {"file_path": "a.py", "offset": 1, "limit": 20}),
+        ("Grep", {"pattern": "x", "path": ".", "output_mode": "content", "-n": True}),
+        ("Glob", {"pattern": "*.py"}),
+        ("LS", {"path": "."}),
+        ("Edit", {"file_path": "a.py", "old_string": OLD, "new_string": NEW, "replace_all": False}),
+        ("Bash", {"command": "echo hi", "description": "Say hi", "timeout": 60_000}),
+    ],
+    "codex": [
+        ("shell", {"command": ["bash", "-lc", "echo hi"], "workdir": ".", "timeout_ms": 1000}),
+        ("update_plan", {"explanation": "", "plan": [{"step": "set x", "status": "in_progress"}]}),
+        ("apply_patch", {"input": PATCH}),
+    ],
+    "codex in its shell": [
+        ("shell", {"command": ["apply_patch", PATCH], "justification": "needed"}),
+        ("exec_command", {"cmd": "echo hi", "yield_time_ms": 1000}),
+    ],
+    "cursor": [
+        ("read_file", {"target_file": "a.py", "should_read_entire_file": True, "explanation": ""}),
+        ("list_dir", {"relative_workspace_path": "."}),
+        ("grep_search", {"query": "x", "case_sensitive": False, "include_pattern": "*.py"}),
+        ("search_replace", {"file_path": "a.py", "old_string": OLD, "new_string": NEW}),
+        ("run_terminal_cmd", {"command": "echo hi", "is_background": False, "explanation": "hi"}),
+    ],
+    "cline": [
+        ("list_files", {"path": ".", "recursive": True}),
+        ("search_files", {"path": ".", "regex": "x", "file_pattern": "*.py"}),
+        ("replace_in_file", {"path": "a.py", "diff": BLOCK}),
+        ("execute_command", {"command": "echo hi", "requires_approval": False}),
+        ("attempt_completion", {"result": "x is 2 now."}),
+    ],
+    "roo": [
+        ("read_file", {"args": {"path": "a.py"}}),
+        ("apply_diff",
+         {"path": "a.py", "diff": BLOCK.replace("x = 1", ":start_line:1\n-------\nx = 1")}),
+        ("update_todo_list", {"todos": "[x] set x"}),
+    ],
+    "gemini": [
+        ("read_file", {"absolute_path": "a.py"}),
+        ("search_file_content", {"pattern": "x", "include": "*.py"}),
+        ("replace", {"file_path": "a.py", "old_string": OLD, "new_string": NEW,
+                     "expected_replacements": 1, "instruction": "set it"}),
+        ("run_shell_command", {"command": "echo hi", "directory": ".", "description": "hi"}),
+    ],
+    "anthropic's editor": [
+        ("str_replace_based_edit_tool", {"command": "view", "path": "a.py", "view_range": [1, 1]}),
+        ("str_replace_based_edit_tool", {"command": "create", "path": "b.py", "file_text": "y\n"}),
+        ("str_replace_based_edit_tool",
+         {"command": "str_replace", "path": "a.py", "old_str": OLD, "new_str": NEW}),
+        ("bash", {"command": "echo hi", "restart": False}),
+    ],
+    "openhands": [
+        ("think", {"thought": "x has to be 2"}),
+        ("str_replace_editor",
+         {"command": "str_replace", "path": "a.py", "old_str": OLD, "new_str": NEW}),
+        ("execute_bash", {"command": "echo hi", "is_input": "false", "security_risk": "LOW"}),
+        ("finish", {"message": "x is 2 now.", "task_completed": "true"}),
+    ],
+    "copilot": [
+        ("read_file", {"filePath": "a.py", "startLine": 1, "endLine": 1}),
+        ("file_search", {"query": "*.py"}),
+        ("replace_string_in_file", {"filePath": "a.py", "oldString": OLD, "newString": NEW,
+                                    "explanation": "set x"}),
+        ("create_file", {"filePath": "b.py", "content": "y\n"}),
+        ("run_in_terminal", {"command": "echo hi", "explanation": "hi", "isBackground": False}),
+    ],
+    "opencode": [
+        ("todowrite", {"todos": [{"content": "set x", "status": "pending", "id": "1"}]}),
+        ("read", {"filePath": "a.py"}),
+        ("list", {"path": "."}),
+        ("edit", {"filePath": "a.py", "oldString": OLD, "newString": NEW, "replaceAll": False}),
+    ],
+    "swe-agent": [
+        ("bash", {"command": "echo hi"}),
+        ("patch", {"patch": UNIFIED}),
+        ("submit", {}),
+    ],
+    "goose": [
+        ("developer__text_editor", {"command": "view", "path": "a.py"}),
+        ("developer__text_editor",
+         {"command": "str_replace", "path": "a.py", "old_str": OLD, "new_str": NEW}),
+        ("developer__shell", {"command": "echo hi"}),
+    ],
+    "our names, other arguments": [
+        ("file_ops.read_file", {"file_path": "a.py"}),
+        ("file_ops.search_text", {"query": "x", "include": "*.py"}),
+        ("file_ops.edit_file",
+         {"arguments": {"path": "a.py", "old_string": OLD, "new_string": NEW}}),
+        ("shell.run", {"cmd": ["echo", "hi"], "timeout": 5}),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("harness", HARNESSES)
+async def test_the_habits_of_another_agent_s_model_lose_no_call(
+    tmp_path: Path, protocol: Protocol, harness: str
+) -> None:
+    """Each of its calls does what it means there, and its end is the answer."""
+    folder = project(tmp_path)
+    calls = HARNESSES[harness]
+    replies = [asked(protocol, name, args) for name, args in calls]
+    ends = calls[-1][0] in ("attempt_completion", "finish", "submit")
+    end = () if ends else (done("x is 2 now."),)
+    async with session(
+        tmp_path, script(*replies, *end), protocol=protocol, mode="trusted", allow=("echo hi",)
+    ) as s:
+        ended = await s.turn("x must be 2")
+        assert (ended.outcome, (folder / "a.py").read_text()) == ("done", "x = 2\n")
+        assert len(s.server.of("main")) == len(replies) + len(end)
+        bad = [(m.operation, m.result.text) for m in s.results() if not m.result.went_well]
+        assert not bad
+        assert ended.reply.endswith("x is 2 now." if calls[-1][0] != "submit" else "Next.")
+
+
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 @pytest.mark.parametrize("field", ["input", "patch"])
 async def test_a_patch_is_an_edit_for_each_of_its_files(

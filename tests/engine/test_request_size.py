@@ -8,7 +8,7 @@ import pytest
 from benchmarks.bench_tokens import ASKED, LIMITS, first_request
 from benchmarks.sent import body_tokens
 
-from duckflow_tui.llm.codec import EXTRAS
+from duckflow_tui.llm.decision_reading import EXTRAS
 
 
 @pytest.mark.parametrize("protocol", LIMITS)

@@ -1,0 +1,179 @@
+"""Reads patches that models write instead of edits: ``*** Begin Patch``, unified diffs, and blocks
+between ``SEARCH`` and ``REPLACE``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+from duckflow_tui.llm.foreign_calls import FOREIGN_NAMES, bare_name
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.lines import split_bare_lines
+
+EDIT, WRITE, DELETE = "file_ops.edit_file", "file_ops.write_file", "file_ops.delete_file"
+BEGIN_PATCH: Final = "*** Begin Patch"
+
+_END: Final = re.compile(r"^\*\*\* End Patch", re.M)
+_FILE: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.M)
+_DIFF_FILE: Final = re.compile(r"^--- (\S[^\n\t]*+)[^\n]*+\n\+\+\+ (\S[^\n\t]*+)[^\n]*+\n", re.M)
+#: Lines of a diff between two files.
+_DIFF_HEADS: Final = (
+    "diff --git ",
+    "index ",
+    "new file mode ",
+    "deleted file mode ",
+    "\\ No newline",
+)
+_SEARCH: Final = re.compile(r"(?:<{5,9}|-{5,9}) ?SEARCH>?\s*")
+_MIDDLE: Final = re.compile(r"={5,9}\s*")
+_REPLACE: Final = re.compile(r"(?:>{5,9}|\+{5,9}) ?REPLACE\s*")
+#: A line that says where a block of SEARCH belongs: it is found by its text.
+_PLACE: Final = re.compile(r":(?:start|end)_line:.*|-{5,9}\s*")
+_PATH: Final = re.compile(r"[*#`\s]*([^\s*`:][^\n*`:]{0,300}?)[*`:\s]*")
+
+_PATCH_TOOLS: Final = ("apply_patch", "patch")
+_PATCH_ARGUMENTS: Final = ("input", "patch", "diff", "patch_text", "patchText", "changes")
+_PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "target_file")
+
+
+class FileChange(NamedTuple):
+    """A change of a file as a call of ours."""
+
+    operation: str
+    args: JsonObject
+
+
+def read_patch_call(name: str, args: JsonObject) -> list[FileChange]:
+    """The changes that a call of other tools' ``apply_patch``, or of an edit with a diff, means;
+    empty where it is another call or can mean more than one thing.
+    """
+    tool = bare_name(name)
+    texts = [args[key] for key in _PATCH_ARGUMENTS if isinstance(args.get(key), str)]
+    if FOREIGN_NAMES.get(tool) == "shell.run":
+        command: object = args.get("command", args.get("cmd"))
+        words = cast("list[object]", command) if isinstance(command, list) else [command]
+        line = " ".join(map(str, words))
+        texts = [line] if "apply_patch" in line.split(BEGIN_PATCH)[0] else []
+    elif tool not in _PATCH_TOOLS and FOREIGN_NAMES.get(tool, name) != EDIT:
+        return []
+    paths = [args[key] for key in _PATH_ARGUMENTS if isinstance(args.get(key), str)]
+    return read_patch(texts[0], paths[0] if paths else "") if len(texts) == 1 else []
+
+
+def read_patch(text: str, path: str = "") -> list[FileChange]:
+    """The changes of a patch, one for each file in order. ``path``: the file, where the patch names
+    none. Empty where the text is no patch, or does not say where a change belongs.
+    """
+    if (begin := text.find(BEGIN_PATCH)) >= 0:
+        end = _END.search(text, begin)
+        body = text[begin : end.start()] if end else ""
+        heads = [*_FILE.finditer(body)]
+        parts = [
+            (head[1], head[2].strip(), body[head.end() + 1 : after.start() if after else len(body)])
+            for head, after in zip(heads, [*heads[1:], None], strict=True)
+        ]
+    elif heads := [*_DIFF_FILE.finditer(text)]:
+        parts = [
+            (*_name_change(head), text[head.end() : after.start() if after else len(text)])
+            for head, after in zip(heads, [*heads[1:], None], strict=True)
+        ]
+    elif path and re.search(r"^@@", text, re.M):
+        parts = [("Update", path, text)]
+    else:
+        return _read_blocks(split_bare_lines(text), path)
+    changes = [_read_change(kind, name, split_bare_lines(body)) for kind, name, body in parts]
+    found = [change for change in changes if change is not None]
+    return found if len(found) == len(changes) else []
+
+
+def _name_change(head: re.Match[str]) -> tuple[str, str]:
+    """What a diff does with a file, in the words of the other form, and the file's path."""
+    old, new = head[1].strip().removeprefix("a/"), head[2].strip().removeprefix("b/")
+    if old == "/dev/null":
+        return "Add", new
+    return ("Delete", old) if new == "/dev/null" else ("Update", new)
+
+
+def _read_change(kind: str, path: str, lines: Sequence[str]) -> FileChange | None:
+    """The change of one file; None where it does not say where it belongs."""
+    if kind == "Delete":
+        return FileChange(DELETE, {"path": path})
+    lines = [line for line in lines if not line.startswith(_DIFF_HEADS)]
+    if kind == "Add":
+        added = [line for line in lines if line and not line.startswith("@@")]
+        if any(not line.startswith("+") for line in added):
+            return None
+        return FileChange(
+            WRITE, {"path": path, "content": "".join(f"{line[1:]}\n" for line in added)}
+        )
+    edits: list[JsonObject] = []
+    old: list[str] = []
+    new: list[str] = []
+    for line in [*lines, "@@"]:
+        if line.startswith("@@"):
+            if old and old != new:
+                edits.append({"old": "\n".join(old), "new": "\n".join(new)})
+            elif new != old:
+                return None  # where it belongs is not said
+            old, new = [], []
+        elif line.startswith("*** "):
+            if not line.startswith("*** End of File"):
+                return None
+        else:
+            sign, rest = line[:1], line[1:]
+            if sign not in ("", " ", "+", "-"):
+                return None
+            if sign != "+":
+                old.append(rest)
+            if sign != "-":
+                new.append(rest)
+    return FileChange(EDIT, {"path": path, "edits": edits}) if edits else None
+
+
+def find_blocks(text: str) -> bool:
+    """Whether a block of SEARCH and REPLACE begins on a line of the text."""
+    return any(_SEARCH.fullmatch(line) for line in text.splitlines()) if "SEARCH" in text else False
+
+
+def _read_blocks(lines: Sequence[str], path: str) -> list[FileChange]:
+    """The edits of blocks between SEARCH and REPLACE, by file. A block without text to search for
+    is the content of a new file.
+    """
+    edits: dict[str, list[JsonObject]] = {}
+    written: list[FileChange] = []
+    parts: list[list[str]] = []  # the text to search for, that to put in its place
+    for at, line in enumerate(lines):
+        if _SEARCH.fullmatch(line):
+            if parts:
+                return []
+            path = _find_path(lines[:at]) or path
+            parts = [[]]
+        elif len(parts) == 1 and _MIDDLE.fullmatch(line):
+            parts.append([])
+        elif len(parts) == 2 and _REPLACE.fullmatch(line):
+            old, new = ("\n".join(part) for part in parts)
+            if not path:
+                return []
+            if old:
+                edits.setdefault(path, []).append({"old": old, "new": new})
+            else:
+                written.append(FileChange(WRITE, {"path": path, "content": f"{new}\n"}))
+            parts = []
+        elif parts and not (parts == [[]] and _PLACE.fullmatch(line)):
+            parts[-1].append(line)
+    if parts:
+        return []  # it is cut off
+    changed = [FileChange(EDIT, {"path": name, "edits": made}) for name, made in edits.items()]
+    return written + changed
+
+
+def _find_path(lines: Sequence[str]) -> str:
+    """The path on the line before a block, or before the fence that it stands in; "" for none."""
+    for line in reversed(lines[-3:]):
+        if line.strip() and not line.lstrip().startswith(("```", "~~~")):
+            found = _PATH.fullmatch(line)
+            name = found[1] if found else ""
+            return name if " " not in name and re.search(r"[./]", name) else ""
+    return ""
