@@ -89,6 +89,7 @@ def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> No
         if ref is None or endpoint is None:
             continue
         facts = known.facts_at(endpoint, ref.model)
+        prices = facts.prices
         window = f"{facts.context:,}" if facts.context else say("models.unknown")
         abilities = ", ".join(facts.abilities) or say("models.unknown")
         print(visible_line(str(ref)))
@@ -97,11 +98,15 @@ def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> No
             "  "
             + say(
                 "models.prices",
-                full=_format_price(facts.price_in, say),
-                cached=_format_price(facts.price_cached, say),
-                reply=_format_price(facts.price_out, say),
+                full=_format_price(prices.prompt, say),
+                cached=_format_price(prices.cached, say),
+                write=_format_price(prices.write, say),
+                reply=_format_price(prices.reply, say),
             )
         )
+        if prices.long_above:
+            long = {"prompt": f"{prices.long_prompt:g}", "reply": f"{prices.long_reply:g}"}
+            print("  " + say("models.long", tokens=f"{prices.long_above:,}", **long))
         print("  " + say("models.abilities", names=abilities))
 
 

@@ -47,6 +47,7 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
     price_in: float | None = None  # US dollars for a million tokens; None: it does not say
     price_out: float | None = None
     price_cached: float | None = None  # of prompt that came from a cache
+    price_write: float | None = None  # of prompt that was written to a cache
     date: str = ""  # YYYY-MM-DD on which it said so; empty: today, or unknown where it is kept
 
     @property

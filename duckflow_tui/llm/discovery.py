@@ -328,20 +328,18 @@ def _read_line(name: str, entry: JsonObject) -> ModelLine:
     ]
     context = first_count(sizes)
     prices = inner_of(entry, "pricing")
+    names, factor = ("input", "output", "cached_input", "cache_write"), 1.0
     if "prompt" in prices:  # a token's, as text
-        price_in, price_out = (
-            _read_price(prices["prompt"], 1e6),
-            _read_price(prices.get("completion"), 1e6),
-        )
-        cached = _read_price(prices.get("input_cache_read"), 1e6)
-    else:
-        price_in, price_out = (
-            _read_price(prices.get("input"), 1.0),
-            _read_price(prices.get("output"), 1.0),
-        )
-        cached = _read_price(prices.get("cached_input"), 1.0)
+        names = ("prompt", "completion", "input_cache_read", "input_cache_write")
+        factor = 1e6
+    price_in, price_out, cached, write = (_read_price(prices.get(name), factor) for name in names)
     return ModelLine(
-        id=name, context=context, price_in=price_in, price_out=price_out, price_cached=cached
+        id=name,
+        context=context,
+        price_in=price_in,
+        price_out=price_out,
+        price_cached=cached,
+        price_write=write,
     )
 
 

@@ -19,7 +19,6 @@ from duckflow_tui.state.base import Clock, JsonObject, canonical_json, hash_data
 from duckflow_tui.state.usage import Api, CallOutcome, LlmCall, Purpose, Role, Waiting
 
 ACTION_TEMPERATURE: Final = 0.1  # S3-11: what is done should follow from what is there
-_MILLION: Final = 1_000_000
 _EPHEMERAL: Final = {"type": "ephemeral"}
 #: Characters of thought and text of one answer. Models write at most 128,000 tokens, half as much.
 MAX_TEXT: Final = 1_000_000
@@ -178,7 +177,11 @@ class Exchange:
         """The finished record of the call, with what arrived of an answer."""
         endpoint, model = self.target
         tokens_in, tokens_out, cached, reasoning, estimated = self._count_tokens()
-        cost = self.price_of(tokens_in, cached, tokens_out)
+        usage = self.completion.usage if self.completion is not None else None
+        cost = usage.cost if usage is not None else None
+        if cost is None:
+            written = usage.cache_writes if usage is not None and not estimated else 0
+            cost = self.facts.prices.cost_of(tokens_in, cached, written, tokens_out)
         first = self.completion.first_token_at if self.completion is not None else None
         return LlmCall(
             llm_id=self.llm_id,
@@ -198,17 +201,6 @@ class Exchange:
             error=error,
             attempts=max(self.attempts, 1),
         )
-
-    def price_of(self, tokens_in: int, cached: int, tokens_out: int) -> float | None:
-        """US dollars for so many tokens; ``cached`` are those of the prompt that came from a cache.
-        None where neither price is known.
-        """
-        facts = self.facts
-        if facts.price_in is None and facts.price_out is None:
-            return None
-        price_in, price_out = facts.price_in or 0.0, facts.price_out or 0.0
-        spared = 0.0 if facts.price_cached is None else cached * (price_in - facts.price_cached)
-        return (tokens_in * price_in - spared + tokens_out * price_out) / _MILLION
 
     def _count_tokens(self) -> tuple[int, int, int, int, bool]:
         """In, out, cached, reasoning; and whether they are our own estimate."""

@@ -35,13 +35,38 @@ Price = float | None  # US dollars for a million tokens; None: unknown
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d\d-\d\d|latest|0)$")
 
 
+class Prices(BaseModel, frozen=True, extra="forbid"):
+    """What a million tokens of a model cost, in US dollars; None: unknown."""
+
+    prompt: Price = None
+    cached: Price = None  # of prompt that came from a cache; unknown, it costs as the rest
+    write: Price = None  # of prompt that was written to a cache; unknown, it costs as the rest
+    reply: Price = None
+    long_above: int = 0  # tokens of prompt, more of which raise the prices of a whole request
+    long_prompt: float = 1.0  # factor of what is said of the prompt then
+    long_reply: float = 1.0  # factor of the reply then
+
+    def cost_of(self, prompt: int, cached: int, written: int, reply: int) -> float | None:
+        """The cost of a request in US dollars by its tokens; ``cached`` and ``written`` are parts
+        of the prompt. None where neither the price of the prompt nor that of the reply is known.
+        """
+        if self.prompt is None and self.reply is None:
+            return None
+        full = self.prompt or 0.0
+        read = full if self.cached is None else self.cached
+        write = full if self.write is None else self.write
+        asked = (prompt - cached - written) * full + cached * read + written * write
+        said = reply * (self.reply or 0.0)
+        if self.long_above and prompt > self.long_above:
+            asked, said = asked * self.long_prompt, said * self.long_reply
+        return (asked + said) / 1_000_000
+
+
 class ModelFacts(BaseModel, frozen=True, extra="forbid"):
     """The facts known of a model; ``date`` is their date, empty without facts."""
 
     context: int = Field(default=0, ge=0)  # tokens of the window; 0: unknown
-    price_in: Price = None
-    price_cached: Price = None
-    price_out: Price = None
+    prices: Prices = Prices()
     abilities: tuple[Ability, ...] = ()
     api: Api = "chat"
     """The API that the model's maker wants for native calls with thinking."""
@@ -57,7 +82,13 @@ class _Family(BaseModel, frozen=True, extra="forbid"):
 class _Maker(BaseModel, frozen=True, extra="forbid"):
     origins: tuple[str, ...]
     responses: tuple[str, ...] = ()  # how names begin of models that want the Responses API
-    prices: dict[str, tuple[float, float, float]]
+    prices: dict[str, Prices] = {}
+
+    def prices_of(self, model: str) -> Prices | None:
+        """The prices of a model by its whole name; None where they are unknown."""
+        wanted = _spell_alike(_DATED.sub("", model))
+        alike = (prices for name, prices in self.prices.items() if _spell_alike(name) == wanted)
+        return next(alike, None)
 
 
 class _Packaged(BaseModel, frozen=True, extra="forbid"):
@@ -71,6 +102,11 @@ class Refreshed(BaseModel, frozen=True, extra="ignore"):
 
     date: str
     models: dict[str, ModelLine]
+
+
+def _spell_alike(name: str) -> str:
+    """A name with the dots of its version as makers and routers both may write them."""
+    return name.replace(".", "-")
 
 
 class _File(BaseModel, frozen=True, extra="ignore"):
@@ -119,13 +155,11 @@ class KnownModels:
                     context=family.context, abilities=family.abilities, date=known.date
                 )
                 break
-        name = _DATED.sub("", bare)
         for maker in known.maker:
             if origin in maker.origins and bare.startswith(maker.responses):
                 found = found.model_copy(update={"api": "responses"})
-            if origin in maker.origins and (prices := maker.prices.get(name)):
-                fields = zip(("price_in", "price_cached", "price_out"), prices, strict=True)
-                found = found.model_copy(update=dict(fields))
+            if origin in maker.origins and (prices := maker.prices_of(bare)):
+                found = found.model_copy(update={"prices": prices})
         said: list[tuple[str, ModelLine]] = []
         if (asked := self.refreshed.get(origin)) is not None and model in asked.models:
             said.append((asked.date, asked.models[model]))
@@ -134,8 +168,12 @@ class KnownModels:
         for date, line in sorted(said, key=lambda dated: dated[0]):
             update: dict[str, object] = {"context": line.context or found.context, "date": date}
             if line.price_in is not None and line.price_out is not None:  # one list, not two
-                names = ("price_in", "price_cached", "price_out")
-                update |= {name: getattr(line, name) for name in names}
+                update["prices"] = Prices(
+                    prompt=line.price_in,
+                    cached=line.price_cached,
+                    write=line.price_write,
+                    reply=line.price_out,
+                )
             found = found.model_copy(update=update)
         return found
 
@@ -146,10 +184,12 @@ class KnownModels:
         facts = self.facts_of(endpoint.origin, model)
         update: dict[str, object] = {"context": endpoint.context or facts.context}
         if endpoint.price_in is not None or endpoint.price_out is not None:
-            names = ("price_in", "price_cached", "price_out")
-            update |= {name: getattr(endpoint, name) for name in names}
+            update["prices"] = Prices(
+                prompt=endpoint.price_in, cached=endpoint.price_cached, reply=endpoint.price_out
+            )
         elif endpoint.price_cached is not None:
-            update["price_cached"] = endpoint.price_cached
+            cached = {"cached": endpoint.price_cached}
+            update["prices"] = facts.prices.model_copy(update=cached)
         return facts.model_copy(update=update)
 
     def with_chosen(self, origin: str, line: ModelLine | None) -> KnownModels:

@@ -131,7 +131,7 @@ class LlmCall(Frozen):
     tokens_out: Count = Field(default=0, ge=0)
     tokens_reasoning: Count = Field(default=0, ge=0)  # part of tokens_out
     estimated: bool = False  # the endpoint sent no usage; counts are our estimate
-    cost: float | None = None  # US dollars; None without a price in the settings
+    cost: float | None = None  # US dollars; None where nobody says a price
     duration_s: float = 0.0
     first_token_s: float | None = None
     outcome: CallOutcome = "ok"

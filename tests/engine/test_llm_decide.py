@@ -171,6 +171,33 @@ async def test_what_came_from_a_cache_has_its_own_price() -> None:
     assert round(call.cost * 1_000_000) == 400 * 3 + 180 + 200 * 15
 
 
+#: What a server counts, and what it costs in millionths of a dollar: 3 a token of prompt, 15 of
+#: reply.
+COUNTED: list[tuple[dict[str, Any], int, float]] = [
+    ({"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}, 100, 4500),
+    ({"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1300}, 300, 7500),  # Gemini
+    ({"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 3}, 100, 4500),
+    ({"prompt_tokens": 1000, "completion_tokens": 100, "cost": 0.0001}, 100, 100),  # OpenRouter
+    ({"prompt_tokens": 1000, "completion_tokens": 100, "cost": 0}, 100, 0),
+    ({"prompt_tokens": 1000, "completion_tokens": 100, "cost": "dear"}, 100, 4500),
+    ({"prompt_tokens": 1000, "completion_tokens": 100, "cost": -1}, 100, 4500),
+]
+
+
+@pytest.mark.parametrize(("counts", "said", "cost"), COUNTED)
+async def test_a_reply_costs_what_the_server_counts_or_says(
+    counts: dict[str, Any], said: int, cost: float
+) -> None:
+    """Thinking that only the total counts is paid for too; a cost that the server states wins."""
+    chunk = {"choices": [{"index": 0, "delta": {"content": "Hello."}, "finish_reason": "stop"}]}
+    made = Reply(raw=(f"data: {json.dumps({**chunk, 'usage': counts})}\n\n", "data: [DONE]\n\n"))
+    async with bench(script(made), price_in=3.0, price_out=15.0) as at:
+        call = (await at.decide()).call
+    assert (call.tokens_in, call.tokens_out) == (1000, said)
+    assert call.cost is not None
+    assert round(call.cost * 1_000_000, 3) == cost
+
+
 def marks(body: dict[str, Any]) -> list[int]:
     """The places of the messages that are marked for a cache."""
     return [

@@ -8,21 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.connections import Connections, ModelConnection, ModelLine
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Target
-from duckflow_tui.llm.exchange import Exchange, ReplyObserver
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef
 from duckflow_tui.llm.known_models import KnownModels, ModelFacts, load_packaged
-from duckflow_tui.state.base import SystemClock
 
 OPENAI = "https://api.openai.com:443"
+ANTHROPIC = "https://api.anthropic.com:443"
 ROUTER = "https://openrouter.ai:443"
 GPT = "openai/gpt-4o"
 HERE = "http://127.0.0.1:11434"
 
 
 def prices(facts: ModelFacts) -> tuple[float | None, float | None, float | None]:
-    return facts.price_in, facts.price_cached, facts.price_out
+    return facts.prices.prompt, facts.prices.cached, facts.prices.reply
 
 
 def test_the_catalogue_has_a_date_and_its_prices_are_in_order() -> None:
@@ -35,8 +33,12 @@ def test_the_catalogue_has_a_date_and_its_prices_are_in_order() -> None:
     for maker in known.maker:
         for origin in maker.origins:
             assert Endpoint(name="x", base_url=f"{origin}/v1").origin == origin
-        for name, (full, cached, reply) in maker.prices.items():
-            assert 0 < cached <= full <= reply, name
+        for name, price in maker.prices.items():
+            assert price.prompt is not None, name
+            assert price.reply is not None, name
+            cached, write = price.cached or price.prompt, price.write or price.prompt
+            assert 0 < cached <= price.prompt <= write <= price.reply, name
+            assert (price.long_above > 0) == (price.long_prompt > 1), name
             assert KnownModels().facts_of(maker.origins[0], name).context, name
 
 
@@ -48,7 +50,10 @@ def test_the_catalogue_has_a_date_and_its_prices_are_in_order() -> None:
         (ROUTER, "openai/gpt-4o", 128_000, (2.5, 1.25, 10.0)),
         (ROUTER, "anthropic/claude-sonnet-4", 200_000, (3.0, 0.3, 15.0)),
         (OPENAI, "gpt-4o-audio-preview", 128_000, (None, None, None)),  # another model, unknown
-        (OPENAI, "gpt-5.4", 400_000, (None, None, None)),
+        (OPENAI, "gpt-6.2-sol", 1_050_000, (2.0, 0.1, 10.0)),
+        (OPENAI, "gpt-5.9", 400_000, (None, None, None)),
+        (ROUTER, "anthropic/claude-opus-5.5", 1_000_000, (4.0, 0.2, 20.0)),
+        (ANTHROPIC, "claude-sonnet-4-5-20250929", 200_000, (3.0, 0.3, 15.0)),
         (ROUTER, "openai/gpt-4o:free", 128_000, (None, None, None)),
         (HERE, "gpt-4o", 128_000, (None, None, None)),  # elsewhere the name says no price
         (HERE, "qwen3-coder", 0, (None, None, None)),
@@ -143,11 +148,34 @@ def test_an_own_price_goes_before_the_catalogue_and_what_nobody_knows_has_none(
     endpoint = Endpoint.model_validate(
         {"name": "o", "base_url": "https://api.openai.com/v1", **own}
     )
-    target = Target(endpoint, model)
-    exchange = Exchange(
-        *("llm_1", "main", "main", target, SystemClock(), ReplyObserver()),
-        lambda _: WireRequest([]),
-    )
-    exchange.facts = KnownModels().facts_at(endpoint, model)
-    found = exchange.price_of(1000, 600, 200)
+    found = KnownModels().facts_at(endpoint, model).prices.cost_of(1000, 600, 0, 200)
     assert (None if found is None else round(found * 1_000_000)) == cost
+
+
+@pytest.mark.parametrize(
+    ("origin", "model", "prompt", "cost"),
+    [
+        (OPENAI, "gpt-6.2-sol", 272_000, 171_000 * 2 + 100_000 * 0.1 + 1_000 * 2.5 + 500 * 10),
+        (OPENAI, "gpt-6.2-sol", 272_001, 171_001 * 4 + 100_000 * 0.2 + 1_000 * 5 + 500 * 15),
+        (ANTHROPIC, "claude-haiku-5-5", 200_000,
+         99_000 * 0.5 + 100_000 * 0.05 + 1_000 * 0.625 + 500 * 2.5),
+        (ANTHROPIC, "claude-opus-4-8", 200_000,
+         99_000 * 5 + 100_000 * 0.5 + 1_000 * 6.25 + 500 * 25),
+    ],
+)  # fmt: skip
+def test_a_long_prompt_and_what_is_written_to_a_cache_cost_their_price(
+    origin: str, model: str, prompt: int, cost: float
+) -> None:
+    """Of a prompt 100,000 tokens come from a cache and 1,000 are written to one; 500 of reply."""
+    prices = KnownModels().facts_of(origin, model).prices
+    found = prices.cost_of(prompt, 100_000, 1_000, 500)
+    assert found is not None
+    assert round(found * 1_000_000, 3) == round(cost, 3)
+
+
+def test_the_api_of_a_model_is_its_makers() -> None:
+    known = KnownModels()
+    asked = [(OPENAI, "gpt-6.2-sol"), (OPENAI, "gpt-5.6-terra"), (OPENAI, "gpt-5"),
+             (ROUTER, "openai/gpt-6.2-sol"), (HERE, "gpt-6.2-sol")]  # fmt: skip
+    apis = [known.facts_of(origin, model).api for origin, model in asked]
+    assert apis == ["responses", "responses", "chat", "chat", "chat"]

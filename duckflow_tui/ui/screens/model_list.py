@@ -145,8 +145,9 @@ class ModelList(PickList):
         facts = known.facts_at(endpoint, line.id) if endpoint else known.facts_of(origin, line.id)
         if facts.context:
             parts.append(short_count(facts.context))
-        if facts.price_in is not None and facts.price_out is not None:
-            parts.append(f"${facts.price_in:g} / ${facts.price_out:g}")
+        prices = facts.prices
+        if prices.prompt is not None and prices.reply is not None:
+            parts.append(f"${prices.prompt:g} / ${prices.reply:g}")
         if not self._only:
             parts.append(ref.endpoint)
         if self._at_hand is not None and self._at_hand.roles.model_of(self.role) == ref:
