@@ -60,7 +60,9 @@ class Decoded:
 
     decision: TurnDecision | None
     text: str  # what the user reads
-    raw: str  # the reply as it came, for history when it cannot be used
+    raw: (
+        str  # the reply as it came, for history when it cannot be used; of a huge one its beginning
+    )
     problems: tuple[ModelText, ...] = ()
     warnings: tuple[str, ...] = ()
     from_text: bool = False  # its calls were written as text

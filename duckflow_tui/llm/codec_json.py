@@ -27,7 +27,13 @@ from duckflow_tui.llm.codec import (
     wire_name,
 )
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.strict_json import NotStrict, ReplyObject, ReplyPreview, find_object
+from duckflow_tui.llm.strict_json import (
+    MOST_READ,
+    NotStrict,
+    ReplyObject,
+    ReplyPreview,
+    find_object,
+)
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, ModelText
 from duckflow_tui.state.calls import OperationMessage
@@ -143,7 +149,7 @@ class JsonDecoder:
         of a decision or a call, or a reply that does was just asked for again.
         """
         said = completion.text
-        raw = wire_text(said)
+        raw = wire_text(said[:MOST_READ])
         shown = "".join(self._shown)
         if completion.finish == "length":  # R16a
             return Decoded(None, shown, raw, (CUT_BY_LIMIT,))

@@ -33,7 +33,7 @@ from duckflow_tui.llm.codec import (
 )
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.decision_reading import WrittenCall
-from duckflow_tui.llm.strict_json import NotStrict, find_object, parse_object
+from duckflow_tui.llm.strict_json import MOST_READ, NotStrict, find_object, parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
@@ -199,9 +199,12 @@ class ToolsDecoder:
         raws = [completion.text.strip()]
         for call in completion.calls:
             raws.append(f"{call.name}({call.argument_text})")
-        raw = wire_text("\n".join(raws).removeprefix("\n"))
+        raw = wire_text("\n".join(raws).removeprefix("\n")[:MOST_READ])
         if completion.finish == "length":  # R16b
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
+        if len(raw) == MOST_READ:  # as for a reply that is one object
+            too_long = NotStrict("too_long", limit=f"{MOST_READ:,}")
+            return Decoded(None, text, raw, (too_long.told,))
         reading = reading_of(prompt, ids)
         seen, calls = _ids_in(prompt), list[WrittenCall]()
         for number, call in enumerate(completion.calls, start=1):

@@ -208,7 +208,8 @@ class Exchange:
         if completion is None or (completion.first_token_at is None and not completion.usage):
             return 0, 0, 0, 0, False
         usage = completion.usage
-        written = sum(map(len, map(str, request.messages))) if request is not None else 0
+        messages = request.messages if request is not None else ()
+        written = sum(len(str(message.get("content") or "")) for message in messages)
         if usage is not None and usage.prompt_tokens > written // _MOST_CHARS_A_TOKEN:
             tokens = usage.prompt_tokens, usage.reply_tokens
             return *tokens, usage.cached, usage.reasoning, False

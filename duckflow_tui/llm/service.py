@@ -43,7 +43,7 @@ from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.loose_json import read_value
 from duckflow_tui.llm.quirks import LearnedModels, Quirks, Rung, is_miswritten, is_refusal
-from duckflow_tui.llm.strict_json import NotStrict
+from duckflow_tui.llm.strict_json import MOST_READ, NotStrict
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject, ModelText, schema_of
 from duckflow_tui.state.conversation import RefusedCall, Thought
@@ -251,7 +251,9 @@ class LLMService:
             if exchange.rung == "tools"
             else None,
             calls=tuple(
-                RefusedCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
+                RefusedCall(
+                    wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text[:MOST_READ])
+                )
                 for c in completion.calls
             ),
         )

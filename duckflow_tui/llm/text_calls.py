@@ -91,9 +91,11 @@ class TextCalls(NamedTuple):
 
 
 def read_calls(text: str, known: Known) -> TextCalls:
-    """The calls in the text of a whole reply, in order; of a text over ``MOST`` none is read."""
-    if len(text) > MOST:
-        return TextCalls((), text, _NEXT.search(text) is not None)
+    """The calls in the text of a whole reply, in order; of a text over ``MOST`` none is read, and
+    it counts as unread where a mark of a call stands in it.
+    """
+    if len(text) > MOST:  # one search by the pattern would hold up all threads for seconds
+        return TextCalls((), text, any(mark in text for mark in _MARKS))
     reader = _Reader(text, known)
     reader.read_all()
     rest = "".join(reader.rest).strip()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-# Scripts that tokenizers cut into about one token a character; others give about four to one.
-_DENSE: Final = re.compile(
-    "[\u0e00-\u0eff\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]"
-)
+#: First bytes, in UTF-8, of scripts that tokenizers cut into about one token a character: those of
+#: East and South-East Asia. Others give about four characters to one.
+_DENSE: Final = bytes(range(0xE0, 0xF0))
+_OTHERS: Final = bytes(set(range(256)) - set(_DENSE))
 _CHARS_A_TOKEN: Final = 4
 
 
@@ -16,5 +15,5 @@ def estimate_tokens(text: str) -> int:
     """Tokens of a text, judged by its script: Japanese one a character, English one in four."""
     if text.isascii():
         return -(-len(text) // _CHARS_A_TOKEN)
-    dense = len(_DENSE.findall(text))
+    dense = len(text.encode("utf-8", "surrogatepass").translate(None, _OTHERS))
     return dense + -(-(len(text) - dense) // _CHARS_A_TOKEN)

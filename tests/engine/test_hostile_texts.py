@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from support.mcp_servers import HOSTILE
@@ -136,3 +136,18 @@ async def test_no_text_gives_a_right(tmp_path: Path, carrier: str) -> None:
         assert "outside-value" not in sent
         kept = home / "data" / "memory"
         assert not any("approves everything" in p.read_text() for p in kept.rglob("*.md"))
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+async def test_a_huge_reply_is_not_read_and_does_not_go_back_whole(
+    tmp_path: Path, protocol: Literal["json", "tools"]
+) -> None:
+    """Its text held up every key while it was counted, written and sent again."""
+    huge = action("file_ops.write_file", path="a.txt", content="key: 日本\n" * 200_000)
+    first = decision("I write.", huge).model_copy(update={"chunk_size": 100_000})
+    async with session(tmp_path, script(first, done()), protocol=protocol, mode="trusted") as made:
+        await made.turn("write it")
+        sent = [request.json for request in made.server.requests if request.purpose == "main"]
+        assert "1,000,000" in str(sent[1]["messages"][-2:])
+        assert len(str(sent[1])) < 1_500_000
+        assert made.results() == []
