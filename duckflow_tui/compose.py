@@ -21,7 +21,7 @@ from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.contacts import outside
 from duckflow_tui.llm.endpoints import Endpoint, Roles, Target
-from duckflow_tui.llm.quirks import LearnedModels, Lesson
+from duckflow_tui.llm.quirks import SILENT, LearnedModels, Lesson
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import find_assets
 from duckflow_tui.project_settings import tighten_settings
@@ -46,6 +46,7 @@ from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
 from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.usage import WindowLearned
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner, remove_left
 from duckflow_tui.tools.mcp.config import McpServerConfig
@@ -332,12 +333,22 @@ def _make_model_access(
 
     def on_lesson(lesson: Lesson, target: Target) -> None:
         """Tell the user what was learned about a model, and correct the address of a connection."""
-        if lesson not in ("parameter", "thoughts"):
-            notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
+        quirks = learned.quirks_of(target)
+        if lesson not in SILENT:
+            notices.say(
+                f"llm.learned.{lesson}",
+                model=target.model,
+                host=target.endpoint.host,
+                tokens=f"{quirks.window if lesson == 'window' else quirks.output:,}",
+            )
+        main = service.target_of("main")
+        if lesson == "window" and learned.name_of(target) == learned.name_of(main):
+            store.dispatch(WindowLearned(tokens=quirks.window))
         if lesson == "version" and not choice.demo:
             _correct_address(choice.connections, target.endpoint)
 
     kept = None if choice.demo else choice.places.data / "learned_models.json"
+    learned = LearnedModels(kept, store.clock.now(), on_lesson)
     service = LLMService(
         settings.endpoints,
         settings.roles,
@@ -345,7 +356,7 @@ def _make_model_access(
         store.clock,
         choice.environ,
         temperatures=settings.temperature,
-        learned=LearnedModels(kept, store.clock.now(), on_lesson),
+        learned=learned,
     )
     service.known = choice.known
     service.report = store.dispatch

@@ -199,7 +199,7 @@ _NUMBERS: Final = tuple(
         r"at most (?P<outputN> (?:completion|output) tokens",
         r"max(?:_completion|_output)?_tokens\D{0,60}\[\d+, ?(?P<outputN>\]",
         r"max(?:_completion|_output)?_tokens: \d+ > (?P<outputN>",
-        r"max(?:_completion)?_tokens\b.{0,60}?(?:less than or equal to|at most|<=) (?P<outputN>",
+        r"max(?:_completion)?_tokens\b.{0,60}?(?:less than or equal to|at most|<=) `?(?P<outputN>",
     )
 )  # fmt: skip
 
@@ -235,6 +235,7 @@ _LIMIT: Final = (400, 402, 403, 429, 500)
 _INVALID_KEY: Final = "invalid_api_key"
 #: The first row that fits counts.
 CAUSES: Final = (
+    FailureCause("quota", (402,), r"can only afford \d{1,3}\b"),
     FailureCause("output_limit", (400, 402, 413, 422),
           r"can only afford|max(?:_completion|_output)?_tokens\b.{0,80}?(?:too large|\[\d+, ?\d+\]|"
           r": \d+ > \d|less than or equal|at most|<=)|at most \d+ (?:completion|output) tokens",

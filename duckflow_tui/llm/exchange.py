@@ -133,6 +133,7 @@ class Exchange:
             temperature = ACTION_TEMPERATURE
         streams = "no_stream" not in quirks.flags
         is_chat = self.api == "chat"
+        most = min(filter(None, (endpoint.max_output, quirks.output)), default=None)
         body: JsonObject = {
             **endpoint.extra_body,
             "stream_options": {"include_usage": True} if streams and is_chat else None,
@@ -140,7 +141,7 @@ class Exchange:
             "reasoning_effort": endpoint.reasoning_effort,
             "reasoning_summary": None if is_chat else "auto",
             "include": None if is_chat else ["reasoning.encrypted_content"],
-            quirks.limit_name if is_chat else "max_output_tokens": endpoint.max_output,
+            quirks.limit_name if is_chat else "max_output_tokens": most,
         }
         cache = cache_of(*self.target)
         if cache == "key":

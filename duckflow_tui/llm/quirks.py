@@ -18,16 +18,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.llm.codec_json import JsonRung
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol, Target
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.errors import LlmError, TokenLimits
 from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.state.base import JsonObject, hash_data
 from duckflow_tui.state.usage import Api
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]
-#: Lessons that the user is told of; ``parameter`` and ``thoughts`` are learned in silence.
+#: Lessons that the user is told of; those of ``SILENT`` are not.
 Lesson = Literal[
     "tools", "results", "failing", "effort", "format", "roles", "parameter", "thoughts",
-    "version", ""
+    "version", "window", "output", ""
 ]  # fmt: skip
 Flag = Literal[
     "no_tools",  # no native calls
@@ -50,6 +50,7 @@ Flag = Literal[
     "sends_whole",  # an answer of this session came in one piece, though a stream was asked for
 ]
 
+LEAST_OUTPUT: Final = 256  # tokens; a reply that has to be shorter is no use
 _NAMED: Final = (400, 422)  # statuses whose message names what was refused
 _TEMPLATE: Final = (*_NAMED, 500)
 _NOWHERE: Final = (404, 405, 501)  # statuses of an address where there is nothing
@@ -221,11 +222,15 @@ def cache_of(endpoint: Endpoint, model: str) -> Literal["marks", "key", "off"]:
 
 @dataclass(slots=True)
 class Quirks:
-    """The flags of one model at its origin, and the parameters that it refused."""
+    """The flags of one model at its origin, the parameters that it refused, and the numbers of
+    tokens that its server named in this session, 0 for none.
+    """
 
     flags: set[Flag] = field(default_factory=set["Flag"])
     dropped: set[str] = field(default_factory=set[str])
     at: float = 0.0  # seconds since the epoch, of the first refusal
+    window: int = 0
+    output: int = 0  # most of a reply
 
     @property
     def json(self) -> JsonRung:
@@ -258,6 +263,8 @@ class Quirks:
         """Learn from the refusal of a request, so that asking again makes sense; empty for no
         lesson. Native calls are given up only where the endpoint may step down.
         """
+        if error.code in ("output_limit", "context_overflow"):
+            return self.learn_limits(error.limits)
         if error.code not in ("bad_request", "not_found", "server_error", "responses_only"):
             return ""
         if api == "responses" and error.status in _NOWHERE and endpoint.protocol != "responses":
@@ -270,6 +277,23 @@ class Quirks:
             self.dropped.add(name)
             return "parameter"
         return self._set_flag(_BROAD, error, body, excluded)
+
+    def learn_limits(self, limits: TokenLimits) -> Lesson:
+        """Learn from the numbers that a refusal of too many tokens names; empty for nothing new.
+        ``output`` or ``parameter``: the same request fits with a shorter reply. ``window``: it has
+        to be shorter itself.
+        """
+        room = limits.output
+        if not room and 0 < limits.asked < limits.window:
+            room = (limits.window - limits.asked) // 2  # so that the next request has room to grow
+        if room >= LEAST_OUTPUT and not 0 < self.output <= room:
+            lesson: Lesson = "parameter" if self.output else "output"
+            self.output = room
+            return lesson
+        if limits.window and not 0 < self.window <= limits.window:
+            self.window = limits.window
+            return "window"
+        return ""
 
     def _set_flag(
         self, rows: Sequence[Quirk], error: LlmError, body: JsonObject, excluded: set[Flag]
@@ -376,16 +400,17 @@ class LearnedModels:
         self.models.update(self._read_kept(now))
 
     def keep_lesson(self, lesson: Lesson, target: Target, now: float) -> None:
-        """Write down what was learned just now, unless it only looks so: failures without a reason
-        count in this session. A disk that fails costs the memory of it.
+        """Write down what was learned just now, unless it holds for this session only: failures
+        without a reason, and sizes, which a server may have other ones of when it starts again.
+        A disk that fails costs the memory of it.
         """
         self._on_lesson(lesson, target)
-        if lesson == "failing":
+        if lesson in _OF_NOW:
             return
         name = self.name_of(target)
         known = self.models[name]
         known.at = known.at or now
-        lasting = replace(known, flags=known.flags - _OF_SESSION)
+        lasting = replace(known, flags=known.flags - _OF_SESSION, window=0, output=0)
         self._write_change(lambda kept: kept.update({name: lasting}), now)
 
     def _read_kept(self, now: float) -> dict[str, Quirks]:
@@ -429,6 +454,8 @@ class LearnedModels:
 
 
 _LEARNED: Final = TypeAdapter(dict[str, Quirks])
+SILENT: Final = ("parameter", "thoughts")
+_OF_NOW: Final = ("failing", "window", "output")  # lessons that are not kept
 #: Flags that are not kept for the next session.
 _OF_SESSION: Final[frozenset[Flag]] = frozenset({"takes_tools", "fails_at_tools", "sends_whole"})
 _MOST_LEARNED: Final = 1024 * 1024  # bytes

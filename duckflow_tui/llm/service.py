@@ -38,7 +38,7 @@ from duckflow_tui.llm.endpoints import (
     resolve_key,
     setting_of,
 )
-from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
+from duckflow_tui.llm.errors import ErrorCode, LlmError, TokenLimits, names_model_or_address
 from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.loose_json import read_value
@@ -181,11 +181,22 @@ class LLMService:
         return self._sent.get(llm_id)
 
     def window_of(self, role: Role) -> int:
-        """Tokens of the window of a role's model; 0 when unknown."""
+        """Tokens of the window of a role's model: the smallest that the settings, the catalogue or
+        its server name; 0 when unknown.
+        """
         try:
-            return self.known.facts_at(*self.target_of(role)).context
+            target = self.target_of(role)
         except LlmError:
             return 0
+        sizes = self.known.facts_at(*target).context, self.learned.quirks_of(target).window
+        return min(filter(None, sizes), default=0)
+
+    def learn_window(self, role: Role, tokens: int) -> None:
+        """Take so many tokens for the window of a role's model, for this session."""
+        target = self.target_of(role)
+        lesson = self.learned.quirks_of(target).learn_limits(TokenLimits(window=tokens))
+        if lesson:
+            self.learned.keep_lesson(lesson, target, self._clock.now())
 
     async def decide(
         self,
@@ -359,6 +370,8 @@ class LLMService:
                     lesson = quirks.learn_from(error, body, exchange.api, endpoint)
                     if lesson:
                         self.learned.keep_lesson(lesson, exchange.target, self._clock.now())
+                        if lesson == "window":  # who wrote the request has to write a shorter one
+                            raise
                     elif _fails_at_calls(error, exchange, quirks):
                         exchange.plain = True
                     else:

@@ -75,6 +75,7 @@ SMALLEST_ROOM: Final = 512  # tokens; a window this small cannot be worked in an
 REPORTED_FIRST: Final = 0.5
 REPORTED: Final = 0.65
 LEAST_REPORTED: Final = 512  # tokens; a count below is no window, but nonsense
+USUAL_WINDOWS: Final = (2_048, 4_096, 8_192)  # tokens; those of Ollama, by its version and memory
 AFTER_REFUSAL: Final = 0.7  # of what was refused as too long is what is sent next
 
 _LIMITS: Final = {
@@ -297,7 +298,7 @@ class PromptCompiler:
         """
         model, sent = state.session.model, prompt_tokens(prompt)
         least = REPORTED_FIRST if self._counter.factor(model) == 1.0 else REPORTED
-        if tokens_in < least * sent:
+        if tokens_in < least * sent or (tokens_in < sent and is_usual_window(tokens_in)):
             return tokens_in < LEAST_REPORTED
         self._counter.learn(model, sent, tokens_in)
         return True
@@ -518,6 +519,13 @@ class PromptCompiler:
             case _:
                 return []
         return [Layer("specialized", self.budgets.specialized, template, values, cut)]
+
+
+def is_usual_window(tokens: int) -> bool:
+    """Whether so many tokens fill a window that a local server has unless it was told
+    otherwise: to the last one, which no request does by chance.
+    """
+    return any(size - 1 <= tokens <= size for size in USUAL_WINDOWS)
 
 
 def request_room(window: int) -> int:

@@ -240,6 +240,15 @@ class PromptMeasured(Event, kind="prompt_measured"):
             state.memory = state.memory.replace(untold=())
 
 
+class WindowLearned(Event, kind="window_learned"):
+    """The window of the main model is smaller than was known, as its server shows."""
+
+    tokens: int = Field(ge=1)
+
+    def apply(self, state: AgentState) -> None:
+        state.usage = state.usage.replace(context_window=self.tokens)
+
+
 class LlmCallStarted(Event, kind="llm_call_started", transient=True):
     """A request is on its way."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
-from duckflow_tui.prompting.compiler import SMALLEST_ROOM, prompt_tokens
+from duckflow_tui.prompting.compiler import SMALLEST_ROOM, is_usual_window, prompt_tokens
 from duckflow_tui.prompting.replies import JsonReply
 from duckflow_tui.state.base import ToldError
 from duckflow_tui.state.conversation import (
@@ -247,11 +247,15 @@ class Asker:
             except LlmError as error:
                 if error.code != "context_overflow" or shortened:
                     raise
-                if not models.prompts.shrink_after_refusal(self._store.state, request):
+                if error.limits.asked:
+                    models.prompts.learn(self._store.state, request, error.limits.asked)
+                is_learned = models.service.window_of(role) != window
+                fits = models.prompts.shrink_after_refusal(self._store.state, request)
+                if not fits and not is_learned:
                     raise
                 shortened = True
                 made = self._compactor is not None and await self._compactor.make_room("overflow")
-                if not made:
+                if not made and not is_learned:  # which was said when it was learned
                     self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
             counted = reply.call.tokens_in
@@ -260,6 +264,8 @@ class Asker:
             )
             if not whole:
                 self._tell_small("turn.window_cut", prompt_tokens(request), counted)
+                if is_usual_window(counted):
+                    models.service.learn_window(role, counted)
             return reply
 
     async def _owes_checks(self, decision: TurnDecision) -> bool:

@@ -92,23 +92,47 @@ async def test_what_does_not_fit_at_all_is_said_before_the_call(tmp_path: Path) 
 
 @pytest.mark.parametrize("window", [0, 32_768])
 async def test_a_server_that_cuts_in_silence_is_noticed(tmp_path: Path, window: int) -> None:
-    """It counts 4,096 tokens of a request of twice as many; that is said once in a turn, and the
+    """It counts 4,000 tokens of a request of twice as many; that is said once in a turn, and the
     estimates stay as they are.
     """
     text = "the words of a long message " * 1_000
     look = decision("Look.", action("file_ops.list_dir"))
-    replies = [counting(r, 4_096) for r in (look, done("I do not know."))]
+    replies = [counting(r, 4_000) for r in (look, done("I do not know."))]
     async with session(tmp_path, script(*replies), window=window) as s:
         await s.turn(text)
         (notice,) = told(s, "turn.window_cut")
-        assert notice.params["window"] == "4,096"
+        assert notice.params["window"] == "4,000"
         assert int(notice.params["sent"].replace(",", "")) > 7_000
         first, second, *_ = (e.figures.tokens for e in s.events(PromptMeasured))
         assert second > first
+        assert s.state.usage.context_window == window
     for language in ("en", "ja"):
         words = str(Catalogue(language)(notice.key, **notice.params))
         assert "OLLAMA_CONTEXT_LENGTH" in words
         assert "--context" in words
+
+
+@pytest.mark.parametrize(("counted", "words"), [(4_096, 600), (8_192, 1_100)])
+async def test_a_count_that_is_a_window_to_the_last_token_is_taken_for_one(
+    tmp_path: Path, counted: int, words: int
+) -> None:
+    """It is said, what follows fits, and a new process finds it anew."""
+    text = "the words of a long message " * words
+    look = decision("Look.", action("file_ops.list_dir"))
+    replies = [counting(look, counted), counting(done("It is there."), 1_500)]
+    async with session(tmp_path, script(*replies)) as s:
+        await s.turn(text)
+        assert told(s, "turn.window_cut")
+        (notice,) = told(s, "llm.learned.window")
+        assert notice.params["tokens"] == f"{counted:,}"
+        first, second, *_ = (e.figures.tokens for e in s.events(PromptMeasured))
+        assert second < counted < first
+        assert s.state.usage.context_window == counted
+        session_id = s.session_id
+    again = script(counting(done("Yes."), counted))
+    async with session(tmp_path, again, resume=session_id) as s:
+        await s.turn(text)
+        assert len(told(s, "turn.window_cut")) == len(told(s, "llm.learned.window")) == 2
 
 
 @pytest.mark.parametrize("counted", [0, 1, 40])

@@ -17,8 +17,9 @@ from support.zoo_hosted import (
     Mistral,
     OpenAi,
     OpenRouter,
+    PoorOpenRouter,
 )
-from support.zoo_local import Gemma, LlamaCpp, LmStudio, Ollama, Vllm
+from support.zoo_local import Gemma, LlamaCpp, LmStudio, Ollama, SmallLlama, Vllm
 
 from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import GateChoice
@@ -44,6 +45,7 @@ ASKED = ("hello", "what does a.py say?", "set x to 2", "thank you")
 ZOO: dict[type[Provider], int] = {
     Ollama: 0, LmStudio: 0, LlamaCpp: 1, Vllm: 0, OpenAi: 4, Azure: 0, OpenRouter: 0,
     DeepSeek: 1, Kimi: 2, Gemini: 0, Groq: 0, Mistral: 3, Bedrock: 1, Gemma: 2,
+    SmallLlama: 1, PoorOpenRouter: 1,
 }  # fmt: skip
 
 

@@ -264,6 +264,20 @@ class OpenRouter(Provider):
         return [self.chunk({}, finish), self.chunk({}, None, usage={**self.usage(), "cost": 0.01})]
 
 
+class PoorOpenRouter(OpenRouter):
+    """The same with little credit left: without a limit, it reckons with the longest reply."""
+
+    def checked(self, body: JsonObject) -> Reply | None:
+        asked = body.get("max_tokens", 65536)
+        if asked <= 3919:
+            return super().checked(body)
+        words = (f"This request requires more credits, or fewer max_tokens. You requested up to "
+                 f"{asked} tokens, but can only afford 3919. To increase, visit https://openrouter."
+                 "ai/settings/credits and upgrade to a paid account")  # fmt: skip
+        error = {"message": words, "code": 402, "metadata": {"provider_name": None}}
+        return refusal(402, {"error": error})
+
+
 class DeepSeek(Provider):
     """V4, which thinks. Rests on DeepSeek's guides of thinking and of errors: thoughts of every
     message with calls go back in all later requests; ``prompt_cache_hit_tokens``; comments while

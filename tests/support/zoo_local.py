@@ -7,6 +7,7 @@ from typing import Any
 
 from support.zoo import Provider, Spoken, asked_for, calls_of, messages_of, refusal
 
+from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.base import JsonObject
 
@@ -102,6 +103,20 @@ class LlamaCpp(Provider):
         made = super().ending(finish, body)
         made[-1]["timings"] = {"prompt_n": 30, "predicted_per_second": 41.5}
         return made
+
+
+class SmallLlama(LlamaCpp):
+    """The same server started with a window of 4,096 tokens, of which nobody was told."""
+
+    def checked(self, body: JsonObject) -> Reply | None:
+        asked = estimate_tokens(json.dumps(body, ensure_ascii=False))
+        if asked <= 4096:
+            return super().checked(body)
+        words = (f"request ({asked} tokens) exceeds the available context size (4096 tokens), try "
+                 "increasing it")  # fmt: skip
+        error = {"code": 400, "message": words, "type": "exceed_context_size_error",
+                 "n_prompt_tokens": asked, "n_ctx": 4096}  # fmt: skip
+        return refusal(400, {"error": error})
 
 
 class Gemma(LlamaCpp):

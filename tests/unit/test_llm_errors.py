@@ -21,6 +21,7 @@ from duckflow_tui.llm.errors import (
     FailureTeller,
     LlmError,
     escape_text,
+    read_limits,
     retry_after,
 )
 from duckflow_tui.llm.tokens import estimate_tokens
@@ -168,3 +169,43 @@ def test_tokens_are_estimated_by_script() -> None:
     assert estimate_tokens("日本語のテスト") == 7
     assert estimate_tokens("日本語" + "a" * 40) == 13
     assert estimate_tokens("") == 0
+
+
+#: Errors of too many tokens in their providers' words: window, request, most of a reply.
+NUMBERS = {
+    "This model's maximum context length is 16384 tokens. However, you requested 122946 tokens "
+    "(112946 in the messages, 10000 in the completion).": (16384, 112946, 0),
+    "This endpoint's maximum context length is 131072 tokens. However, you requested about 133500 "
+    "tokens (5500 of text input, 128000 in the output).": (131072, 5500, 0),
+    "'max_tokens' is too large: 128000. This model's maximum context length is 32768 tokens and "
+    "your request has 5500 input tokens (128000 > 32768 - 5500).": (32768, 5500, 0),
+    "request (8079 tokens) exceeds the available context size (4096 tokens), try increasing it": (
+        4096, 8079, 0),
+    "Requested tokens (2285) exceed context window of 2048": (2048, 0, 0),
+    "prompt is too long: 210000 tokens > 200000 maximum": (200000, 210000, 0),
+    "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000": (
+        200000, 188240, 0),
+    "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).": (
+        1048576, 1200000, 0),
+    "Prompt tokens limit exceeded: 69120 > 36608. To increase, visit": (36608, 69120, 0),
+    "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 6294": (
+        6000, 6294, 0),
+    "You requested up to 16384 tokens, but can only afford 3919.": (0, 0, 3919),
+    "max_tokens is too large: 128000. This model supports at most 16384 completion tokens": (
+        0, 0, 16384),
+    "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]": (0, 0, 8192),
+    "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens": (
+        0, 0, 64000),
+    "`max_tokens` must be less than or equal to `8192`, the maximum value": (0, 0, 8192),
+    "The conversation holds 12 messages and 4096 rows": (0, 0, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", NUMBERS)
+def test_numbers_of_tokens_are_read_from_the_words(words: str) -> None:
+    assert read_limits({}, words) == NUMBERS[words]
+
+
+def test_numbers_of_tokens_in_fields_of_their_own_go_before() -> None:
+    fields = {"n_ctx": 4096, "n_prompt_tokens": 8079, "message": "exceeds the context size"}
+    assert read_limits(fields, "exceeds the context size") == (4096, 8079, 0)
