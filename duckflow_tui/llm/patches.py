@@ -38,14 +38,14 @@ _PATCH_ARGUMENTS: Final = ("input", "patch", "diff", "patch_text", "patchText", 
 _PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "target_file")
 
 
-class FileChange(NamedTuple):
+class PatchCall(NamedTuple):
     """A change of a file as a call of ours."""
 
     operation: str
     args: JsonObject
 
 
-def read_patch_call(name: str, args: JsonObject) -> list[FileChange]:
+def read_patch_call(name: str, args: JsonObject) -> list[PatchCall]:
     """The changes that a call of other tools' ``apply_patch``, or of an edit with a diff, means;
     empty where it is another call or can mean more than one thing.
     """
@@ -62,7 +62,7 @@ def read_patch_call(name: str, args: JsonObject) -> list[FileChange]:
     return read_patch(texts[0], paths[0] if paths else "") if len(texts) == 1 else []
 
 
-def read_patch(text: str, path: str = "") -> list[FileChange]:
+def read_patch(text: str, path: str = "") -> list[PatchCall]:
     """The changes of a patch, one for each file in order. ``path``: the file, where the patch names
     none. Empty where the text is no patch, or does not say where a change belongs.
     """
@@ -96,16 +96,16 @@ def _name_change(head: re.Match[str]) -> tuple[str, str]:
     return ("Delete", old) if new == "/dev/null" else ("Update", new)
 
 
-def _read_change(kind: str, path: str, lines: Sequence[str]) -> FileChange | None:
+def _read_change(kind: str, path: str, lines: Sequence[str]) -> PatchCall | None:
     """The change of one file; None where it does not say where it belongs."""
     if kind == "Delete":
-        return FileChange(DELETE, {"path": path})
+        return PatchCall(DELETE, {"path": path})
     lines = [line for line in lines if not line.startswith(_DIFF_HEADS)]
     if kind == "Add":
         added = [line for line in lines if line and not line.startswith("@@")]
         if any(not line.startswith("+") for line in added):
             return None
-        return FileChange(
+        return PatchCall(
             WRITE, {"path": path, "content": "".join(f"{line[1:]}\n" for line in added)}
         )
     edits: list[JsonObject] = []
@@ -129,7 +129,7 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> FileChange | Non
                 old.append(rest)
             if sign != "-":
                 new.append(rest)
-    return FileChange(EDIT, {"path": path, "edits": edits}) if edits else None
+    return PatchCall(EDIT, {"path": path, "edits": edits}) if edits else None
 
 
 def find_blocks(text: str) -> bool:
@@ -137,12 +137,12 @@ def find_blocks(text: str) -> bool:
     return any(_SEARCH.fullmatch(line) for line in text.splitlines()) if "SEARCH" in text else False
 
 
-def _read_blocks(lines: Sequence[str], path: str) -> list[FileChange]:
+def _read_blocks(lines: Sequence[str], path: str) -> list[PatchCall]:
     """The edits of blocks between SEARCH and REPLACE, by file. A block without text to search for
     is the content of a new file.
     """
     edits: dict[str, list[JsonObject]] = {}
-    written: list[FileChange] = []
+    written: list[PatchCall] = []
     parts: list[list[str]] = []  # the text to search for, that to put in its place
     for at, line in enumerate(lines):
         if _SEARCH.fullmatch(line):
@@ -159,13 +159,13 @@ def _read_blocks(lines: Sequence[str], path: str) -> list[FileChange]:
             if old:
                 edits.setdefault(path, []).append({"old": old, "new": new})
             else:
-                written.append(FileChange(WRITE, {"path": path, "content": f"{new}\n"}))
+                written.append(PatchCall(WRITE, {"path": path, "content": f"{new}\n"}))
             parts = []
         elif parts and not (parts == [[]] and _PLACE.fullmatch(line)):
             parts[-1].append(line)
     if parts:
         return []  # it is cut off
-    changed = [FileChange(EDIT, {"path": name, "edits": made}) for name, made in edits.items()]
+    changed = [PatchCall(EDIT, {"path": name, "edits": made}) for name, made in edits.items()]
     return written + changed
 
 

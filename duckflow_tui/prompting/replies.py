@@ -224,12 +224,8 @@ def _list_ids(given: Any) -> list[str]:
 
 
 def _read_claims(given: Any) -> list[RequirementClaim]:
-    entries = _list_entries(given)
-    claims = [read_requirement(entry, []) for entry in entries]
-    found = [claim for claim in claims if claim is not None]
-    if entries and not found:
-        raise ValueError("no requirement has a text")
-    return found
+    claims = (read_requirement(entry, []) for entry in _list_entries(given))
+    return [claim for claim in claims if claim is not None]
 
 
 def _read_word(words: Mapping[str, Any], given: object) -> object:
