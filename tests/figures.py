@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -98,9 +99,10 @@ def main() -> None:
             print(
                 f"{name:16} {len(text.splitlines()):7,} lines, {len(text.encode()) / 1024:.1f} KB"
             )
-        print(f"texts for models {len(list_model_texts()):7,} written in code")
+        print(f"texts for models {len(list_model_texts()):7,} written in code, at most")
     if options.list:
         print("\n".join(["", "names of one word", *short, "", "docstrings", *bad]))
+        print("\n".join(["", "texts for models", *list_model_texts()]))
 
 
 def count_file_lines(path: Path) -> int:
@@ -115,46 +117,81 @@ def count_keys() -> int:
     return len(KEYS)
 
 
-#: What is told to a model: the text is the first argument of these, and such a keyword of others.
-_TOLD_BY: Final = ("ToldError", "ToolFault", "PlanProblem", "NotStrict", "ValueError")
+#: Rooms from which a text in code can reach a model only as a result, a reason or a note.
+_TELLING_ROOMS: Final = ("tools", "work")
+#: What is told to a model elsewhere: the text is the first argument of these, or such a keyword.
+_TOLD_BY: Final = ("ToldError", "ToolFault", "PlanProblem", "NotStrict")
 _TOLD_AS: Final = ("for_model", "problems")
+#: Descriptions of operations and settings stand beside what they describe, and logs are for people.
+_BESIDE: Final = ("summary", "description", "names", "args")
+_LOGS: Final = ("log_line", "debug", "info", "warning", "exception", "add_argument")
+#: An error of these is a fault of the program, which nobody but its developers reads.
+_FAULTS: Final = ("StateError", "AssertionError", "RuntimeError", "LookupError")
+_WORD: Final = re.compile(r"[A-Za-z']{2,}")
+_LONG: Final = 4  # words that make a sentence of a text in a telling room
 
 
 def list_model_texts() -> list[str]:
-    """Where code writes a sentence that a model reads, in place of a section of prompts/: errors
-    that models are told, and ``for_model=``. Names of sections are no sentences.
+    """Where code writes a sentence that a model reads, in place of a section of prompts/: in the
+    rooms that tell a model results and reasons any text of four words, elsewhere errors that
+    models are told, and ``for_model=``. Names of sections are no sentences, patterns neither.
     """
     found: list[str] = []
     for path in list_sources(PACKAGE):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            value: ast.expr | None = None
-            if isinstance(node, ast.keyword) and node.arg in _TOLD_AS:
-                value = node.value
-            elif isinstance(node, ast.Call) and node.args and is_told(path, node):
-                value = node.args[0]
-            if is_sentence(value):
-                found.append(f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}")
+        inside = path.relative_to(PACKAGE)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if inside.parts[0] in _TELLING_ROOMS:
+            texts = [text for text in iter_texts(tree) if is_sentence(text, _LONG)]
+        else:
+            texts = [text for text in iter_told(tree) if is_sentence(text, 2)]
+        found += [f"{inside}:{text.lineno}" for text in texts]
     return found
 
 
-def is_told(path: Path, call: ast.Call) -> bool:
-    """Whether a model reads the first argument of a call."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if name == "append" and isinstance(call.func, ast.Attribute):
-        return ast.unparse(call.func.value).endswith("problems")
-    if not isinstance(call.func, ast.Name) or call.func.id not in _TOLD_BY:
-        return False
-    return call.func.id != "ValueError" or path.name == "decision_reading.py"
+def iter_texts(tree: ast.AST) -> Iterator[ast.expr]:
+    """Literal texts, but for docstrings, descriptions of operations, logs and faults."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.keyword) and node.arg in _BESIDE:
+            continue
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if name in (*_LOGS, *_FAULTS, "compile", "Field", "_make_operation"):
+                continue
+        if isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ):
+            yield node
+        else:
+            yield from iter_texts(node)
 
 
-def is_sentence(value: ast.expr | None) -> bool:
-    """Whether an expression is, or may come to, a literal text of several words."""
+def iter_told(tree: ast.AST) -> Iterator[ast.expr]:
+    """The expressions that name what a model is told of an error or in a message."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in _TOLD_AS:
+            yield node.value
+        elif isinstance(node, ast.Call) and node.args:
+            adds = isinstance(node.func, ast.Attribute) and node.func.attr == "append"
+            adds = adds and ast.unparse(node.func).endswith("problems.append")
+            if adds or (isinstance(node.func, ast.Name) and node.func.id in _TOLD_BY):
+                yield node.args[0]
+
+
+def is_sentence(value: ast.expr, least: int) -> bool:
+    """Whether an expression is, or may come to, a literal text of at least so many words."""
     if isinstance(value, ast.IfExp):
-        return is_sentence(value.body) or is_sentence(value.orelse)
+        return is_sentence(value.body, least) or is_sentence(value.orelse, least)
     if isinstance(value, ast.JoinedStr):
-        parts = [str(part.value) for part in value.values if isinstance(part, ast.Constant)]
-        return any(" " in part.strip() for part in parts)
-    return isinstance(value, ast.Constant) and " " in str(value.value).strip()
+        pieces = [str(part.value) for part in value.values if isinstance(part, ast.Constant)]
+        text = "{}".join(pieces)
+    elif isinstance(value, ast.Constant) and isinstance(value.value, str):
+        text = value.value
+    else:
+        return False
+    is_data = any(sign in text for sign in "|\\_=*") or text.startswith("(")  # patterns, tables
+    return " " in text.strip() and len(_WORD.findall(text)) >= least and not is_data
 
 
 if __name__ == "__main__":

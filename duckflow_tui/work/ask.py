@@ -404,7 +404,7 @@ class ModelAccess:
         wrong with a reply it is asked again, and so it is once the user resumes after a pause that
         ended a reply.
 
-        ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
+        ``read`` raises ToldError for a reply that is well formed and yet cannot be, which is
         repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
         """
         purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
@@ -439,9 +439,8 @@ class ModelAccess:
             if reply.value is not None and not problems:
                 try:
                     return read(reply.value)
-                except ValueError as error:
-                    told = error.told if isinstance(error, ToldError) else None
-                    problems = (self.questions.words(told) if told else str(error),)
+                except ToldError as error:
+                    problems = (self.questions.words(error.told),)
         raise Unreadable("; ".join(problems))
 
 

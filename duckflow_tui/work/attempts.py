@@ -13,7 +13,7 @@ from duckflow_tui.prompting.questions import (
     failure_question,
 )
 from duckflow_tui.prompting.replies import ContinuationReply, DigestReply, FailureReply
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
@@ -233,13 +233,12 @@ class Attempts:
         """The plan of a further attempt, by the creative role (S1-7). What was learned becomes its
         constraints, what failed is to be avoided (S1-25). ``instructions`` are the user's words.
         """
-        words = self._parts.notices.words
 
         def read(reply: ContinuationReply) -> ExecutionPlan:
             if not reply.strategy.strip():
-                raise ValueError(words("judging.no_strategy"))
+                raise ToldError("judging.no_strategy")
             if normalize_text(reply.strategy) in map(normalize_text, context.failed_approaches):
-                raise ValueError(words("judging.tried_strategy"))
+                raise ToldError("judging.tried_strategy")
             steps = [
                 one_line(f"{step.name}: {step.description}", _SENTENCE) for step in reply.steps
             ]
@@ -353,7 +352,7 @@ async def ask_digest(parts: TurnParts, text: str, wish: str = "") -> str:
 
     def read(reply: DigestReply) -> str:
         if not reply.digest.strip():
-            raise ValueError("digest is empty")
+            raise ToldError("judging.no_digest")
         return reply.digest.strip()
 
     return await parts.models.ask(digest_question(parts.store.state, text, wish), read)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import ModelText, ToldError, one_line
 from duckflow_tui.state.goal import (
     DONE_FROM,
     VETO_BELOW,
@@ -127,7 +127,7 @@ def read_evaluation(
 ) -> SatisfactionEvaluation:
     """Convert the judge's reply, with scores and evidence by the ids of ``items``. A missing
     overall score is the mean of the others; it also replaces the missing score of a single
-    requirement. Raises ValueError where there is no score at all.
+    requirement. Raises ToldError where there is no score at all.
     """
     scores: dict[str, float] = {}
     evidence: dict[str, tuple[str, ...]] = {}
@@ -148,10 +148,7 @@ def read_evaluation(
         ]
         whole = weighted_mean(levels)
     if whole is None:
-        raise ValueError(
-            "overall_score and requirement_scores are missing or cannot be read; "
-            "each is a number from 0.0 to 1.0"
-        )
+        raise ToldError("judging.no_scores")
     return SatisfactionEvaluation(
         overall_score=whole,
         requirement_scores=scores,
@@ -171,28 +168,29 @@ def find_open_points(
     facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation,
     findings: Mapping[str, Finding],
-    words: Callable[..., str],
-) -> tuple[str, ...]:
-    """Points to ask the judge about once more, as sentences for it: a missing score, good scores
+) -> tuple[ModelText, ...]:
+    """Points to ask the judge about once more: a missing score, good scores
     without any evidence, a failed run of tests or check that it does not explain, an overall score
     that contradicts the others, and a verdict that contradicts the scores.
     """
-    found: list[str] = []
+    found: list[ModelText] = []
     keys = [item.requirement_id for item in items if item.is_counted]
     if unscored := [key for key in keys if key not in evaluation.requirement_scores]:
-        found.append(words("judging.no_score", ids=", ".join(unscored)))
+        found.append(ModelText("judging.no_score", {"ids": ", ".join(unscored)}))
     judgement = judge_requirements(items, facts, evaluation, findings)
     good = [key for key in keys if evaluation.requirement_scores.get(key, 0.0) >= DONE_FROM]
     if good and not any(map(evaluation.evidence.get, keys)):
-        found.append(words("judging.no_evidence", needed=str(DONE_FROM), ids=", ".join(good)))
+        found.append(
+            ModelText("judging.no_evidence", {"needed": str(DONE_FROM), "ids": ", ".join(good)})
+        )
     parts = weighted_mean(judgement.items)
     if judgement.unanswered and parts >= DONE_FROM:
-        found.append(words("judging.not_explained", ids=", ".join(judgement.unanswered)))
+        found.append(ModelText("judging.not_explained", {"ids": ", ".join(judgement.unanswered)}))
     if evaluation.overall_score < VETO_BELOW and parts >= DONE_FROM:
-        found.append(words("judging.low_whole"))
+        found.append(ModelText("judging.low_whole", {}))
     passes = evaluation.verdict == "approve" and not evaluation.missing_aspects
     if passes and VETO_BELOW <= parts < DONE_FROM:
-        found.append(words("judging.approves", needed=str(DONE_FROM)))
+        found.append(ModelText("judging.approves", {"needed": str(DONE_FROM)}))
     return tuple(found)
 
 

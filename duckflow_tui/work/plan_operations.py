@@ -204,7 +204,7 @@ def _make_operation(
             try:
                 return await run(args)
             except StateError as error:  # the user changed the plan meanwhile
-                raise ToolFault("plan.not_done", problem=str(error)) from error
+                raise ToolFault("plan.not_done") from error
 
         return Work(work)
 

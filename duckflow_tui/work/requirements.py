@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
-from duckflow_tui.state.base import LocalizedText, one_line
+from duckflow_tui.state.base import LocalizedText, ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
@@ -346,13 +346,13 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
         item = find_requirement(key, known)
         if item is None and said:
             ids = ", ".join(item.requirement_id for item in known)
-            raise ValueError(parts.notices.words("judging.unknown_id", id=repr(key), ids=ids))
+            raise ToldError("judging.unknown_id", id=repr(key), ids=ids)
         return item.requirement_id if item is not None else key
 
     def read(reply: RequirementsReply) -> _Changes:
         claims = tuple(reply.requirements)
         if not (claims or said):
-            raise ValueError(parts.notices.words("judging.no_requirement"))
+            raise ToldError("judging.no_requirement")
         dropped, again = map(find_id, reply.dropped), map(find_id, reply.again)
         return _Changes(claims, tuple(dropped), tuple(again))
 

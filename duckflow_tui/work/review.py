@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.questions import missing_question, satisfaction_question
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage
 from duckflow_tui.state.goal import (
@@ -280,10 +280,8 @@ class Reviewer:
             if first is not None:
                 return merge_evaluations(first, found, items)
             first = found
-            words = self._parts.notices.words
-            points = find_open_points(items, case.facts, found, case.findings, words)
-            if points:
-                raise ValueError("; ".join(points))
+            if points := find_open_points(items, case.facts, found, case.findings):
+                raise ToldError("text", text=points)
             return found
 
         question = satisfaction_question(

@@ -9,7 +9,7 @@ from duckflow_tui.llm.codec import name_operations
 from duckflow_tui.llm.decision_reading import Reading
 from duckflow_tui.prompting.questions import tasks_question
 from duckflow_tui.prompting.replies import TasksReply
-from duckflow_tui.state.base import IdSource, JsonObject
+from duckflow_tui.state.base import IdSource, JsonObject, ModelText, ToldError
 from duckflow_tui.state.lenient import join_texts
 from duckflow_tui.state.operations import OperationSpec, Weight
 from duckflow_tui.state.plan import Plan, Step, Task
@@ -23,7 +23,7 @@ MAX_TASKS: Final = 50  # tasks of one list
 _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")
 
 
-#: What is wrong with the arguments of a call, as a sentence; empty when nothing is.
+#: Checks the arguments of an operation; raises ToolFault for wrong ones.
 CheckArguments = Callable[[str, JsonObject], object]
 
 
@@ -32,37 +32,37 @@ def read_tasks(
     specs: Sequence[OperationSpec],
     ids: IdSource,
     check: CheckArguments,
-    words: Callable[..., str],
 ) -> tuple[Task, ...]:
-    """Read tasks, in the order given, as the actions of a decision are read. Raises ValueError, in
-    the ``words`` for models, for an overlong list, an operation that is not there or may not stand
-    in a list, and arguments that cannot be.
+    """Read tasks, in the order given, as the actions of a decision are read. Raises ToldError
+    for an overlong list, an operation that is not there or may not stand in a list, and arguments
+    that cannot be.
     """
     if len(proposed) > MAX_TASKS:
-        raise ValueError(words("tasks.too_many", count=str(len(proposed)), most=str(MAX_TASKS)))
-    known, problems = {spec.name: spec for spec in specs}, list[str]()
+        raise ToldError("tasks.too_many", count=str(len(proposed)), most=str(MAX_TASKS))
+    known, problems = {spec.name: spec for spec in specs}, list[str | ModelText]()
     reading = Reading(name_operations(specs), ids)
     tasks: list[Task] = []
     for number, item in enumerate(proposed, start=1):
-        place = {"number": str(number)}
         call = reading.action(f"Task {number}", item)
         if call is None:
-            problems.append(f"{words(reading.problems[-1])}.")
+            problems.append(reading.problems[-1])
             continue
         if known[call.operation].weight is Weight.HEAVY or call.operation.startswith(_PLANNING):
-            problems.append(words("tasks.cannot_stand", operation=call.operation, **place))
+            named = {"number": str(number), "operation": call.operation}
+            problems.append(ModelText("tasks.cannot_stand", named))
             continue
         try:
             check(call.operation, call.args)
         except ToolFault as fault:
-            problems.append(words("tasks.wrong", problem=fault.told, **place))
+            values = {"number": str(number), "problem": fault.told}
+            problems.append(ModelText("tasks.wrong", values))
         description = join_texts(item.get("description"))
         task = Task(
             task_id=ids("task"), operation=call.operation, args=call.args, description=description
         )
         tasks.append(task)
     if problems:
-        raise ValueError(" ".join(problems[:5]))
+        raise ToldError("text", text=problems[:5])
     return tuple(tasks)
 
 
@@ -72,8 +72,7 @@ async def list_tasks(parts: TurnParts, plan: Plan, step: Step) -> tuple[Task, ..
     specs = registry.specs()
 
     def read(reply: TasksReply) -> tuple[Task, ...]:
-        check, words = registry.check_arguments, parts.notices.words
-        return read_tasks(reply.tasks, specs, parts.ids, check, words)
+        return read_tasks(reply.tasks, specs, parts.ids, registry.check_arguments)
 
     tasks = await parts.models.ask(
         tasks_question(state, plan, step, specs), read, step_id=step.step_id

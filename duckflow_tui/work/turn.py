@@ -547,34 +547,31 @@ class TurnEnding:
         )
 
     def _make_reason(self, outcome: TurnOutcome) -> Reason:
-        """The reason that ended the turn before it was done: ``said`` is a sentence."""
+        """The reason why the turn ended before it was done: a code, and the facts behind it."""
         state, plan = self._store.state, self._store.state.active_plan
         denied = [m for m in self.list_calls() if m.result.outcome is Outcome.DENIED]
         if outcome == "denied" and denied:
             last = denied[-1]
-            what = one_line(f"{last.operation} {describe_target(last.args)}", 200)
-            said = f"{what} was denied: {one_line(last.result.text, 300)}"
+            params = {"what": one_line(f"{last.operation} {describe_target(last.args)}", 200)}
             if last.gate is not None and "for_user" in last.gate.impact.reasons:
-                said = f"The model left it to the user to decide on {what}, and nobody was there."
-                return Reason(code="for_user", params={"what": what, "said": said})
-            return Reason(code="denied", params={"what": what, "said": said})
-        if outcome == "limit":
-            said = "The limit of decisions for this request was reached."
-            return Reason(code="limit", params={"said": said})
+                return Reason(code="for_user", params=params)
+            return Reason(
+                code="denied", params={**params, "because": one_line(last.result.text, 300)}
+            )
         if outcome == "failed":
-            said = state.status_detail or "Something inside the app failed and was recorded."
-            return Reason(code="failed", params={"said": said})
+            return Reason(code="failed", params={"because": state.status_detail})
+        if outcome == "limit":
+            return Reason(code="limit")
         if plan is not None and self._worked_on(plan) and plan.status is not PlanStatus.COMPLETED:
-            done, total = plan.progress
-            said = f"Of the plan {clip_value(plan.name)!r} {done} of {total} steps are done."
-            return Reason(code="plan", params={"said": said})
+            done, total = map(str, plan.progress)
+            params = {"plan": clip_value(plan.name), "done": done, "total": total}
+            return Reason(code="plan", params=params)
         items = state.objective.extracted_requirements if state.objective is not None else ()
         unmet = [i for i in items if i.is_counted and i.state is not RequirementState.MET]
         if unmet:
-            words = "; ".join(f"{i.requirement_id} {i.requirement}" for i in unmet)
-            return Reason(code="unmet", params={"said": f"Not met: {one_line(words, 400)}"})
-        said = "The model ended its turn before the work was done."
-        return Reason(code="partial", params={"said": said})
+            listed = "; ".join(f"{i.requirement_id} {i.requirement}" for i in unmet)
+            return Reason(code="unmet", params={"requirements": one_line(listed, 400)})
+        return Reason(code="partial")
 
     def _walk_to_done(self) -> None:
         """At the end the engine walks by itself; a turn that only talked skips the review."""

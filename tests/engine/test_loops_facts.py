@@ -36,5 +36,7 @@ async def test_the_judge_is_told_what_the_user_decided_on_a_plan(tmp_path: Path,
         facts = s.server.of("satisfaction")[-1].text
         said = "refused" if way == "reject" else "approved"
         told = f"U1 the user {said} the plan “notes”:"
-        why = "    too long\n" if way == "reject" else ""
-        assert f"{told}\n{why}    1. write the notes\n" in facts
+        # The steps of a plan that was followed stand above the facts, as they are by now.
+        why = "    too long\n    1. write the notes\n" if way == "reject" else "</facts>"
+        assert f"{told}\n{why}" in facts
+        assert facts.count("1. write the notes") == 1

@@ -312,7 +312,7 @@ def facts_of(purpose: str, value: Any) -> Data:
         case "tasks":
             registry = default_registry()
             found = read_tasks(
-                value.tasks, registry.specs(), CountingIds(), registry.check_arguments, WORDS
+                value.tasks, registry.specs(), CountingIds(), registry.check_arguments
             )
             assert all((t.operation, t.args) == tuple(WRITE.values()) for t in found)
             return {"count": len(found)}

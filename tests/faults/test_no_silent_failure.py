@@ -149,7 +149,7 @@ async def test_a_fault_within_a_turn_is_said_and_the_next_message_is_answered(
             end = await running.turn("go")
         assert end.outcome == "failed"
         assert end.reason is not None
-        assert cause in end.reason.params["said"]
+        assert cause in end.reason.params["because"]
         [notice] = [
             m
             for m in running.state.messages

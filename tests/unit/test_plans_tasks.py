@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from support.model_words import WORDS
 
-from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.base import JsonObject, ToldError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import (
     Effect,
@@ -52,7 +53,7 @@ def read(*items: JsonObject) -> tuple[Task, ...]:
         if operation == "f.write" and "path" not in args:
             raise ToolFault("text", text="no path.")
 
-    return read_tasks(items, (READ, WRITE, HEAVY, PLANS), Ids(), check, WORDS)
+    return read_tasks(items, (READ, WRITE, HEAVY, PLANS), Ids(), check)
 
 
 # --- lists -----------------------------------------------------------------------------------
@@ -79,15 +80,17 @@ def test_tasks_get_ids_of_ours_and_need_no_words() -> None:
 def test_a_list_that_cannot_be_is_refused_with_the_reason(
     items: list[JsonObject], words: str
 ) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ToldError) as refused:
         read(*items)
+    assert re.search(words, WORDS(refused.value.told))
 
 
 def test_the_longest_list_is_taken_and_the_first_five_problems_are_told() -> None:
     assert len(read(*[item()] * MAX_TASKS)) == MAX_TASKS
-    with pytest.raises(ValueError, match="Task 1") as refused:
+    with pytest.raises(ToldError) as refused:
         read(*[item("f.fly")] * 7)
-    assert str(refused.value).count("there is no operation") == 5
+    told = WORDS(refused.value.told)
+    assert (told.startswith("Task 1"), told.count("there is no operation")) == (True, 5)
 
 
 # --- what a log comes to ---------------------------------------------------------------------
