@@ -411,7 +411,8 @@ class LLMService:
     async def _send_until_answered(
         self, exchange: Exchange, body: JsonObject, quirks: Quirks
     ) -> Completion:
-        """One body, sent until it is answered; after an empty answer it is sent once more.
+        """One body, sent until it is answered; after an empty answer it is sent once more, without
+        a stream where that held nothing at all.
 
         A Retry-After is obeyed to the second; without one the wait is drawn from the whole range
         (full jitter). What does not fit into ``total_s`` is raised, with the time in ``seconds``.
@@ -425,6 +426,10 @@ class LLMService:
             except LlmError as error:
                 if error.code == "empty" and not was_empty:
                     begun, tries, was_empty = clock.monotonic(), 0, True
+                    if exchange.completion is not None and not exchange.completion.saw_choice:
+                        # Some servers end a stream so where they would name the fault in a body.
+                        body = {**body, "stream": False}
+                        body.pop("stream_options", None)
                     continue
                 tries += 1
                 most_tries, total_s = patience.retries, patience.total_s

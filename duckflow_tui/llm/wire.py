@@ -43,7 +43,7 @@ class LineLimit:
         """Take the next piece of the stream; raises LineTooLong."""
         head, newline, _ = piece.partition(b"\n")
         self._length += len(head)
-        if self._length > MAX_LINE:  # R18c
+        if self._length > MAX_LINE:
             raise LineTooLong(piece[:4096])
         if newline:
             self._length = len(piece) - piece.rfind(b"\n") - 1

@@ -19,7 +19,9 @@ from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec
 from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.state.usage import Waiting
+from duckflow_tui.words.catalogue import Catalogue
 
+SAY = Catalogue()
 PATH: JsonObject = {
     "type": "object",
     "properties": {"path": {"type": "string"}},
@@ -89,6 +91,7 @@ class Heard(ReplyObserver):
         self.thoughts.append(text)
 
     def set_waiting(self, waiting: Waiting | None) -> None:
+        assert waiting is None or SAY.has(f"transcript.waiting.{waiting.reason}")
         self.waits.append(waiting)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from support.zoo import Provider, Spoken, asked_for, calls_of, messages_of, refusal
 
 from duckflow_tui.llm.tokens import estimate_tokens
-from duckflow_tui.scripted.replies import Reply
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.base import JsonObject
 
 
@@ -106,17 +106,34 @@ class LlamaCpp(Provider):
 
 
 class SmallLlama(LlamaCpp):
-    """The same server started with a window of 4,096 tokens, of which nobody was told."""
+    """The same server started with a window of 2,200 tokens, of which nobody was told."""
 
     def checked(self, body: JsonObject) -> Reply | None:
         asked = estimate_tokens(json.dumps(body, ensure_ascii=False))
-        if asked <= 4096:
+        if asked <= 2200:
             return super().checked(body)
-        words = (f"request ({asked} tokens) exceeds the available context size (4096 tokens), try "
+        words = (f"request ({asked} tokens) exceeds the available context size (2200 tokens), try "
                  "increasing it")  # fmt: skip
         error = {"code": 400, "message": words, "type": "exceed_context_size_error",
-                 "n_prompt_tokens": asked, "n_ctx": 4096}  # fmt: skip
+                 "n_prompt_tokens": asked, "n_ctx": 2200}  # fmt: skip
         return refusal(400, {"error": error})
+
+
+class LlamaCppPython(LlamaCpp):
+    """llama-cpp-python's server with a small window, which a stream does not tell: it ends there
+    without an event.
+    """
+
+    def checked(self, body: JsonObject) -> Reply | None:
+        asked = estimate_tokens(json.dumps(body, ensure_ascii=False))
+        if asked <= 2200:
+            return super().checked(body)
+        if body.get("stream"):
+            return Reply(fault=Fault(empty=True))
+        words = (f"This model's maximum context length is 2200 tokens. However, you requested "
+                 f"{asked} tokens ({asked} in the messages, None in the completion). Please reduce "
+                 "the length of the messages or completion.")  # fmt: skip
+        return self.error(400, words, code="context_length_exceeded", param="messages")
 
 
 class Gemma(LlamaCpp):
