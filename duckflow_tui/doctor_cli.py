@@ -227,6 +227,11 @@ class _Doctor:
             return self._make_check("sandbox", "ok", f"sandbox.{level}", **facts)
         key = "refused" if level == "none" and wanted.level != "auto" else level
         fix = "install_fix" if any("not installed" in one for one in lacks) else "closed_fix"
+        root = self._flags.workspace
+        if (owner := root.stat().st_uid) != os.geteuid():
+            fix, facts["owner"] = "owner_fix", str(owner)
+            with contextlib.suppress(KeyError):  # a user without an account
+                facts["owner"] = root.owner()
         fix = "" if level == "partial" else f"sandbox.{fix}"
         return self._make_check("sandbox", "missing", f"sandbox.{key}", fix, **facts)
 

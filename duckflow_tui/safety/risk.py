@@ -116,7 +116,8 @@ def assess_call(
     script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
         found.risk = found.risk.raise_level()
-        found.reasons.append("executable_extension" if script else "executable_content")
+        if "program" not in found.reasons:  # which says the same
+            found.reasons.append("executable_extension" if script else "executable_content")
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import html
 import json
 import logging
 import math
@@ -420,10 +421,13 @@ def _spell_secret(secret: str) -> set[str]:
     """The secret as it is, as URLs, JSON and Python spell it, and as programs print its bytes."""
     forms = {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    forms |= {repr(secret)[1:-1]}
+    forms |= {repr(secret)[1:-1], html.escape(secret)}
+    forms |= {re.sub("%..", lambda code: code[0].lower(), form) for form in forms if "%" in form}
     if len(secret) >= _UNMISTAKABLE:
         raw = secret.encode("utf-8", "replace")
         forms |= {secret[::-1], raw.hex(), raw.hex().upper()}
+        forms |= {"".join(f"{mark}{byte:02x}" for byte in raw) for mark in ("\\x", "\\u00")}
+        forms |= {base64.b32encode(raw).decode().rstrip("=")}
         for before in range(3):  # of other bytes; the characters that hold some of them are left
             coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
             inner = coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)]

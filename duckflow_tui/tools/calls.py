@@ -36,7 +36,7 @@ from duckflow_tui.state.gates import (
     before_hashes,
 )
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Ruling, Zone
-from duckflow_tui.state.session import SandboxLevel
+from duckflow_tui.state.session import HOLDS, SandboxLevel
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.tools.changes import PlannedChange, left_out
 from duckflow_tui.tools.operation import (
@@ -302,6 +302,8 @@ class GateKeeper:
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """The user's answer. Raises Renewed, and ToolFault where there was none."""
         gate = question.make_gate(self.ids("gate"), self.store.clock.now())
+        if self.store.state.session.sandbox not in HOLDS:  # then s says as much about edits
+            gate = gate.replace(can_grant_routine=False)
         call = question.call
         call.gate, call.answer = gate, None
         if gate.can_edit and (text := question.file_changes[0].editable_text) is not None:

@@ -38,7 +38,6 @@ _OWN_HEADERS: Final = frozenset(
     {b"host", b"connection", b"keep-alive", b"te", b"upgrade", b"content-length"}
     | {b"transfer-encoding", b"proxy-connection", b"proxy-authorization"}
 )
-_TLS: Final = b"\x16"  # the first byte of a client that speaks it
 
 #: Looks up names: a slow name server holds up no other work in a thread, and never more than these.
 _LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="names")
@@ -212,15 +211,14 @@ class HostProxy:
         wants: asyncio.StreamWriter,
     ) -> AsyncGenerator[bytes]:
         """All that the client sends through its tunnel to ``name``, of which ``first`` is read
-        already; its end ends what ``wants`` it. Raises NotPassedOn for TLS that asks for another
-        host: one address serves many.
+        already; its end ends what ``wants`` it. Raises NotPassedOn for what is no TLS, or asks for
+        another host: one address serves many.
         """
-        data = first or await reader.read(_PIECE)
-        if data.startswith(_TLS):
-            data, asked = await _read_server_name(data, reader)
-            if asked not in (name, ""):
-                said = f"TLS for {asked or 'an unknown host'} through {name} was refused"
-                raise self._refuse_request(said, said)
+        data, asked = await _read_server_name(first or await reader.read(_PIECE), reader)
+        if asked not in (name, ""):
+            what = "what is no TLS" if asked is None else f"TLS for {asked}"
+            said = f"{what} was refused in a tunnel to {name}"
+            raise self._refuse_request(said, said)
         while data:
             yield data
             data = await reader.read(_PIECE)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from support.bench import Bench
@@ -103,6 +104,11 @@ KEY = "plain-Words-as-0-key/of+mine"
             for before in (b"", b"x", b"xy")
         ),
         base64.urlsafe_b64encode(KEY.encode()).decode(),
+        base64.b32encode(KEY.encode()).decode(),
+        "".join(f"\\x{byte:02x}" for byte in KEY.encode()),
+        "".join(f"\\u{byte:04x}" for byte in KEY.encode()),
+        "".join(f"%{byte:02X}" for byte in KEY.encode()),
+        quote(KEY, safe="").replace("%2F", "%2f").replace("%2B", "%2b"),
     ],
 )
 async def test_the_configured_key_comes_back_in_no_spelling(tmp_path: Path, spelled: str) -> None:

@@ -121,6 +121,13 @@ async def test_one_key_at_an_edit_allows_edits_and_commands_in_the_sandbox(root:
             await done(task)
         bench.store.state.session = bench.store.state.session.replace(sandbox="none")
         await asked(bench, GateChoice.REJECT, "pwd")
+        bench.store.dispatch(GrantRevoked(grant=rule, at=0.5))
+        task = bench.begin("file_ops.write_file", path="d.txt", content="x\n")
+        gate = await bench.gate()  # no sandbox holds commands: there is nothing more to allow
+        assert (gate.can_grant_session, gate.can_grant_routine) == (True, False)
+        await bench.answer(gate, GateChoice.REJECT)
+        await done(task)
+        bench.store.dispatch(GrantAdded(grant=rule))
         bench.store.state.session = bench.store.state.session.replace(sandbox="full")
         bench.store.dispatch(GrantRevoked(grant=rule, at=1.0))
         await asked(bench, GateChoice.REJECT, "pwd")

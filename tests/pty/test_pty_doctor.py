@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from support.prepared import run_program
 from support.pty import Terminal
 from support.serving import served
+from support.shell import no_full_sandbox
 
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.scripted.replies import Script
@@ -153,6 +155,15 @@ def test_the_kind_of_sandbox_that_holds_is_found_by_trying_it(tmp_path: Path) ->
     assert "turned off" in found["sandbox"]["found"]
     assert "sandbox.level" in found["sandbox"]["fix"]
     assert {path.name for path in tmp_path.iterdir()} <= {"home", "kept"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_named_as_the_reason(tmp_path: Path) -> None:
+    if asyncio.run(real(tmp_path).find_level()) != "full":
+        no_full_sandbox()
+    os.chown(tmp_path, pwd.getpwnam("nobody").pw_uid, -1)
+    _, found = checks(tmp_path, environ={"DUCKFLOW_SANDBOX__LEVEL": "auto"})
+    assert "this folder belongs to nobody" in found["sandbox"]["fix"]
 
 
 def test_where_the_system_lets_nobody_make_namespaces_the_fix_is_another_one(

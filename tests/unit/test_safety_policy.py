@@ -681,6 +681,11 @@ def test_a_rule_of_the_project_names_a_command_and_never_the_sandbox() -> None:
             ("executable_content",),
         ),
         (
+            Access("file_ops.write_file", WRITE, (place("run.sh", mode=0o755),), b"#!/bin/sh\n"),
+            Risk.HIGH,
+            ("program",),
+        ),
+        (
             Access("file_ops.move_file", MOVE, (place("a.txt"), place("a.bat"))),
             Risk.MEDIUM,
             ("executable_extension",),
