@@ -399,7 +399,7 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
         assert [row.tone for row in rows if said in row.text.casefold()] == ["warning"]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 20)])
+@pytest.mark.parametrize("size", [(80, 20), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_every_point_keeps_its_line(
     size: tuple[int, int], language: str, open_apps: OpenApps
@@ -425,7 +425,7 @@ async def test_every_point_keeps_its_line(
 
 async def test_lines_that_did_not_change_are_not_asked_about(open_apps: OpenApps) -> None:
     """Where room is short the diff begins with the change; the context before it is above."""
-    async with open_apps.asking(gate(), size=(60, 20)) as (app, pilot):
+    async with open_apps.asking(gate(), size=(60, 18)) as (app, pilot):
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()

@@ -20,8 +20,8 @@ from support.app_states import (
     turn_started,
 )
 from support.consults import consultation
-from support.conversations import answer, operation, user
-from support.gates import gate, many_lines
+from support.conversations import answer, assistant, operation, user
+from support.gates import gate, many_lines, preview
 from support.open_apps import OpenApps
 from support.plans import running, working
 from support.screens import screen_text, stands
@@ -29,8 +29,9 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.widget import Widget
 
 from duckflow_tui.state.conversation import UserMessageAdded
-from duckflow_tui.state.gates import CardKind, CardOpened, GateChoice, GateOpened
+from duckflow_tui.state.gates import CardKind, CardOpened, Gate, GateChoice, GateOpened
 from duckflow_tui.state.goal import RequirementItem
+from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.state.store import Store
@@ -441,3 +442,59 @@ async def test_a_change_that_is_decided_is_on_the_screen_once(
         await settled(pilot, lambda: "value_0 = 0" in screen_text(app), "the change")
         await pilot.pause()
         assert screen_text(app).count("value_0 = 0") == 1
+
+
+@pytest.mark.parametrize("size", [(200, 60), (120, 40)])
+async def test_a_short_chat_and_its_question_stand_together(
+    open_apps: OpenApps, size: tuple[int, int]
+) -> None:
+    """Nothing of the chat moves for it, and what comes while it is open finds its room."""
+    store = store_with(UserMessageAdded(message=user("fix it")))
+    store.state.messages.append(assistant("I look at the file."))
+    async with open_apps.standing(FakeEngine(store), *size) as (app, pilot):
+        await settled(pilot, lambda: "I look at" in screen_text(app), "the chat")
+        place = line_of(app, "I look at")
+        store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: is_together(app), "the gate below the chat")
+        assert line_of(app, "I look at") == place
+        store.dispatch(UserMessageAdded(message=user("and the tests", 2)))
+        await settled(pilot, lambda: "and the tests" in screen_text(app), "what was said")
+        await settled(pilot, lambda: is_together(app), "the gate below what was said")
+
+
+def line_of(app: DuckflowApp, text: str) -> int:
+    """The line of the screen that holds the text."""
+    return next(n for n, line in enumerate(screen_text(app).split("\n")) if text in line)
+
+
+def is_together(app: DuckflowApp) -> bool:
+    """Whether the question stands one blank line below the last of the chat."""
+    chat, asks = app.bench.talk.transcript, app.bench.gate
+    assert chat is not None
+    return asks.is_on_screen and asks.region.y - chat.region.y - chat.virtual_size.height == 1
+
+
+LONG = "python -c 'print(" + "1 + " * 40 + "0)'"
+
+
+@pytest.mark.parametrize(
+    ("asks", "columns"),
+    [
+        (gate(), MAIN),
+        (gate([preview("a.py", "x = 1", "y = " + "1 + " * 30)]), 154),
+        (
+            gate([], operation="shell.run", effect=Effect.EXECUTE, args={"command": LONG}),
+            154,
+        ),
+    ],
+    ids=["short lines", "a long line", "a long command"],
+)
+async def test_an_approval_is_as_wide_as_its_lines_need(
+    open_apps: OpenApps, asks: Gate, columns: int
+) -> None:
+    """As wide as the composer, or where a line of code or a command is longer as the chat."""
+    store = store_with(UserMessageAdded(message=user("fix it")))
+    async with open_apps.standing(FakeEngine(store), 200, 60) as (app, pilot):
+        store.dispatch(GateOpened(gate=asks))
+        await settled(pilot, lambda: app.bench.gate.outer_size.width == columns, "its width")
+        assert app.bench.composer.outer_size.width == MAIN

@@ -49,6 +49,9 @@ class ColumnView(ScrollView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.when_resized: Callable[[], None] | None = (
+            None  # called when the content is taller, or less
+        )
         self.following = True
         self._column = Column()
         self._look = Look(palette_named(""), 80, Catalogue())
@@ -144,6 +147,8 @@ class ColumnView(ScrollView):
             return
         # Assigned, it would lay the whole screen out again, many times a second.
         self.set_reactive(cast("Reactive[Size]", ColumnView.virtual_size), size)
+        if self.when_resized is not None:
+            self.when_resized()
 
     def _show_bar(self) -> None:
         """Give the scroll bar the size and place of the view, as a layout would."""

@@ -19,7 +19,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Remark, before_hashes
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
+from duckflow_tui.ui.layout import MAIN, ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument, shown_line
 from duckflow_tui.ui.panes.diff_paint import count_words
@@ -34,6 +34,7 @@ from duckflow_tui.ui.panes.gate_words import (
     point_rows,
     scope_rows,
     sentence_rows,
+    subject_words,
     title_of,
     unread_hints,
 )
@@ -52,6 +53,7 @@ from duckflow_tui.words.catalogue import Catalogue
 if TYPE_CHECKING:
     from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
+_READABLE: Final = MAIN - 16  # cells of a line in the width for reading, less frame and numbers
 _LEAST_DIFF: Final = 3  # lines: two of the file and the one that counts the rest
 _POINTS: Final = 7  # lines that the points get before arguments and diff get more than the least
 _FAIR: Final = (_POINTS, 3, 6)  # lines they get before another part gets all it wants
@@ -310,6 +312,9 @@ class GatePane(QuestionWidget):
         if self.is_mounted:
             self._refresh_rows(fresh=False)
 
+    def on_diff_view_arranged(self, event: DiffView.Arranged) -> None:
+        self.set_class(event.split or self._is_broad(), "-broad")
+
     def watch_step(self) -> None:
         self._refresh_frame()
 
@@ -348,6 +353,7 @@ class GatePane(QuestionWidget):
         arguments = argument_rows(gate, self.words, titled=True)
         self._points.show_rows(points, fresh=fresh)
         self._arguments.show_rows(arguments, fresh=fresh)
+        self.set_class(self._is_broad(), "-broad")
         self._arguments.display = bool(arguments) and self._overlay_view is None
         if self._details.display:
             self._details.says = self.words("gate.says")
@@ -389,6 +395,17 @@ class GatePane(QuestionWidget):
             remarks=remarks,
         )
 
+    def _is_broad(self) -> bool:
+        """Whether a line of the diff, the command or an argument is longer than text should be; two
+        versions side by side are.
+        """
+        assert self._gate is not None
+        rows = (*self._document.rows, *self._arguments.rows)
+        shown = (subject_words(self._gate, self.words), *(row.text for row in rows))
+        return self.diff.view.split or any(
+            len(text) * 2 > _READABLE and cell_len(text) > _READABLE for text in shown
+        )
+
     @property
     def _is_tight(self) -> bool:
         return self.screen.size.height < _TIGHT
@@ -418,7 +435,8 @@ class GatePane(QuestionWidget):
         share = _SHARE_WITH_DIFF if wants[2] or self._is_tight else _SHARE
         most = max(int(container.height * share), min(container.height, 4))
         if self._is_tight:
-            most = max(most, min(container.height - 2, _TIGHT_LINES))
+            most = max(most, container.height - 2 if wants[2] else _TIGHT_LINES)
+            most = min(most, max(container.height - 2, 4))
         if self.alone:
             most = container.height
         elif self.yields:

@@ -115,6 +115,7 @@ class Talk(Vertical):
         animation = self._options.animation
         self.transcript = Transcript(store, animation=animation, id="transcript")
         self.transcript.words = self.words
+        self.transcript.when_resized = self._fit_chat
         await chat.mount(self.transcript)
 
     async def show_welcome(self) -> None:
@@ -228,6 +229,14 @@ class Talk(Vertical):
         gate = self.gate.gate
         asked = card.card_id if card else gate.gate_id if gate else ""
         self.gate.yields = self.card.yields = self._was_talked_since(state, asked)
+        self._fit_chat()
+
+    def _fit_chat(self) -> None:
+        """While a question is open it stands a blank line below a chat that is short."""
+        chat, rows = self.query_one("#chat"), None
+        if self.open_question is not None and self.transcript is not None and self.start is None:
+            rows = self.transcript.virtual_size.height + chat.gutter.height + 1
+        chat.styles.max_height = rows
 
     def _was_talked_since(self, state: AgentState, asked: str) -> bool:
         """Whether something was said since this question opened, or since the user turned to it
