@@ -92,7 +92,9 @@ async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(open_apps:
     ):
         await drawn(pilot)
         foot = next(line for line in app.text().split("\n") if "hunks" in line)
-        assert foot.rstrip("│ ").endswith(("hunks", "keep or drop", "only this", "split", "no wrap"))
+        assert foot.rstrip("│ ").endswith(
+            ("hunks", "keep or drop", "only this", "split", "no wrap")
+        )
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
