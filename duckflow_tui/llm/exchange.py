@@ -123,46 +123,39 @@ class Exchange:
         return self.completion
 
     def make_body(self, quirks: Quirks) -> JsonObject:
-        """The body of the request, without what the model refused before. Decisions are asked for
-        at a low temperature, unless the settings name one (S3-11).
+        """The body of the request as the model takes it, written as a chat completion. Decisions
+        are asked for at a low temperature, unless the settings name one (S3-11).
         """
         endpoint, request = self.target.endpoint, self.request
         assert request is not None  # written before it is sent
         temperature = endpoint.temperature
         if temperature is None and self.calls:
             temperature = ACTION_TEMPERATURE
-        streams = "no_stream" not in quirks.flags
-        is_chat = self.api == "chat"
         most = min(filter(None, (endpoint.max_output, quirks.output)), default=None)
-        body: JsonObject = {
-            **endpoint.extra_body,
-            "stream_options": {"include_usage": True} if streams and is_chat else None,
+        is_chat, cache = self.api == "chat", cache_of(*self.target)
+        optional: JsonObject = {
+            "stream_options": {"include_usage": True} if is_chat else None,
             "temperature": temperature,
             "reasoning_effort": endpoint.reasoning_effort,
             "reasoning_summary": None if is_chat else "auto",
             "include": None if is_chat else ["reasoning.encrypted_content"],
             quirks.limit_name if is_chat else "max_output_tokens": most,
+            "tools": request.tools or None,
+            "response_format": request.response_format,
         }
-        cache = cache_of(*self.target)
         if cache == "key":
-            body["prompt_cache_key"] = hash_data(str(request.messages[0]["content"]))[:32]
-        if is_chat and self.rung == "tools" and "no_effort" in quirks.flags:
-            body["reasoning_effort"] = "none"
-        for name in [*body]:
-            if body[name] is None or name in quirks.dropped:
-                del body[name]
-        messages = quirks.arrange_messages(request.messages)
-        if is_chat and cache == "marks" and "no_marks" not in quirks.flags:
-            messages = _mark_cache_points(messages, with_tail=self.calls)
-        body |= {
+            first = str(request.messages[0]["content"])
+            optional["prompt_cache_key"] = hash_data(first)[:32]
+        body: JsonObject = {
+            **endpoint.extra_body,
+            **{name: value for name, value in optional.items() if value is not None},
             "model": self.target.model,
-            "messages": messages,
-            "stream": streams,
+            "messages": request.messages,
+            "stream": True,
         }
-        if request.tools:
-            body["tools"] = request.tools
-        if request.response_format is not None:
-            body["response_format"] = request.response_format
+        quirks.change_body(body)
+        if is_chat and cache == "marks" and "no_marks" not in quirks.flags:
+            body["messages"] = _mark_cache_points(body["messages"], with_tail=self.calls)
         return body
 
     def make_error(

@@ -1,7 +1,8 @@
-"""Quirks of models: one table of named flags, how a refusal shows each, how requests then change.
+"""Quirks of models: one table of named flags, how a refusal shows each, what it changes in the
+requests that follow.
 
 A flag that a refusal has shown holds for that model at that origin, and is kept for a week in one
-file that all programs of one user share.
+file that all programs of one user share. One that only a reply has shown counts in its session.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.llm.codec_json import JsonRung
+from duckflow_tui.llm.completion import OUTPUT
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol, Target
 from duckflow_tui.llm.errors import LlmError, TokenLimits
 from duckflow_tui.places import lock_folder, write_private
@@ -26,11 +28,14 @@ from duckflow_tui.state.usage import Api
 Rung = Literal["tools", "json_schema", "json_object", "text"]
 #: Lessons that the user is told of; those of ``SILENT`` are not.
 Lesson = Literal[
-    "tools", "results", "failing", "effort", "format", "roles", "parameter", "thoughts",
+    "tools", "results", "failing", "replies", "effort", "format", "roles", "parameter", "thoughts",
     "version", "window", "output", ""
 ]  # fmt: skip
 Flag = Literal[
     "no_tools",  # no native calls
+    "plain_schemas",  # functions with the common keywords of JSON Schema only (Gemini)
+    "no_strict",  # no ``strict`` beside a schema
+    "needs_limit",  # the length of a reply must be limited
     "no_schema",  # no ``response_format`` with a schema
     "no_json_mode",  # no ``response_format`` at all
     "no_stream",  # answers in one piece only
@@ -45,6 +50,8 @@ Flag = Literal[
     "needs_thoughts",  # a message with calls needs the reasoning that led to them (DeepSeek)
     "needs_signature",  # a call needs the signature of its thought (Gemini)
     "short_ids",  # ids of calls have nine letters or digits (Mistral)
+    "writes_calls",  # native calls of this session could not be read, or came as text
+    "stale_thoughts",  # the server cannot open reasoning that it sealed before
     "takes_tools",  # a request with native calls was answered in this session
     "fails_at_tools",  # all with native calls failed in this session, one without was answered
     "sends_whole",  # an answer of this session came in one piece, though a stream was asked for
@@ -78,7 +85,9 @@ _FORMAT: Final = (
     r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided"
     r"|unable to generate parser"
 )
-_THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")
+_THOUGHTS: Final = (
+    "reasoning_content", "reasoning", "reasoning_details", "extra_content", OUTPUT
+)  # fmt: skip
 
 
 Part = Literal[
@@ -105,9 +114,136 @@ def _parts_of(body: JsonObject) -> set[Part]:
     return parts
 
 
+_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_REPLY_LIMIT: Final = 16_384  # tokens, where a server wants a limit and the settings have none
+#: Keywords of a schema that all servers take.
+_COMMON: Final = ("type", "description", "enum", "items", "properties", "required", "anyOf")
+_SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+_SEEN: Final = "(results seen)"  # between results and what the user said after them
+_NOT_KEPT: Final = "(not kept)"  # some refuse an empty text
+_UNSIGNED: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+
+#: Rewrites the body of a request in place; its messages are shared and never changed themselves.
+Change = Callable[[JsonObject], None]
+
+
+def _change_messages(rewrite: Callable[[JsonObject], JsonObject]) -> Change:
+    """A change that puts another message in the place of each."""
+
+    def change(body: JsonObject) -> None:
+        body["messages"] = [*map(rewrite, body["messages"])]
+
+    return change
+
+
+def _stop_streaming(body: JsonObject) -> None:
+    body["stream"] = False
+    body.pop("stream_options", None)
+
+
+def _stop_thinking(body: JsonObject) -> None:
+    if "tools" in body:
+        body["reasoning_effort"] = "none"
+
+
+def _limit_reply(body: JsonObject) -> None:
+    if not body.keys() & set(_LIMITS):
+        body["max_tokens"] = _REPLY_LIMIT
+
+
+def _drop_strict(body: JsonObject) -> None:
+    if form := body.get("response_format"):
+        schema = {k: v for k, v in form["json_schema"].items() if k != "strict"}
+        body["response_format"] = {**form, "json_schema": schema}
+
+
+def _simplify_functions(body: JsonObject) -> None:
+    """Leave what all servers take of the functions' schemas: ``const`` as the only choice of an
+    ``enum``, one type where there are several.
+    """
+    made: list[JsonObject] = []
+    for tool in body.get("tools", ()):
+        function = tool["function"]
+        made.append(
+            {**tool, "function": {**function, "parameters": _simplify(function["parameters"])}}
+        )
+    if made:
+        body["tools"] = made
+
+
+def _simplify(schema: object) -> JsonObject:
+    if not isinstance(schema, dict):  # true stands for any value
+        return {}
+    given = cast("JsonObject", schema)
+    kept: JsonObject = {name: given[name] for name in _COMMON if name in given}
+    if "const" in given:
+        kept["enum"] = [given["const"]]
+    if isinstance(kept.get("type"), list):
+        kept["type"] = next((kind for kind in kept["type"] if kind != "null"), "string")
+    if "items" in kept:
+        kept["items"] = _simplify(kept["items"])
+    if "anyOf" in kept:
+        kept["anyOf"] = [*map(_simplify, kept["anyOf"])]
+    if "properties" in kept:
+        kept["properties"] = {name: _simplify(one) for name, one in kept["properties"].items()}
+    return kept
+
+
+def _fold_system(body: JsonObject) -> None:
+    """The words of the system become the first ones of the user, and roles alternate."""
+    body["messages"] = [
+        {**message, "role": "user"} if message["role"] == "system" else message
+        for message in body["messages"]
+    ]
+    _alternate(body)
+
+
+def _alternate(body: JsonObject) -> None:
+    """Join messages of the user, so that roles alternate."""
+    messages: list[JsonObject] = body["messages"]
+    made: list[JsonObject] = []
+    for message in messages:
+        before = made[-1] if made else {"role": ""}
+        if message["role"] == "user" and before["role"] in ("user", "tool"):
+            # The last message tells how the work stands, and may stand in the last result.
+            if before["role"] == "user" or message is messages[-1]:
+                text = f"{before['content']}\n\n{message['content']}"
+                made[-1] = {**before, "content": text}
+                continue
+            made.append({"role": "assistant", "content": _SEEN})
+        made.append(message)
+    body["messages"] = made
+
+
+def _shorten_ids(message: JsonObject) -> JsonObject:
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": _short_id(message["tool_call_id"])}
+    calls: list[JsonObject] = message.get("tool_calls") or []
+    short = [{**call, "id": _short_id(call["id"])} for call in calls]
+    return {**message, "tool_calls": short} if calls else message
+
+
+def _sign_calls(message: JsonObject) -> JsonObject:
+    calls: list[JsonObject] = message.get("tool_calls") or []
+    if not calls or "extra_content" in calls[0]:
+        return message
+    return {**message, "tool_calls": [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]}
+
+
+def _drop_empty_text(message: JsonObject) -> JsonObject:
+    is_empty = message.get("tool_calls") and not message["content"]
+    return {**message, "content": None} if is_empty else message
+
+
+def _add_thought(message: JsonObject) -> JsonObject:
+    lacks_it = message.get("tool_calls") and not message.get("reasoning_content")
+    return {**message, "reasoning_content": _NOT_KEPT} if lacks_it else message
+
+
 class Quirk(NamedTuple):
     """A row of the table: the flag is set where a refusal matches and the request holds what it
-    may be about.
+    may be about; then it changes each request. Without a ``change`` it decides on what is asked
+    for: the API, the form of the answer, what goes with a message.
     """
 
     flag: Flag
@@ -115,6 +251,7 @@ class Quirk(NamedTuple):
     words: str  # a pattern for the parameter and message of the refusal
     statuses: tuple[int, ...] = _NAMED
     part: Part = "request"  # that the refusal may be about
+    change: Change | None = None
 
     def matches(self, error: LlmError, body: JsonObject) -> bool:
         """Whether the refusal of this request shows the flag."""
@@ -131,12 +268,53 @@ _EXACT: Final = (
         r"v1/responses|not a chat model|only (?:be )?(?:used|supported) (?:with|in) the responses",
         (400, 404),
     ),
-    Quirk("no_effort", "effort", r"function tools with reasoning_effort are not supported"),
-    Quirk("short_ids", "parameter", r"tool call id .{0,200}length of 9"),
+    Quirk(
+        "no_effort",
+        "effort",
+        r"function tools with reasoning_effort are not supported",
+        change=_stop_thinking,
+    ),
+    Quirk(
+        "stale_thoughts",
+        "thoughts",
+        r"encrypted[_ ]content.{0,200}?(?:could not be|invalid)|items are not persisted",
+        (*_NAMED, 404),
+        "thoughts",
+    ),
+    Quirk(
+        "plain_schemas",
+        "parameter",
+        r"unknown name .{0,40} at '?tools\b|proto field is not repeating"
+        r"|invalid schema for function",
+        part="tools",
+        change=_simplify_functions,
+    ),
+    Quirk(
+        "no_strict",
+        "parameter",
+        r"\bstrict\b.{0,60}?(?:not (?:permitted|supported|allowed)|extra inputs)"
+        r"|(?:unknown|unrecognized|unsupported|unexpected|extra)\b.{0,60}?\bstrict\b",
+        part="json_schema",
+        change=_drop_strict,
+    ),
+    Quirk(
+        "needs_limit",
+        "parameter",
+        r"\bmax_tokens\b.{0,20}?(?:field required|is required|must be (?:set|specified|provided))"
+        r"|(?:missing|required)\b.{0,40}?\bmax_tokens\b",
+        change=_limit_reply,
+    ),
+    Quirk(
+        "short_ids",
+        "parameter",
+        r"tool call id .{0,200}length of 9",
+        change=_change_messages(_shorten_ids),
+    ),
     Quirk(
         "needs_thoughts",
         "parameter",
         r"reasoning_content.{0,80}?(?:must be passed back|is missing)",
+        change=_change_messages(_add_thought),
     ),
     Quirk(
         "no_empty_text",
@@ -144,8 +322,14 @@ _EXACT: Final = (
         r"text content blocks? must be non-?empty|text content blocks? .{0,40}must contain non-"
         r"whitespace|the text field in the contentblock.{0,60}is blank",
         part="results",
+        change=_change_messages(_drop_empty_text),
     ),
-    Quirk("needs_signature", "parameter", r"missing a `?thought_signature"),
+    Quirk(
+        "needs_signature",
+        "parameter",
+        r"missing a `?thought_signature",
+        change=_change_messages(_sign_calls),
+    ),
     Quirk(
         "no_marks",
         "parameter",
@@ -158,17 +342,19 @@ _EXACT: Final = (
         r"system (?:role|message|prompt)s? .{0,20}?not support|not support\w* .{0,20}?\bsystem"
         r"|only user.{0,20}assistant.{0,20}roles?",
         _TEMPLATE,
+        change=_fold_system,
     ),
-    Quirk("in_turn", "roles", _IN_TURN, _TEMPLATE),
+    Quirk("in_turn", "roles", _IN_TURN, _TEMPLATE, change=_alternate),
     # In turn, it still refuses: its template has no place for results, or none for the system.
     Quirk("no_tools", "results", _IN_TURN, _TEMPLATE, "results"),
-    Quirk("no_system", "roles", _IN_TURN, _TEMPLATE),
+    Quirk("no_system", "roles", _IN_TURN, _TEMPLATE, change=_fold_system),
     Quirk(
         "no_stream",
         "parameter",
         r"verified to stream|stream(?:ing)?\b.{0,20}not support"
         r"|not support\w* stream(?:ing)?\b(?!_)",
         part="stream",
+        change=_stop_streaming,
     ),
 )
 #: Refusals of a feature, tried once no parameter is named.
@@ -192,17 +378,12 @@ _MISWRITTEN: Final = re.compile(
     r") json", re.I
 )  # fmt: skip
 _DROPPABLE: Final = (
-    "stream_options", "temperature", "reasoning_effort", "reasoning_summary",
-    "max_completion_tokens", "max_tokens", "max_output_tokens",
+    "stream_options", "temperature", "reasoning_effort", "reasoning_summary", *_LIMITS
 )  # fmt: skip
 _FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
 _NO_THINKING: Final = re.compile(
     r"not support thinking|\bthink value\b.{0,40}not support|thinking is not supported", re.I
 )
-_SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-_SEEN: Final = "(results seen)"  # between results and what the user said after them
-_NOT_KEPT: Final = "(not kept)"  # some refuse an empty text
-_UNSIGNED: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 
 #: Where requests say what is to be cached, and how; Anthropic's models only by marks.
 _CACHES: Final[dict[str, Literal["marks", "key"]]] = {
@@ -246,7 +427,7 @@ class Quirks:
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
         """The form that the next request asks for; ``calls`` is false for a question in JSON."""
-        is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools"})
+        is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools", "writes_calls"})
         if not calls or protocol == "json" or (protocol != "tools" and is_refused):
             return self.json
         return "tools"
@@ -305,43 +486,13 @@ class Quirks:
                 return quirk.lesson
         return ""
 
-    def arrange_messages(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """Rewrite messages as this model accepts them: roles in turn, the system message as the
-        user's first words, ids and thoughts of calls.
-        """
-        is_in_turn = not self.flags.isdisjoint({"in_turn", "no_system"})
-        made: list[JsonObject] = []
-        for message in messages:
-            role = message["role"]
-            if "no_system" in self.flags and role == "system":
-                role, message = "user", {**message, "role": "user"}
-            before = made[-1] if made else {"role": ""}
-            if role == "user" and is_in_turn and before["role"] in ("user", "tool"):
-                # The last message tells how the work stands, and may stand in the last result.
-                if before["role"] == "user" or message is messages[-1]:
-                    text = f"{before['content']}\n\n{message['content']}"
-                    made[-1] = {**before, "content": text}
-                    continue
-                made.append({"role": "assistant", "content": _SEEN})
-            made.append(self._with_calls(message))
-        return made
-
-    def _with_calls(self, message: JsonObject) -> JsonObject:
-        """Give a message the ids that the server accepts, and stand-ins for missing thoughts."""
-        calls: list[JsonObject] = message.get("tool_calls") or []
-        if "short_ids" in self.flags and "tool_call_id" in message:
-            message = {**message, "tool_call_id": _short_id(message["tool_call_id"])}
-        if "short_ids" in self.flags and calls:
-            calls = [{**call, "id": _short_id(call["id"])} for call in calls]
-        if "needs_signature" in self.flags and calls and "extra_content" not in calls[0]:
-            calls = [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]
-        if calls:
-            message = {**message, "tool_calls": calls}
-        if calls and "no_empty_text" in self.flags and not message["content"]:
-            message = {**message, "content": None}
-        if "needs_thoughts" in self.flags and calls and not message.get("reasoning_content"):
-            message = {**message, "reasoning_content": _NOT_KEPT}
-        return message
+    def change_body(self, body: JsonObject) -> None:
+        """Rewrite the body of a request as this model takes it."""
+        for quirk in (*_EXACT, *_BROAD):
+            if quirk.change is not None and quirk.flag in self.flags:
+                quirk.change(body)
+        for name in self.dropped:
+            body.pop(name, None)
 
 
 def _refused_parameter(error: LlmError, body: JsonObject) -> str:
@@ -401,7 +552,7 @@ class LearnedModels:
 
     def keep_lesson(self, lesson: Lesson, target: Target, now: float) -> None:
         """Write down what was learned just now, unless it holds for this session only: failures
-        without a reason, and sizes, which a server may have other ones of when it starts again.
+        without a reason, bad replies, and sizes, which a server may have other ones of when it starts again.
         A disk that fails costs the memory of it.
         """
         self._on_lesson(lesson, target)
@@ -455,9 +606,11 @@ class LearnedModels:
 
 _LEARNED: Final = TypeAdapter(dict[str, Quirks])
 SILENT: Final = ("parameter", "thoughts")
-_OF_NOW: Final = ("failing", "window", "output")  # lessons that are not kept
+_OF_NOW: Final = ("failing", "replies", "window", "output")  # lessons that are not kept
 #: Flags that are not kept for the next session.
-_OF_SESSION: Final[frozenset[Flag]] = frozenset({"takes_tools", "fails_at_tools", "sends_whole"})
+_OF_SESSION: Final[frozenset[Flag]] = frozenset(
+    {"takes_tools", "fails_at_tools", "writes_calls", "sends_whole", "stale_thoughts"}
+)
 _MOST_LEARNED: Final = 1024 * 1024  # bytes
 LEARNED_LOCK_S: Final = 0.5  # seconds that the work stands while another program writes
 LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds

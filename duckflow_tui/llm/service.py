@@ -216,7 +216,7 @@ class LLMService:
         def encode(rung: Rung) -> WireRequest:
             if rung == "tools":
                 receiver = target.endpoint.origin, target.model, exchange.api
-                takes_none = "no_thoughts" in quirks.flags
+                takes_none = not quirks.flags.isdisjoint({"no_thoughts", "stale_thoughts"})
                 return codec_tools.encode_request(prompt, None if takes_none else receiver)
             return codec_json.encode_request(prompt, rung)
 
@@ -289,10 +289,12 @@ class LLMService:
         return target.endpoint.may_step_down and rung != "tools"
 
     def _ask_for_json(self, target: Target, quirks: Quirks) -> bool:
-        if not target.endpoint.may_step_down or "no_tools" in quirks.flags:
+        """Ask for JSON in this session, because of replies: no server has refused native calls."""
+        is_asked = quirks.rung(target.endpoint.protocol, calls=True) != "tools"
+        if not target.endpoint.may_step_down or is_asked:
             return False
-        quirks.flags.add("no_tools")
-        self.learned.keep_lesson("tools", target, self._clock.now())
+        quirks.flags.add("writes_calls")
+        self.learned.keep_lesson("replies", target, self._clock.now())
         return True
 
     async def ask(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.endpoint import Bench, bench, decision
+from support.endpoint import Bench, bench, decision, prompt
+from support.session import action as act
+from support.session import decision as decide
 from support.session import done, nothing_but, script, session
 
-from duckflow_tui.llm.endpoints import Endpoint, Target
+from duckflow_tui.llm.endpoints import Endpoint, Protocol, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.quirks import LEARNED_FOR, LearnedModels
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, Reply, Script
+from duckflow_tui.state.base import JsonObject
 from duckflow_tui.words.catalogue import Catalogue
 
 ANSWER = Reply(decision=decision(next_step="done", reply="Hello."))
@@ -40,7 +44,6 @@ def main(*replies: Reply) -> Script:
         (400, "Unrecognized request argument supplied: tools"),
         (400, "Function calling is not enabled for this model"),
         (500, "tools param requires --jinja flag"),
-        (400, "Invalid schema for function 'file_ops__edit_file': 'default' is not permitted."),
         (400, "Unable to generate parser for this template. Automatic parser generation failed: \n"
          "------------\nWhile executing CallExpression at line 163, column 57"),
         (400, "Failed to initialize samplers: failed to parse grammar"),
@@ -82,6 +85,61 @@ async def test_a_word_about_tools_is_no_reason_to_give_calls_up(message: str) ->
         with pytest.raises(LlmError):
             await at.decide()
         assert (await at.decide()).protocol == "tools"
+
+
+def field_of(body: JsonObject) -> JsonObject:
+    """The schema of the only argument of an operation whose schema has all sorts of keywords."""
+    found: JsonObject = body["tools"][1]["function"]["parameters"]["properties"]["path"]
+    return found
+
+
+ODD: JsonObject = {"type": ["string", "null"], "const": "a", "default": "a", "minLength": 1}
+#: Protocol, a refusal in the words of its server, what is looked at in a request, then what it is
+#: before and after.
+CHANGES: list[tuple[Protocol, str, Callable[[JsonObject], object], object, object]] = [
+    ("auto", "Invalid JSON payload received. Unknown name \"const\" at 'tools[0].function_"
+     "declarations[5].parameters.properties[8].value': Cannot find field.",
+     field_of, ODD, {"type": "string", "enum": ["a"]}),
+    ("auto", "Invalid schema for function 'file_ops__edit_file': 'default' is not permitted.",
+     field_of, ODD, {"type": "string", "enum": ["a"]}),
+    ("auto", "max_tokens: Field required", lambda body: body.get("max_tokens"), None, 16_384),
+    ("json", "response_format.json_schema.strict: Extra inputs are not permitted",
+     lambda body: body["response_format"]["json_schema"].get("strict"), False, None),
+    ("responses", "Your organization must be verified to generate reasoning summaries.  See "
+     "'reasoning.summary'.", lambda body: body.get("reasoning"), {"summary": "auto"}, None),
+    ("responses", "Unsupported parameter: 'include'",
+     lambda body: "include" in body, True, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("protocol", "message", "look", "before", "after"), CHANGES)
+async def test_a_refusal_changes_the_part_of_the_request_that_it_names(
+    protocol: Protocol, message: str, look: Any, before: object, after: object
+) -> None:
+    """And nothing is given up for it: native calls stay native, a schema stays a schema."""
+    schema: JsonObject = {"type": "object", "properties": {"path": ODD}}
+    asked = prompt()
+    asked = asked.replace(operations=(asked.operations[0].replace(parameters=schema),))
+    async with bench(main(refused(message), ANSWER, ANSWER), protocol=protocol) as at:
+        for _ in range(2):
+            assert (await at.decide(asked)).decision is not None
+        bodies = [request.json for request in at.server.of("main")]
+    assert [look(body) for body in bodies] == [before, after, after]
+    assert all(("tools" in body) == (protocol != "json") for body in bodies)
+
+
+async def test_reasoning_that_a_server_cannot_open_is_left_out(tmp_path: Path) -> None:
+    stale = refused("The encrypted content gAAA could not be verified.")
+    first = decide("I look.", act("git.status")).model_copy(update={"reasoning": "So."})
+    replies = script(first, stale, done("Clean."))
+    async with session(tmp_path, replies, protocol="responses") as s:
+        await s.turn("is it clean?")
+        kinds = [[item["type"] for item in r.json["input"]] for r in s.server.of("main")]
+    assert ["reasoning" in kind for kind in kinds] == [False, True, False]
+    assert ["function_call_output" in kind for kind in kinds] == [False, True, True]
+    (kept,) = (tmp_path / "home").rglob("learned_models.json")
+    (entry,) = json.loads(kept.read_bytes()).values()
+    assert entry["flags"] == []
 
 
 async def test_a_call_that_the_server_could_not_read_is_asked_for_again() -> None:

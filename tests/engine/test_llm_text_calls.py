@@ -99,7 +99,7 @@ async def test_after_two_in_a_row_json_is_asked_for(tmp_path: Path) -> None:
         end = await s.turn("what does a.py say?")
         assert end.outcome == "done"
         assert ["tools" in r.json for r in s.server.of("main")] == [True, True, False]
-        assert "llm.learned.tools" in s.notices()
+        assert "llm.learned.replies" in s.notices()
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])
@@ -193,7 +193,9 @@ async def test_native_calls_that_stay_unusable_give_way_to_json(tmp_path: Path) 
         assert (tmp_path / "work" / "a.py").read_text() == "x = 2\n"
         await s.turn("hello")
         assert ["tools" in r.json for r in s.server.of("main")] == [True] * 3 + [False] * 3
-        assert s.notices().count("llm.learned.tools") == 1
+        assert s.notices().count("llm.learned.replies") == 1
+        # No server said that it takes none: the next session asks for them again.
+        assert not list((tmp_path / "home").rglob("learned_models.json"))
 
 
 @pytest.mark.parametrize(("protocol", "tries"), [("auto", 6), ("tools", 4), ("json", 4)])
