@@ -552,8 +552,8 @@ class LearnedModels:
 
     def keep_lesson(self, lesson: Lesson, target: Target, now: float) -> None:
         """Write down what was learned just now, unless it holds for this session only: failures
-        without a reason, bad replies, and sizes, which a server may have other ones of when it starts again.
-        A disk that fails costs the memory of it.
+        without a reason, bad replies, and sizes, which a server may have other ones of when it
+        starts again. A disk that fails costs the memory of it.
         """
         self._on_lesson(lesson, target)
         if lesson in _OF_NOW:
