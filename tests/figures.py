@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -131,16 +131,16 @@ _WORD: Final = re.compile(r"[A-Za-z']{2,}")
 _LONG: Final = 4  # words that make a sentence of a text in a telling room
 
 
-def list_model_texts() -> list[str]:
-    """Where code writes a sentence that a model reads, in place of a section of prompts/: in the
-    rooms that tell a model results and reasons any text of four words, elsewhere errors that
-    models are told, and ``for_model=``. Names of sections are no sentences, patterns neither.
+def list_model_texts(rooms: Sequence[str] = _TELLING_ROOMS) -> list[str]:
+    """Where code writes a sentence that a model reads, in place of a section of prompts/: in
+    ``rooms``, which tell a model results and reasons, any text of four words; elsewhere errors
+    that models are told, and ``for_model=``. Names of sections are no sentences, patterns neither.
     """
     found: list[str] = []
     for path in list_sources(PACKAGE):
         inside = path.relative_to(PACKAGE)
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        if inside.parts[0] in _TELLING_ROOMS:
+        if inside.parts[0] in rooms:
             texts = [text for text in iter_texts(tree) if is_sentence(text, _LONG)]
         else:
             texts = [text for text in iter_told(tree) if is_sentence(text, 2)]

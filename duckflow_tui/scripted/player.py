@@ -22,6 +22,7 @@ from duckflow_tui.scripted.stories import (
     is_same,
     load_lines,
     load_story,
+    read_rate,
 )
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.conversation import BESIDE_THE_WORK
@@ -85,6 +86,7 @@ class StoryPlayer:
         self._fast = fast
         self._story: Story | None = None  # of the newest turn
         self._began_steps = False  # of its plan
+        self._rate = ""  # as the user named it
         self._takes: dict[tuple[str, str], _Take] = {}  # by purpose and thread
 
     @property
@@ -131,7 +133,8 @@ class StoryPlayer:
                 take = self._takes[key] = self._take_step(request.json)
                 self._began_steps = True
             return take
-        fresh = [find_story(text) for text in _list_new_words(request.json)]
+        said = _list_new_words(request.json)
+        fresh = [find_story(text) for text in said]
         begun = next((story for story in reversed(fresh) if story is not None), None)
         if take is None or (begun is not None and begun is not take.story):
             self._story = begun
@@ -139,6 +142,11 @@ class StoryPlayer:
             self._began_steps = False
             replies = list(begun.main) if begun is not None else [self._lines.free]
             take = self._takes[key] = _Take(replies, begun)
+        elif take.story is not None and take.replies and take.story.rated:
+            # What the app says itself stands in brackets.
+            rates = [read_rate(text) for text in said if not text.startswith("[")]
+            if rate := next(filter(None, reversed(rates)), ""):
+                self._rate, take.replies = rate, list(take.story.rated)
         return take
 
     def _take_aside(self, body: JsonObject) -> _Take:
@@ -168,6 +176,7 @@ class StoryPlayer:
         goal = of_turn.goal if of_turn is not None else recorded.says
         rationale = recorded.calls[0].reason if recorded.calls else goal
         says = recorded.says.replace("{next}", self._next_request(story))
+        says = says.replace("{rate}", self._rate)
         decision: JsonObject = {
             "rationale": rationale,
             "reply": says.replace("{result}", result).strip(),
@@ -208,9 +217,10 @@ class StoryPlayer:
 
     def _fill(self, args: JsonObject) -> JsonObject:
         command = self._command_of(self._story)
+        filled = json.dumps(args, ensure_ascii=False).replace("{rate}", self._rate)
         return {
             name: value.replace("{command}", command) if isinstance(value, str) else value
-            for name, value in args.items()
+            for name, value in json.loads(filled).items()
         }
 
     def _command_of(self, story: Story | None) -> str:
@@ -275,7 +285,7 @@ class StoryPlayer:
             "report": {
                 "status": "completed", "summary": summary, "cause": "", "next_action": "",
             },
-            "requirements": {"requirements": [], "dropped": {}, "again": []},
+            "requirements": {"requirements": [], "dropped": self._list_dropped(text), "again": []},
             "missing": {
                 "missing": [{"what": lines.judged_bad, "priority": 1}], "constraints": [],
                 "suggested_improvements": [], "alternative_strategies": [],
@@ -284,6 +294,14 @@ class StoryPlayer:
             "digest": {"digest": self._story.goal if self._story is not None else lines.free.says},
         }  # fmt: skip
         return answers.get(purpose)
+
+    def _list_dropped(self, text: str) -> list[str]:
+        """The requirements of the steps that the user took out, by their words."""
+        changes = text.partition("<changes>")[2].partition("</changes>")[0]
+        if self._story is None:
+            return []
+        gone = {step.id for step in self._story.steps if step.name in changes}
+        return [each.text for each in self._story.requirements if each.step in gone]
 
     def _pace(self, thinks: str = "", **parts: Any) -> Reply:
         """A reply that takes about as long as a real one."""

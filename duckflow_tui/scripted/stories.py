@@ -5,10 +5,13 @@ A file holds a story in both languages: a table ``{en = …, ja = …}`` stands 
 
 from __future__ import annotations
 
+import re
 import tomllib
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeGuard, cast
+from unicodedata import normalize
 
 from pydantic import Field
 
@@ -64,6 +67,8 @@ class Requirement(Frozen):
     """What the judge names as evidence: the path of a file, or words of a reply."""
     holds: str = ""
     """A part of the file ``evidence`` without which the judge scores 0; empty: scores 1."""
+    step: str = ""
+    """Id of the step that it falls away with; empty for none."""
 
 
 class StoryStep(Frozen):
@@ -98,6 +103,8 @@ class Story(Frozen):
     main: tuple[StoryReply, ...]
     steps: tuple[StoryStep, ...] = ()
     asides: tuple[StoryAside, ...] = ()
+    rated: tuple[StoryReply, ...] = ()
+    """Replies in place of the rest once the user names a rate, which ``{rate}`` stands for."""
 
 
 class Lines(Frozen):
@@ -143,6 +150,15 @@ def find_story(said: str) -> Story | None:
     """The story that begins with these words, in either language."""
     stories = (load_story(name, language) for name in _ALL for language in LANGUAGES)
     return next((story for story in stories if is_same(story.request, said)), None)
+
+
+def read_rate(said: str) -> str:
+    """The tax rate in the user's words, ``0.075`` for ``7.5 %`` or ``0.075``; empty for none."""
+    percent = re.search(r"(\d+(?:\.\d+)?)\s*(?:%|percent|パーセント)", normalize("NFKC", said))
+    if percent is not None:
+        return format(Decimal(percent[1]) / 100, "f")
+    share = re.search(r"\b0\.\d+\b", said)
+    return share[0] if share is not None else ""
 
 
 def is_same(text: str, other: str) -> bool:

@@ -19,9 +19,8 @@ from duckflow_tui.state.plan_events import (
     PlanHalted,
     PlanRevised,
     StepBreakSet,
-    StepChanged,
 )
-from duckflow_tui.work.propose import PlanApprovals, end_idle_plan
+from duckflow_tui.work.propose import PlanApprovals, end_idle_plan, set_step, skip_step
 
 if TYPE_CHECKING:
     from duckflow_tui.work.parts import TurnParts
@@ -78,7 +77,7 @@ class PlanActions:
         plan = self._plan_of(step_id, _OVER)
         if plan is None:
             return LocalizedText(key="plan.problem.not_over")
-        self._move_step(plan, step_id, WorkStatus.PENDING)
+        set_step(self._store, plan.plan_id, step_id, WorkStatus.PENDING)
         return self.run_plan()
 
     def skip_step(self, step_id: str) -> LocalizedText | None:
@@ -86,7 +85,9 @@ class PlanActions:
         plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
         if plan is None:
             return LocalizedText(key="plan.problem.not_open")
-        self._move_step(plan, step_id, WorkStatus.SKIPPED)
+        step = plan.get_step(step_id)
+        assert step is not None  # it was found
+        skip_step(self._parts, plan, step)
         end_idle_plan(self._store, plan.plan_id)
         return None
 
@@ -120,12 +121,6 @@ class PlanActions:
         plan = self._store.state.active_plan
         step = plan.get_step(step_id) if plan else None
         return plan if step is not None and step.status in among else None
-
-    def _move_step(self, plan: Plan, step_id: str, status: WorkStatus) -> None:
-        """To a status that none of its own steps is refused: it begins nothing."""
-        at = self._store.clock.now()
-        change = StepChanged(plan_id=plan.plan_id, step_id=step_id, status=status, at=at)
-        self._store.dispatch(change)
 
     def _try_event(self, event: Event, problem: str = "not_now") -> LocalizedText | None:
         try:

@@ -347,8 +347,7 @@ class PaceKeeper:
         in_all = f", {self._spent + self._signs.loop} in all attempts" if self._spent else ""
         log_line(f"used {self._signs.loop}/{self.limit.max_loops}{in_all}")
         log_line(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
-        by = "ended by the user's instruction" if why and why.code == "user" else why and why.code
-        log_line(f"result: {result}{f' ({by})' if by else ''}")
+        log_line(f"result: {result}{f' ({why.code})' if why else ''}")
 
     # --- consulting --------------------------------------------------------------------------
 

@@ -419,6 +419,12 @@ def set_step(
     store.dispatch(step)
 
 
+def skip_step(parts: TurnParts, plan: Plan, step: Step) -> None:
+    """Waive a step at the user's word, and say so: it may take requirements along."""
+    set_step(parts.store, plan.plan_id, step.step_id, WorkStatus.SKIPPED)
+    parts.notices.say("plan.step_skipped", step=step.name)
+
+
 def end_idle_plan(store: Store, plan_id: str) -> None:
     """The same for a plan that was changed from outside, unless it is worked on: then its work
     does so. What kept a plan from being done may have been waived or dropped.

@@ -256,8 +256,9 @@ def collect_wishes(
                 if message.answer is not None and message.answer.remarks:
                     answer = words("wishes.rejected", words=message.answer.full_text)
                 said.append(words("wishes.refused", call=one_line(call, 300), answer=answer))
-            case NoticeMessage(key="plan.step_dropped", params=params):
-                said.append(words("wishes.dropped_step", step=str(params["step"])))
+            case NoticeMessage(key="plan.step_dropped" | "plan.step_skipped", params=params):
+                way = message.key.rpartition("_")[2]
+                said.append(words(f"wishes.{way}_step", step=str(params["step"])))
             case CardMessage(card=Card(change=PlanChange() as change), plan=plan, answer=answer):
                 if answer.action == ACCEPT.action and change.requirements is None:
                     said.append(words("wishes.accepted", change=_describe_change(change, plan)))

@@ -39,6 +39,7 @@ from duckflow_tui.work.propose import (
     find_held_steps,
     list_steps,
     set_step,
+    skip_step,
     wait_until_released,
 )
 from duckflow_tui.work.rest import Rest, find_interruption
@@ -275,7 +276,8 @@ class PlanRun:
             case TAKE.action:
                 self._set_status(report.step_id, WorkStatus.COMPLETED, taken=True)
             case SKIP.action:
-                self._set_status(report.step_id, WorkStatus.SKIPPED)
+                if (step := self._plan.get_step(report.step_id)) is not None:
+                    skip_step(self._parts, self._plan, step)
             case _:
                 if answer.action == SUGGESTED.action:
                     result.wish, result.suggested = report.next_action, True

@@ -138,17 +138,47 @@ async def test_what_was_forgotten_is_found_missing_and_brought(
         assert len(objective.attempts) == 2
 
 
-@pytest.mark.parametrize("answer", ["other_approach", "keep_going", "more_info", "tell"])
-async def test_the_stuck_search_asks_the_user_and_another_way_leads_on(
-    tmp_path: Path, answer: str
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_step_skipped_before_the_plan_is_approved_takes_its_requirement_along(
+    tmp_path: Path, language: Language
 ) -> None:
-    """Covers S0-38, S0-39."""
-    async with play(tmp_path) as on:
-        await on.say(on.stage.stories["tax"])
-        await on.answer_card(CardKind.CONSULTATION, answer, "8 %")
+    async with play(tmp_path, language=language) as on:
+        await on.say(load_story("plan", language).request)
+        await on.until(lambda state: bool(state.cards))
+        receipt = on.state.plans[0].steps[2]
+        assert on.engine.plan.skip_step(receipt.step_id) is None
+        await on.answer_card(CardKind.PLAN, "run_all")
         end = await approve_all(on)
         assert end.outcome == "done"
-        assert 'TAX_RATE = Decimal("0.08")' in on.text()
+        assert "Loyalty discount" not in on.text("src/shop/receipt.py")
+        objective = on.state.objective
+        assert objective is not None
+        counted = [item.is_counted for item in objective.extracted_requirements]
+        assert counted == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "rate"),
+    [
+        ("other_approach", "", "0.08"),
+        ("keep_going", "", "0.08"),
+        ("more_info", "our rate is 10 %", "0.1"),
+        ("tell", "It is 7.5％.", "0.075"),
+        ("tell", "0.19", "0.19"),
+        ("tell", "look in 3 other files", "0.08"),
+    ],
+)
+async def test_the_stuck_search_asks_the_user_and_another_way_leads_on(
+    tmp_path: Path, answer: str, words: str, rate: str
+) -> None:
+    """A rate that the user names is the one that is put in. Covers S0-38, S0-39."""
+    async with play(tmp_path) as on:
+        await on.say(on.stage.stories["tax"])
+        await on.answer_card(CardKind.CONSULTATION, answer, words)
+        end = await approve_all(on)
+        assert end.outcome == "done"
+        assert f'TAX_RATE = Decimal("{rate}")' in on.text()
+        assert f'`TAX_RATE = Decimal("{rate}")`' in end.reply
 
 
 @pytest.mark.parametrize("names", [("bug", "plan", "savings", "tax"), ("tax", "savings", "bug")])

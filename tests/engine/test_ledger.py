@@ -382,23 +382,31 @@ async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_
         assert not s.server.of("requirements")
 
 
+@pytest.mark.parametrize("way", ["drop", "skip", "skip while it runs"])
 async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
-    tmp_path: Path,
+    tmp_path: Path, way: str
 ) -> None:
     async with session(tmp_path, notes_and_changelog(), mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
         await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
         first = s.state.cards[0].card_id
-        drop = PlanEdit(op="drop", step_id=s.state.plans[0].steps[1].step_id)
-        assert await s.engine.plan.edit_steps((drop,)) is None
-        assert "plan.step_dropped" in s.notices()
-        await s.until(lambda state: any(c.card_id != first for c in state.cards))
+        step_id = s.state.plans[0].steps[1].step_id
+        if way == "drop":
+            drop = PlanEdit(op="drop", step_id=step_id)
+            assert await s.engine.plan.edit_steps((drop,)) is None
+            await s.until(lambda state: any(c.card_id != first for c in state.cards))
+        elif way == "skip":
+            assert s.engine.plan.skip_step(step_id) is None
         await answer(s, "run_steps")
         await s.server.reached("a")
+        if way == "skip while it runs":
+            assert s.engine.plan.skip_step(step_id) is None
+        assert f"plan.step_{'dropped' if way == 'drop' else 'skipped'}" in s.notices()
         s.server.release("a")
         await s.until(lambda _: ledger(s)["r2"][1] is WAIVED)
         asked = s.server.of("requirements")[0].text
-        assert "- dropped a step of the plan: 'write the changelog'" in asked
+        did = "dropped" if way == "drop" else "skipped"
+        assert f"- {did} a step of the plan: 'write the changelog'" in asked
         assert ledger(s)["r1"][1] is not WAIVED
 
 

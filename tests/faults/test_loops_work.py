@@ -199,7 +199,7 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
         assert (await running.ended()).outcome == "done"
         told = next(r for r in running.results() if r.operation == "task_tool.generate_list")
         assert told.result.outcome is Outcome.ERROR
-        assert "has no step" in told.result.text
+        assert "the plan is another one by now" in told.result.text
 
 
 # --- stopping ------------------------------------------------------------------------------------
