@@ -395,8 +395,9 @@ def parse_command(text: str) -> Invocation | None:
         return None
     name, argument = half_width(match.group(1)), (match.group(2) or "").strip()
     command = _BY_NAME.get(name.lower())
-    if command is None and ("." in name.rstrip(_STOPS) or os.path.exists(f"/{name}")):
-        return None  # a path
+    is_path = "." in name.rstrip(_STOPS) or os.path.exists(f"/{name}")
+    if command is None and is_path and ":" not in name:  # with a colon it is a server's prompt
+        return None
     if command is not None and command.takes in CHOICES:
         argument = half_width(argument)
     return Invocation(name, command, argument)

@@ -265,7 +265,10 @@ def build_engine(
         """The model is told what runs unasked, which hangs on what holds commands."""
         await asyncio.gather(trust.use_trusted(), shell.test_sandbox())
         if servers is not None:
+            from duckflow_tui.tools.mcp.mentions import read_mentions
+
             await servers.wait_until_ready()
+            await read_mentions(store, router, random_id)
 
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None

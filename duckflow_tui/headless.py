@@ -42,6 +42,7 @@ from duckflow_tui.state.store import Record, Recorder
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, ReasoningDelta, ReplyDelta, Waiting
 from duckflow_tui.streams import PATIENCE_S, set_patience
+from duckflow_tui.tools.mcp.offers import PromptRefused, parse_prompt_name
 from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import (
@@ -266,7 +267,15 @@ class _Turn:
             loop.add_signal_handler(number, stop, number)
         for record in engine.begun:
             follow(engine.store.state, record)
-        typed = None if options.is_piped else parse_command(options.text)
+        typed, text = None if options.is_piped else parse_command(options.text), options.text
+        if typed is not None and typed.command is None and engine.servers is not None:
+            named = parse_prompt_name(typed.name)
+            try:
+                if named is not None:
+                    text, typed = await engine.servers.fetch_prompt(*named, typed.argument), None
+            except PromptRefused as refused:
+                self._print_note(self._say.localize(refused.told))
+                return USAGE
         if typed is not None and (refused := _why_not_now(typed, engine.store.state)) is not None:
             self._print_note(self._say.localize(refused))
             return USAGE
@@ -285,7 +294,7 @@ class _Turn:
         try:
             if typed is None:
                 await engine.note_project_files()
-                await engine.send(options.text or engine.suggestion)
+                await engine.send(text or engine.suggestion)
             else:
                 works = await self._works_after(typed, engine, as_json=options.as_json)
                 if not works and not finished.done():

@@ -482,6 +482,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("shell output", ("shell.output",), _READ, _NOWHERE, (_A, _A, _A, _A)),
     Row("shell end", ("shell.end",), _STATE, _NOWHERE, (_D, _A, _A, _A)),
     Row("describe tool", ("mcp_tools.describe",), _READ, _NOWHERE, (_A, _A, _A, _A)),
+    Row("mcp resource", ("mcp_resources.read",), _READ, _NOWHERE, (_G, _G, _G, _G)),
     Row("mcp named read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_NAMED),
     Row("mcp named", _MCP, _EFFECTS, _IN_OR_NONE, (_D, _G, _A, _A), facts=_NAMED),
     Row("mcp approved read", _MCP, _READ, _IN_OR_NONE, (_G, _G, _A, _A), facts=_APPROVED),

@@ -196,7 +196,7 @@ class OperationResult(Frozen):
 
 #: Arguments that name what a call is about, the most telling first.
 _TARGETS: Final = (
-    *("path", "source", "command", "pattern", "glob", "query", "url", "step_id", "goal"),
+    *("path", "source", "command", "pattern", "glob", "query", "url", "uri", "step_id", "goal"),
 )
 
 _TARGET: Final = 80  # characters of it

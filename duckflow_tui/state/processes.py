@@ -46,6 +46,23 @@ class McpTool(Frozen):
     read_only: bool = False
 
 
+class McpResource(Frozen):
+    """Something that a server lets be read, written ``@server:uri``. Its name is the server's."""
+
+    uri: str  # of a template only the beginning, up to the first part to be filled in
+    about: str = ""
+    is_template: bool = False
+
+
+class McpPrompt(Frozen):
+    """A text that a server writes on request, called ``/server:name``. All words are its own."""
+
+    name: str
+    about: str = ""
+    arguments: tuple[str, ...] = ()  # their names, in the server's order
+    required: tuple[str, ...] = ()  # those of them that it needs
+
+
 class McpServer(Frozen):
     """A server from the settings and how it is."""
 
@@ -53,6 +70,8 @@ class McpServer(Frozen):
     transport: Literal["stdio", "http"] = "stdio"
     status: Literal["off", "starting", "ready", "failed", "stopped"] = "off"
     tools: tuple[McpTool, ...] = ()
+    resources: tuple[McpResource, ...] = ()
+    prompts: tuple[McpPrompt, ...] = ()
     error: str = ""  # what the server or the system said, untrusted text
     log: str = ""  # path of the file that takes its stderr
     calls: int = Field(default=0, ge=0)

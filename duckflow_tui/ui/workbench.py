@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -20,6 +20,7 @@ from duckflow_tui import commands
 from duckflow_tui.state.base import Clock, half_width, one_line
 from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
+from duckflow_tui.tools.mcp.offers import PromptRefused, parse_prompt_name
 from duckflow_tui.ui.arrangement import SHARE, Arrangement, Column
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
@@ -267,6 +268,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         if event.own and event.text in ("!", "!!"):
             self.status.show_notice("composer.no_command")
             composer.give_back(event.text)
+        elif typed is not None and command is None and self._fetches_prompt(typed, event.text):
+            composer.remember_sent(event.text, own=False)
         elif typed is not None and command is None:
             self.status.show_message(self.words.localize(commands.describe_unknown(typed.name)))
             composer.give_back(event.text)
@@ -290,6 +293,28 @@ class Workbench(Screen[None], inherit_bindings=False):
                 session.unsent.append(Unsent(event.text, own=False, command=True))
             elif command is not None:
                 host.run_command(command, typed.argument)
+
+    def _fetches_prompt(self, typed: commands.Invocation, text: str) -> bool:
+        """Whether a command is ``/server:prompt``, which is fetched then."""
+        engine, named = self.host.session.get_writable_engine(), parse_prompt_name(typed.name)
+        if engine is None or engine.servers is None or named is None:
+            return False
+        fetched = engine.servers.fetch_prompt(*named, typed.argument)
+        self.run_worker(self._write_prompt(fetched, text, named[0]), exit_on_error=False)
+        return True
+
+    async def _write_prompt(
+        self, fetched: Coroutine[Any, Any, str], text: str, server: str
+    ) -> None:
+        """Write a server's prompt into the composer, where the user reads it before it is sent."""
+        try:
+            prompt = await fetched
+        except PromptRefused as refused:
+            self.composer.give_back(text)
+            self.status.show_message(self.words.localize(refused.told))
+        else:
+            self.composer.append_text(prompt)
+            self.status.show_notice("mcp.prompt_ready", server=server, stays=True)
 
     def _answers(self, text: str) -> bool:
         """Whether it is a key of the open question: no message, and no answer from here."""

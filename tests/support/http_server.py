@@ -33,6 +33,24 @@ def large(size: int) -> str:
     return "x" * size
 
 
+@server.resource("menu://today", title="Menu of today", description="What there is.")
+def menu() -> str:
+    """Text."""
+    return "soup\x1b[2J"
+
+
+@server.resource("menu://{day}/icon", mime_type="image/png")
+def icon(day: str) -> bytes:
+    """A picture."""
+    return day.encode()
+
+
+@server.prompt(description="Checks a menu.")
+def check(day: str, tone: str = "plain") -> str:
+    """A text with an argument that is needed and one that is not."""
+    return f"Is the menu of {day} good? Be {tone}."
+
+
 class Order(BaseModel):
     """The form that ``order`` asks for."""
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
 
 
-MAX_PAGES: Final = 20  # of a list of tools
+MAX_PAGES: Final = 20  # of a list
 _SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at most so often
 #: The words of the SDK where the connection has gone; by a code alone, servers say other things.
 _CLOSED: Final = frozenset(
@@ -48,8 +48,20 @@ _CLOSED: Final = frozenset(
 _REASON_S: Final = 1.0  # to learn why a connection ended under a call
 
 Progress = Callable[[str], None]
-#: Takes the tools that a server lists, and the names of those that no call could be made of.
-TakeTools = Callable[[Sequence["types.Tool"], Sequence[str]], Awaitable[None]]
+T = TypeVar("T")
+
+
+class Offers(NamedTuple):
+    """The lists of a server. ``odd``: names of tools that no call could be made of."""
+
+    tools: Sequence[types.Tool] = ()
+    odd: Sequence[str] = ()
+    resources: Sequence[types.Resource] = ()
+    templates: Sequence[types.ResourceTemplate] = ()
+    prompts: Sequence[types.Prompt] = ()
+
+
+TakeOffers = Callable[[Offers], Awaitable[None]]
 
 
 class ConnectionFailed(Exception):
@@ -167,18 +179,18 @@ class Connection:
         else:
             self._on_ended()
 
-    async def run(self, take_tools: TakeTools) -> str:
-        """Start, hand over the tools now and whenever they change; returns why it ended."""
+    async def run(self, take_offers: TakeOffers) -> str:
+        """Start, hand over its lists now and whenever they change; returns why it ended."""
         try:
             await asyncio.to_thread(_import_sdk)
-            await self._serve_calls(take_tools)
+            await self._serve_calls(take_offers)
         except ConnectionFailed as failed:
             return str(failed)
         finally:
             self._client = None
         return self._process.ended if self._process is not None else ""
 
-    async def _serve_calls(self, take_tools: TakeTools) -> None:
+    async def _serve_calls(self, take_offers: TakeOffers) -> None:
         import anyio
         import httpx2
         from mcp import MCPError
@@ -187,16 +199,16 @@ class Connection:
             async with AsyncExitStack() as stack:
                 async with self._limits.limit():
                     client = await self._open_client(stack)
-                    tools = await self._list_tools(client)
-                await take_tools(tools, self._odd_items)
+                    offers = await self._list_offers(client)
+                await take_offers(offers)
                 self._client = client
                 await stack.enter_async_context(self._told_of_changes(client))
                 while await self._news.wait() and not self._has_ended:
                     await asyncio.sleep(_SETTLE_S)
                     self._news.clear()
                     async with self._limits.limit():
-                        tools = await self._list_tools(client)
-                    await take_tools(tools, self._odd_items)
+                        offers = await self._list_offers(client)
+                    await take_offers(offers)
         except TimeoutError as error:
             words = f"it did not answer within {self._config.timeout_s:g} s"
             last = self._log.last_line
@@ -271,19 +283,27 @@ class Connection:
             self._process = process
             yield streams
 
-    async def _list_tools(self, client: Client) -> list[types.Tool]:
-        found: list[types.Tool] = []
+    async def _list_offers(self, client: Client) -> Offers:
+        """Everything that the server offers by now; lists that it does not have are empty."""
+        from mcp import MCPError
+
         self._odd_items = []
-        cursor: str | None = None
-        if client.server_capabilities.tools is None:
-            return found
-        for _ in range(MAX_PAGES):
-            page = await client.list_tools(cursor=cursor)
-            found.extend(page.tools)
-            cursor = page.next_cursor
-            if not cursor:
-                break
-        return found
+        has = client.server_capabilities
+        tools = await _list_pages(client.list_tools, "tools") if has.tools else []
+        offers = Offers(tools, tuple(self._odd_items))
+        try:
+            if has.resources:
+                offers = offers._replace(
+                    resources=await _list_pages(client.list_resources, "resources"),
+                    templates=await _list_pages(
+                        client.list_resource_templates, "resource_templates"
+                    ),
+                )
+            if has.prompts:
+                offers = offers._replace(prompts=await _list_pages(client.list_prompts, "prompts"))
+        except (MCPError, ValidationError) as error:
+            self._log.add_line(f"[no list] {printable_line(_describe_error(error))}")
+        return offers
 
     # --- what it tells by itself ----------------------------------------------------------------
 
@@ -295,9 +315,18 @@ class Connection:
         self._news.set()
 
     async def _handle_message(self, message: IncomingMessage) -> None:
-        from mcp.types import ToolListChangedNotification
+        from mcp.types import (
+            PromptListChangedNotification,
+            ResourceListChangedNotification,
+            ToolListChangedNotification,
+        )
 
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(
+            message,
+            ToolListChangedNotification
+            | ResourceListChangedNotification
+            | PromptListChangedNotification,
+        ):
             self._news.set()
 
     @asynccontextmanager
@@ -305,9 +334,9 @@ class Connection:
         """Newer servers tell of changes only on a stream that is asked for."""
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-        tools = client.server_capabilities.tools
-        wanted = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if not wanted or tools is None or not tools.list_changed:
+        has = client.server_capabilities
+        told = [part and part.list_changed for part in (has.tools, has.resources, has.prompts)]
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not any(told):
             yield
             return
         listening = asyncio.create_task(
@@ -323,11 +352,13 @@ class Connection:
         from mcp import MCPError
 
         try:
-            async with client.listen(tools_list_changed=True) as changes:
+            async with client.listen(
+                tools_list_changed=True, resources_list_changed=True, prompts_list_changed=True
+            ) as changes:
                 async for _ in changes:
                     self._news.set()
         except (MCPError, RuntimeError, TimeoutError) as lost:
-            self._log.add_line(f"[no more news of its tools] {printable_line(str(lost))}")
+            self._log.add_line(f"[no more news of its lists] {printable_line(str(lost))}")
 
     async def _answer_question(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
@@ -345,6 +376,11 @@ class Connection:
 
     async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
         """The server's answer. Raises ConnectionFailed; a cancellation is told to the server."""
+        told = _Progress(progress)
+        return await self.ask(lambda client: client.call_tool(tool, args, progress_callback=told))
+
+    async def ask(self, send: Callable[[Client], Awaitable[T]]) -> T:
+        """The server's answer to a request. Raises ConnectionFailed."""
         import anyio
         from mcp import MCPError
 
@@ -354,7 +390,7 @@ class Connection:
         self._calls += 1
         try:
             async with self._limits.limit():
-                return await client.call_tool(tool, args, progress_callback=_Progress(progress))
+                return await send(client)
         except TimeoutError as error:
             raise ConnectionFailed(
                 f"it did not answer within {self._config.timeout_s:g} s", passing=True
@@ -377,6 +413,19 @@ class Connection:
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)
         reason = self.over.result() if done else ""
         return reason or "the connection was closed"
+
+
+async def _list_pages(fetch: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
+    """All items of a list that comes in pages; ``member`` holds them in an answer."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await fetch(cursor=cursor)
+        found.extend(getattr(page, member))
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    return found
 
 
 class _Progress:

@@ -27,6 +27,21 @@ def result_text(result: types.CallToolResult) -> str:
     return make_harmless("\n".join(parts)) or "(the server answered with nothing)"
 
 
+def resource_text(result: types.ReadResourceResult) -> str:
+    """The texts of a resource, each behind its address; what is no text by its kind and size."""
+    parts = [_resource_block_text(contents) for contents in result.contents]
+    return make_harmless("\n".join(parts)) or "(the server answered with nothing)"
+
+
+def prompt_text(result: types.GetPromptResult) -> str:
+    """The messages of a prompt as one text; those that the assistant would have said are marked."""
+    parts: list[str] = []
+    for message in result.messages:
+        text = _block_text(message.content)
+        parts.append(text if message.role == "user" else f"Assistant: {text}")
+    return make_harmless("\n\n".join(parts))
+
+
 def _repeats_structured(block: types.ContentBlock, structured: Any) -> bool:
     """Whether a text says what the structured content says; servers send both for old clients."""
     if structured is None or block.type != "text":
@@ -69,14 +84,19 @@ def _block_text(block: types.ContentBlock) -> str:
         case "resource_link":
             return f"[resource {printable_line(block.name, 80)}: {printable_line(str(block.uri))}]"
         case "resource":
-            resource = block.resource
-            head = f"[resource {printable_line(str(resource.uri))}"
-            kind = f", {printable_line(resource.mime_type, 80)}" if resource.mime_type else ""
-            text = getattr(resource, "text", None)
-            if isinstance(text, str):
-                return f"{head}{kind}]\n{text}"
-            return f"{head}{kind}, {_describe_size(getattr(resource, 'blob', ''))}, not shown]"
+            return _resource_block_text(block.resource)
+
+
+def _resource_block_text(
+    resource: types.TextResourceContents | types.BlobResourceContents,
+) -> str:
+    head = f"[resource {printable_line(str(resource.uri))}"
+    kind = f", {printable_line(resource.mime_type, 80)}" if resource.mime_type else ""
+    text = getattr(resource, "text", None)
+    if isinstance(text, str):
+        return f"{head}{kind}]\n{text}"
+    return f"{head}{kind}, {_describe_size(getattr(resource, 'blob', ''))}, not shown]"
 
 
 def _describe_size(base64: str) -> str:
-    return size_words(len(base64) * 3 // 4)
+    return size_words(len(base64) * 3 // 4 - base64[-2:].count("="))

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.processes import McpServer, McpServerChanged
+from duckflow_tui.state.processes import McpPrompt, McpResource, McpServer, McpServerChanged
 from duckflow_tui.tools.mcp.browser import open_page
-from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.tools.mcp.connection import Connection, ConnectionFailed, Progress, ServerParts
+from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
+from duckflow_tui.tools.mcp.connection import (
+    Connection,
+    ConnectionFailed,
+    Offers,
+    Progress,
+    ServerParts,
+)
+from duckflow_tui.tools.mcp.offers import list_prompts, list_resources, read_arguments
 from duckflow_tui.tools.mcp.questions import ServerQuestions
+from duckflow_tui.tools.mcp.results import prompt_text, resource_text
 from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 
@@ -37,6 +45,8 @@ class Server:
         self.name = config.name
         self._tools_changed = tools_changed
         self.tools = ToolList()
+        self.resources: tuple[McpResource, ...] = ()
+        self._prompts: tuple[McpPrompt, ...] = ()
         self._parts = parts
         self._redactor = Redactor(config.secret_values)
         path = parts.folder / f"{config.name}.log" if config.command else Path()
@@ -103,17 +113,17 @@ class Server:
         try:
             if self.config.command:
                 self._log.note_start(" ".join((self.config.command, *self.config.args)))
-            reason = await life.run(lambda tools, odd: self._take_tools(life, tools, odd))
+            reason = await life.run(lambda offers: self._take_offers(life, offers))
         except asyncio.CancelledError:
             life.unwanted = True
             raise
         finally:
             self._on_connection_over(life, reason)
 
-    async def _take_tools(
-        self, life: Connection, tools: Sequence[types.Tool], odd: Sequence[str]
-    ) -> None:
-        self.tools = await asyncio.to_thread(tool_list, self.name, tools, odd)
+    async def _take_offers(self, life: Connection, offers: Offers) -> None:
+        self.tools = await asyncio.to_thread(tool_list, self.name, offers.tools, offers.odd)
+        self.resources = list_resources(offers)
+        self._prompts = list_prompts(offers)
         self._report_status("ready")
         if not life.opened.done():
             # One step later the connection takes calls.
@@ -146,6 +156,8 @@ class Server:
                     transport=self.config.transport,
                     status=status,
                     tools=tuple(offered.tool for offered in self.tools.offered),
+                    resources=self.resources,
+                    prompts=self._prompts,
                     error=error,
                     log=str(self._log.path) if self.config.command else "",
                     calls=self._calls,
@@ -161,6 +173,40 @@ class Server:
         """One call; a server that has ended is started once more. Raises ConnectionFailed, also
         where the server says something else of the tool by now.
         """
+        life = await self._connect()
+        now = {offered.tool.operation: offered.version for offered in self.tools.offered}
+        if now.get(tool.tool.operation, tool.version) != tool.version:
+            raise ConnectionFailed(
+                "it says something else of this tool by now. Nothing ran; the tool is offered anew "
+                "from the user's next request on, and asked about with the difference"
+            )
+        self._calls += 1
+        self._report_status(self.status, self._error)
+        with self._redacted_failures():
+            return await life.call(tool.tool.name, args, progress)
+
+    async def read_resource(self, uri: str) -> str:
+        """The text of a resource. Raises ConnectionFailed."""
+        life = await self._connect()
+        with self._redacted_failures():
+            result = await life.ask(lambda client: client.read_resource(uri))
+        return self.without_secrets(await asyncio.to_thread(resource_text, result))
+
+    async def fetch_prompt(self, name: str, argument: str) -> str:
+        """The text of a prompt with the arguments that were written behind its name. Raises
+        ConnectionFailed, and PromptRefused.
+        """
+        life = await self._connect()
+        prompt = next((prompt for prompt in self._prompts if prompt.name == name), None)
+        if prompt is None:
+            raise ConnectionFailed(f"it has no prompt {printable_line(name, 80)}")
+        values = read_arguments(prompt, argument)
+        with self._redacted_failures():
+            result = await life.ask(lambda client: client.get_prompt(name, values))
+        return self.without_secrets(await asyncio.to_thread(prompt_text, result))
+
+    async def _connect(self) -> Connection:
+        """The life that serves; a server that has ended is started. Raises ConnectionFailed."""
         if self.status == "stopped":
             raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
         life = self._life
@@ -178,16 +224,13 @@ class Server:
             life = self._life
             if reason or life is None:
                 raise ConnectionFailed(f"it does not start: {reason or self._error}")
-        now = {offered.tool.operation: offered.version for offered in self.tools.offered}
-        if now.get(tool.tool.operation, tool.version) != tool.version:
-            raise ConnectionFailed(
-                "it says something else of this tool by now. Nothing ran; the tool is offered anew "
-                "from the user's next request on, and asked about with the difference"
-            )
-        self._calls += 1
-        self._report_status(self.status, self._error)
+        return life
+
+    @contextmanager
+    def _redacted_failures(self) -> Generator[None]:
+        """Take the server's secrets out of the words of a ConnectionFailed."""
         try:
-            return await life.call(tool.tool.name, args, progress)
+            yield
         except ConnectionFailed as failed:
             words = self._redactor.redact_text(str(failed))
             raise ConnectionFailed(words, passing=failed.passing) from failed

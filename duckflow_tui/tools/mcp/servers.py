@@ -15,6 +15,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts
+from duckflow_tui.tools.mcp.offers import PromptRefused
 from duckflow_tui.tools.mcp.results import result_text
 from duckflow_tui.tools.mcp.schemas import (
     MOST_WHOLE,
@@ -41,6 +42,7 @@ from duckflow_tui.tools.operation import (
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # all tools of a server
 DESCRIBE: Final = "mcp_tools.describe"
+READ_RESOURCE: Final = "mcp_resources.read"
 OPEN_SCHEMA: Final[JsonObject] = {"type": "object", "additionalProperties": True}
 #: Tools of servers for sqlite, postgres and mysql that tell what a table consists of.
 SCHEMA_TOOLS: Final = ("describe_table", "get_object_details", "get_table_schema", "table_schema")
@@ -57,6 +59,13 @@ class DescribeTool(Arguments):
     """Arguments of the operation that describes a tool."""
 
     name: str = Field(description="mcp.SERVER.TOOL, as it is listed.")
+
+
+class ReadResource(Arguments):
+    """Arguments of the operation that reads a resource of a server."""
+
+    server: str
+    uri: str
 
 
 class UnknownServer(ValueError):
@@ -136,6 +145,19 @@ class McpServers:
         """The newest lines that a server wrote to its standard error. Raises UnknownServer."""
         return await self._find_server(name).log_lines()
 
+    async def fetch_prompt(self, server: str, prompt: str, argument: str) -> str:
+        """The text of a server's prompt, with the arguments that were written behind its name.
+        Raises PromptRefused.
+        """
+        self._begun = True
+        try:
+            return await self._find_server(server).fetch_prompt(prompt, argument)
+        except UnknownServer as unknown:
+            raise PromptRefused("mcp.no_server", server=server) from unknown
+        except ConnectionFailed as failed:
+            why = make_harmless(str(failed))
+            raise PromptRefused("mcp.prompt_failed", server=server, reason=why) from failed
+
     async def close(self) -> None:
         """End all servers, children included, within a second."""
         self._begun = True
@@ -208,7 +230,9 @@ class McpServers:
         ]
         if by_name:
             operations.append(self._make_describe_operation())
-        self._registry.add(*operations, instead_of=(PREFIX, DESCRIBE))
+        if any(server.resources for server in offered):
+            operations.append(self._make_resource_operation())
+        self._registry.add(*operations, instead_of=(PREFIX, DESCRIBE, READ_RESOURCE))
         for server in offered:
             self._tell_left_out(server, left_out.get(server.name, []))
 
@@ -226,6 +250,31 @@ class McpServers:
                     count=str(len(names)),
                     names=one_line(", ".join(names), 200),
                 )
+
+    def _make_resource_operation(self) -> Operation[ReadResource]:
+        """The operation that reads what the user names as ``@server:uri``, or a result links to."""
+
+        async def prepare(args: ReadResource, _: object, context: ToolContext) -> Work:
+            async def read() -> Output:
+                try:
+                    return Output(await self._find_server(args.server).read_resource(args.uri))
+                except UnknownServer as unknown:
+                    text = ModelText("server.unknown", {"server": args.server})
+                    raise ToolFault(text, Outcome.INVALID) from unknown
+                except ConnectionFailed as failed:
+                    raise _make_fault(args.server, failed) from failed
+
+            return Work(read)
+
+        return Operation(
+            name=READ_RESOURCE,
+            listed=True,
+            summary="Read a resource of an MCP server that a result links to.",
+            effect=Effect.READ,
+            arguments=ReadResource,
+            prepare=prepare,
+            retries=RETRIES,
+        )
 
     def _make_describe_operation(self) -> Operation[DescribeTool]:
         """The operation that tells what arguments a tool takes which is told by name."""
@@ -302,14 +351,17 @@ class McpServers:
         try:
             result = await server.call(offered, args.values, context.progress)
         except ConnectionFailed as failed:
-            words = make_harmless(str(failed))
-            values = {"server": server.name, "reason": words}
-            text = ModelText("server.failed", values)
-            raise ToolFault(text, transient=failed.passing) from failed
+            raise _make_fault(server.name, failed) from failed
         text = server.without_secrets(await asyncio.to_thread(result_text, result))
         if result.is_error or (_schema_tool(server) and text.startswith(FAILED)):
             raise ToolFault("server.error", server=server.name, error=text)
         return Output(text)
+
+
+def _make_fault(server: str, failed: ConnectionFailed) -> ToolFault:
+    """The fault of a call that a server did not carry out."""
+    values = {"server": server, "reason": make_harmless(str(failed))}
+    return ToolFault(ModelText("server.failed", values), transient=failed.passing)
 
 
 def _schema_tool(server: Server) -> str:

@@ -1,5 +1,5 @@
-"""The list above the composer: files for ``@``, commands for ``/``, keys for ``?``. It never has
-the focus.
+"""The list above the composer: files and resources of servers for ``@``, commands and prompts of
+servers for ``/``, keys for ``?``. It never has the focus.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SHOWN: Final = 10  # rows at most
 FILES: Final = 50  # files that are listed at most
 _FILE: Final = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
-_COMMAND: Final = re.compile(r"/([A-Za-z]*)$")
+_COMMAND: Final = re.compile(r"/([A-Za-z]*|[A-Za-z0-9_-]+:[^\s/]*)$")
 #: Actions of the keys that ``?`` alone lists, the most used first.
 _DAILY_KEYS: Final = (
     "newline",
@@ -69,6 +69,7 @@ class Candidate:
 
     value: str
     about: str = ""
+    is_open: bool = False  # more has to be written behind it
 
 
 class CompletionList(Rows):
@@ -100,7 +101,8 @@ class CompletionList(Rows):
         """Fill the list for what is being typed; may take its time and may be cancelled."""
         if token.kind == "command":
             commands = find_by_prefix(token.query)
-            self.offer(tuple(Candidate(f"/{name}", self.words(c.text)) for name, c in commands))
+            own = tuple(Candidate(f"/{name}", self.words(c.text)) for name, c in commands)
+            self.offer((*own, *self._list_prompts(token.query)))
             return
         if token.kind == "keys":
             keys = {key.action: key for key in keys_of("composer", "anywhere")}
@@ -110,13 +112,48 @@ class CompletionList(Rows):
         engine = host_of(self).session.engine
         if engine is None:
             return
+        resources = self._list_resources(token.query)
+        if resources and ":" in token.query:
+            self.offer(resources)
+            return
         whose, names = self._names or (None, None)
         if names is None or whose is not engine or (names.complete and not self.is_open):
             names = FileNames(engine.workspace_files())
             self._names = engine, names
             self.run_worker(names.read(), group="names", exclusive=True, exit_on_error=False)
         async for found in names.matches(token.query, FILES):
-            self.offer(tuple(Candidate(path) for path in found))
+            self.offer((*resources, *(Candidate(path) for path in found)))
+
+    def _list_prompts(self, query: str) -> tuple[Candidate, ...]:
+        """The prompts of servers whose names begin so; all of them for ``/`` alone."""
+        store = host_of(self).session.store
+        return tuple(
+            Candidate(f"/{server.name}:{prompt.name}", prompt.about, bool(prompt.required))
+            for server in (store.state.servers if store is not None else ())
+            for prompt in server.prompts
+            if f"{server.name}:{prompt.name}".startswith(query)
+        )
+
+    def _list_resources(self, query: str) -> tuple[Candidate, ...]:
+        """The servers with resources whose names begin so; behind a server's name and a colon those
+        of its resources that have the rest in their address or description.
+        """
+        store = host_of(self).session.store
+        servers = [s for s in (store.state.servers if store is not None else ()) if s.resources]
+        named, colon, rest = query.partition(":")
+        if not colon:
+            return tuple(
+                Candidate(f"{s.name}:", self.words("mcp.resources", count=len(s.resources)), True)
+                for s in servers
+                if query and s.name.startswith(query)
+            )
+        return tuple(
+            Candidate(f"{named}:{resource.uri}", resource.about, resource.is_template)
+            for server in servers
+            if server.name == named
+            for resource in server.resources
+            if rest.lower() in f"{resource.uri} {resource.about}".lower()
+        )
 
     def close(self) -> None:
         """Hide the list."""

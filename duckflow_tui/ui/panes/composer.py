@@ -421,7 +421,7 @@ class Composer(TextArea, inherit_bindings=False):
             text = f"{candidate.value} "
         else:
             quoted = f'"{candidate.value}"' if " " in candidate.value else candidate.value
-            text = f"@{quoted} "
+            text = f"@{quoted}" if candidate.is_open else f"@{quoted} "
         result = self.replace(text, (row, token.start), (row, column))
         self.move_cursor(result.end_location)
         self._completions.close()
@@ -513,7 +513,8 @@ class Composer(TextArea, inherit_bindings=False):
         chosen, token = self._chosen_candidate(), self._current_token()
         if chosen is not None and token is not None:
             self.take_candidate(chosen)
-            if token.kind == "file" and token.query != chosen.value:
+            is_complete = token.query == chosen.value.removeprefix("/")
+            if not is_complete and (token.kind == "file" or chosen.is_open):
                 return  # the message may go on behind the name
         self.send_draft()
 

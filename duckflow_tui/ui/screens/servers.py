@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.mcp.servers import McpServers
 
 LOG_LINES: Final = 12  # newest lines of a log
+MOST_LISTED: Final = 20  # prompts, and resources, of a server
 _SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗", "stopped": "■"}
 
 
@@ -95,6 +96,15 @@ class ServerSource(StateSource[McpServer]):
             if any(tool.read_only for tool in item.tools):
                 rows += self.wrap_text(words("servers.hint_means"), width)
             rows.append([])
+        for kind, entries in self._list_offers(item):
+            rows.append(self._render_heading(words(f"servers.{kind}"), width))
+            for entry, about in entries[:MOST_LISTED]:
+                parts: list[Part] = [(f"  {visible_line(entry)}", palette.ai)]
+                rows.append(make_row(width, [*parts, (f"  {visible_line(about)}", palette.quiet)]))
+            if len(entries) > MOST_LISTED:
+                more = words("servers.more", count=len(entries) - MOST_LISTED)
+                rows.append(make_row(width, [(f"  {more}", palette.faint)]))
+            rows.append([])
         if item.transport == "stdio":
             head = words("servers.log_at", path=item.log) if item.log else words("servers.log")
             rows.append(self._render_heading(head, width))
@@ -104,6 +114,14 @@ class ServerSource(StateSource[McpServer]):
             else:
                 rows.append(make_row(width, [(words("servers.log_empty"), palette.faint)]))
         return rows
+
+    def _list_offers(self, item: McpServer) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """What can be written in the composer for this server, with what the server says of it."""
+        prompts = [(f"/{item.name}:{prompt.name}", prompt.about) for prompt in item.prompts]
+        resources = [(f"@{item.name}:{found.uri}", found.about) for found in item.resources]
+        for kind, entries in (("prompts", prompts), ("resources", resources)):
+            if entries:
+                yield kind, entries
 
     def _render_heading(self, text: str, width: int) -> Row:
         return make_row(width, [(text, self.palette.quiet)], bold=True)

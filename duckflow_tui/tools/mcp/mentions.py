@@ -1,0 +1,34 @@
+"""Resources that a message of the user names, read before the model answers it."""
+
+from __future__ import annotations
+
+from duckflow_tui.state.base import IdSource
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.decision import Action
+from duckflow_tui.state.store import Store
+from duckflow_tui.tools.mcp.offers import find_mentions
+from duckflow_tui.tools.mcp.servers import READ_RESOURCE
+from duckflow_tui.tools.router import ToolRouter
+
+
+async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None:
+    """Read each resource that the newest message of the user names as ``@server:uri``, as a call
+    of the user's own, unless that was done before; the results stand behind the message.
+    """
+    state = store.state
+    read: set[tuple[str, str]] = set()
+    for message in reversed(state.messages):
+        if isinstance(message, OperationMessage) and message.operation == READ_RESOURCE:
+            read.add((str(message.args.get("server")), str(message.args.get("uri"))))
+        if isinstance(message, UserMessage) and not message.aside:
+            wanted = find_mentions(message.text, state.servers)
+            break
+    else:
+        return
+    for mention in wanted:
+        if mention not in read:
+            action = Action(
+                call_id=ids("call"), operation=READ_RESOURCE, args=mention._asdict(), reasoning=""
+            )
+            await router.call(action, by_user=True)
