@@ -318,6 +318,7 @@ async def test_the_goal_is_the_request_marked_as_such_until_the_model_states_one
     async with session(tmp_path, replies) as s:
         await s.turn("What is x?\nTell me.")
         tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
-        assert "\nGoal (the request, until you state one): What is x?" in tails[0]
+        assert tails[0].endswith("\nWhat is x?\nTell me.")  # small models answer what stands last
+        assert "\nGoal (the request, until you state one): What is x?" in tails[1]
         assert "\nGoal: x is known" in tails[2]
         assert "until you state one" not in tails[2]
