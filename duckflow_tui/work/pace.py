@@ -347,7 +347,12 @@ class PaceKeeper:
         in_all = f", {self._spent + self._signs.loop} in all attempts" if self._spent else ""
         log_line(f"used {self._signs.loop}/{self.limit.max_loops}{in_all}")
         log_line(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
-        log_line(f"result: {result}{f' ({why.code})' if why else ''}")
+        if why is None:
+            log_line(f"result: {result}")
+        elif why.code == "user":
+            log_line(f"result: {result} (ended by the user's instruction)")
+        else:
+            log_line(f"result: {result} ({why.code})")
 
     # --- consulting --------------------------------------------------------------------------
 
