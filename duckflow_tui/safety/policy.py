@@ -282,7 +282,9 @@ def _programs_in_sandbox(access: Access) -> tuple[str, ...]:
     line that the sandbox holds; none where the line is more than plain commands (R05).
     """
     parts = read_command(access.command or "").parts
-    programs = (f"{IN_SANDBOX} {shlex.join(part.argv[:1])} …" for part in parts)
+    # ``python -m pytest`` runs pytest: to allow that is not to allow whatever Python can do.
+    heads = (part.argv[: 3 if part.argv[1:2] == ("-m",) else 1] for part in parts)
+    programs = (f"{IN_SANDBOX} {shlex.join(head)} …" for head in heads)
     return tuple(dict.fromkeys(programs))
 
 

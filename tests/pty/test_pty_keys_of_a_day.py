@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,6 @@ from support.shell import no_full_sandbox
 from duckflow_tui.scripted.replies import Reply
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after the user went to it
-READ = 1.2  # seconds; and for 1 s where it took the place of another one
 TESTS = "python3 -m unittest -q 2>&1 | tail -5"
 TEST = """\
 import unittest
@@ -79,9 +80,7 @@ class Keys:
         if "to decide" in terminal.text:
             self.press("\r")
             terminal.sees("Esc back")
-            terminal.listen(GATE_DEAF)
-        else:
-            terminal.listen(READ)
+        terminal.listen(GATE_DEAF)
         self.press(key)
         if key != "y":  # it allows more than what is shown
             terminal.sees(f"{key} again allows it")
@@ -108,7 +107,7 @@ def test_a_days_loop_costs_few_keys(
     tmp_path: Path, mode: str, together: bool, keys: str, most: int
 ) -> None:
     """In standard mode Enter goes to the gate of the first edit. There ``a`` is one answer for all
-    edits and all commands in the sandbox; ``s`` is one for the edits of this file, and at the gate
+    edits and all commands in the sandbox; ``s`` is one for the edits of the folder, and at the gate
     of the first command one for the commands. In trusted mode nothing is asked.
     """
     work = project(tmp_path)
@@ -151,3 +150,109 @@ def test_an_edit_and_its_test_in_one_reply_cost_three_keys(tmp_path: Path) -> No
         sent = str(server.endpoint.of("main")[-1].json)
     assert "FAILED (failures=1)" in sent  # the edit was made and the test ran
     assert pressed.pressed == 3
+
+
+ONE, TWO = edit("return 0", "return len(items)"), edit("return len(items)", "return sum(items)")
+OTHER = action("file_ops.write_file", path="notes.txt", content="sums\n")
+MODULE = "python3 -m unittest"
+
+
+def is_changed(work: Path) -> bool:
+    """Whether the edit of the first reply was made."""
+    return "len(items)" in (work / "total.py").read_text()
+
+
+def has_notes(work: Path) -> bool:
+    """Whether the edits of both replies were made."""
+    return (work / "notes.txt").exists() and "sum(items)" in (work / "total.py").read_text()
+
+
+@dataclass(frozen=True)
+class Habit:
+    """Something that is done every day: what the AI asks for, the keys, and what is there then."""
+
+    calls: tuple[tuple[dict[str, Any], ...], ...]  # of each reply
+    title: str  # of the first approval
+    keys: tuple[str, ...]
+    then: str
+    holds: Callable[[Path], bool] = lambda _: True
+    focused: bool = True  # whether the user went to the approval before
+
+
+HABITS = {
+    "see the whole diff": Habit(((ONE,),), "Edit total.py", (), "+     return len(items)"),
+    "approve an edit from the composer": Habit(
+        ((ONE,),), "Edit total.py", ("\r", "y"), "All done.", is_changed, focused=False
+    ),
+    "approve an edit at hand": Habit(((ONE,),), "Edit total.py", ("y",), "All done.", is_changed),
+    "allow edits for the session": Habit(
+        ((ONE,), (TWO, OTHER)), "Edit total.py", ("s", "s"), "All done.", has_notes
+    ),
+    "allow tests only": Habit(
+        ((shell(f"{MODULE} -q"),), (shell(f"{MODULE} test_total"),), (shell("ls"),)),
+        "Run python3",
+        ("x", "x"),
+        "Run ls",
+    ),
+    "reject with words": Habit(
+        ((ONE,),), "Edit total.py", ("n", "sum, not len", "\r"), "All done."
+    ),
+}
+
+
+@pytest.mark.parametrize("habit", HABITS.values(), ids=HABITS)
+def test_what_is_done_every_day_takes_few_keys(tmp_path: Path, habit: Habit) -> None:
+    """Each key is listed; the user waits for what it shows and the guard, and nothing else."""
+    work = project(tmp_path)
+    command = [sys.executable, "-m", "duckflow_tui", "--model", "m", "--protocol", "json"]
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "DUCKFLOW_SANDBOX__LEVEL": "auto"}
+    asked = script(*(decision("Next.", *calls) for calls in habit.calls), done("All done."))
+    with served(asked) as server:
+        command += ["--base-url", server.endpoint.base_url]
+        with Terminal(command, cwd=work, environ=environ) as terminal:
+            terminal.sees("Message", "standard")
+            terminal.type("go\r")
+            terminal.sees(habit.title, "Enter to decide")
+            if "Run" in habit.title:
+                weak(terminal)
+            if habit.focused:
+                terminal.type("\r")
+            for number, key in enumerate(habit.keys):
+                if number and habit.keys[number - 1] == key:
+                    terminal.sees(f"{key} again allows it")
+                elif habit.keys[:number][-1:] == ("n",):
+                    terminal.sees("Enter rejects")
+                terminal.listen(GATE_DEAF)
+                terminal.type(key)
+            terminal.sees(habit.then)
+        sent = str(server.endpoint.of("main")[-1].json)
+    assert all(key in sent for key in habit.keys if len(key) > 1)  # words reach the AI
+    assert habit.holds(work)
+
+
+def test_a_reply_is_stopped_with_one_key_and_continued_after_quitting_with_one(
+    tmp_path: Path,
+) -> None:
+    """Ctrl+C on an empty composer; a digit on the start screen, without an Enter."""
+    work = project(tmp_path)
+    command = [sys.executable, "-m", "duckflow_tui", "--model", "m", "--protocol", "json"]
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home")}
+    slow = Reply(text="never seen", first_delay_s=60)
+    with served(script(done("First."), slow)) as server:
+        command += ["--base-url", server.endpoint.base_url]
+        with Terminal(command, cwd=work, environ=environ) as terminal:
+            terminal.sees("Message")
+            terminal.type("hello there\r")
+            terminal.sees("First.")
+            terminal.until(lambda: "Esc pauses" not in terminal.text, "the end of the turn")
+            terminal.type("more\r")
+            terminal.sees("Esc pauses")
+            terminal.type("\x03")
+            terminal.sees("stopped")
+            terminal.until(lambda: "Esc pauses" not in terminal.text, "the stop")
+            terminal.type("/quit\r")
+            terminal.wait()
+        with Terminal(command, cwd=work, environ=environ) as terminal:
+            terminal.sees("Continue where you left off", "Message")
+            terminal.type("1")
+            terminal.sees("First.")

@@ -18,7 +18,6 @@ from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.ui.panes.key_guard import ANEW_S
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
-GATE_DEAF_UNASKED = 1.1  # seconds; for 1.0 s where the focus came to it by itself
 MARK = "PWNED"
 
 
@@ -135,7 +134,7 @@ def test_after_an_edit_of_the_proposal_the_new_diff_has_the_keys(tmp_path: Path)
         terminal.sees("shows the new diff")
         terminal.type("mine: \x13")
         terminal.sees("Edited by you", "Esc back")
-        terminal.listen(GATE_DEAF_UNASKED)
+        terminal.listen(GATE_DEAF)
         terminal.type("y")
         terminal.sees("Written.")
         assert (tmp_path / "work" / "a.txt").read_bytes() == b"mine: one\n"
@@ -195,7 +194,7 @@ def test_two_edits_of_one_reply_are_approved_without_going_back(tmp_path: Path) 
         terminal.sees("Write b.txt", "Esc back")
         assert (work / "a.txt").read_bytes() == b"1\n"
         assert not (work / "b.txt").exists()
-        terminal.listen(GATE_DEAF_UNASKED)
+        terminal.listen(GATE_DEAF)
         terminal.type("y")
         terminal.sees("Both are written.")
         assert (work / "b.txt").read_bytes() == b"1\n"
@@ -411,7 +410,7 @@ def test_two_programs_in_one_folder_each_ask_for_their_own_change(tmp_path: Path
         assert file.read_text() == "one\n"
         two.type("\r")
         two.sees("Esc back")
-        two.listen(GATE_DEAF_UNASKED)
+        two.listen(GATE_DEAF)
         two.type("n")
         two.sees("Enter rejects")
         two.type("\r")

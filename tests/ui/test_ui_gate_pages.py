@@ -618,12 +618,20 @@ def test_argument_of_many_lines_keeps_each_and_counts_blank_ones() -> None:
     text = "first\n" + "\n" * 6 + "last" + " " * 80 + "far"
     rows = [row.text for row in argument_rows(command(args={"command": text}), Catalogue())]
     assert rows == [
-        "shell",
         "command = 8 lines:",
         "│ first",
         "│ 6 blank lines",
         "│ last⟨␠×80⟩far",
     ]
+
+
+def test_every_detail_of_a_command_is_said_once() -> None:
+    """Also where the AI gives one sentence as intent and reason."""
+    line = "python3 -m pytest -q"
+    asks = command(args={"command": line}, facts={"runs": line}, intent="Run it", why="Run it")
+    words = Catalogue()
+    rows = [*point_rows(asks, words, DiffDocument()), *argument_rows(asks, words)]
+    assert [sum(said in row.text for row in rows) for said in (line, "Run it")] == [1, 1]
 
 
 async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone(open_apps: OpenApps) -> None:

@@ -460,6 +460,27 @@ def test_the_consent_to_edits_and_held_commands_is_a_key_of_this_session() -> No
         grant_for(gate("file_ops.edit_file src/a.py"), "grant_1", GateChoice.ROUTINE)
 
 
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("python3 -m pytest", A),
+        ("python3 -m pytest -x tests/test_a.py && python3 -m pytest -q", A),
+        ("python3 -m pip install x", G),
+        ("python3 -c 'print(1)'", G),
+        ("pytest -q", G),
+        ("python3 -m pytest && ls", G),
+    ],
+)
+def test_x_at_a_module_of_python_allows_this_module_alone(command: str, kind: Decision) -> None:
+    def judge(line: str, *grants: Grant) -> Verdict:
+        held = Access("shell.run", RUN, INSIDE, command=line, facts=frozenset({HELD}))
+        return judge_access(held, STANDARD, grants)
+
+    asked = judge("python3 -m pytest -q tests")
+    shown = gate(asked.grant_pattern).replace(operation="shell.run", grant_only=asked.grant_only)
+    assert judge(command, grant_for(shown, "g", GateChoice.ONLY)).kind is kind
+
+
 HOSTS = Access("shell.run", RUN, INSIDE, None, frozenset({HELD}), hosts=("pypi.org",))
 
 

@@ -170,7 +170,8 @@ def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[Que
         rows.append(QuestionRow(words("gate.why"), words("gate.checks.why")))
     else:
         rows.append(_model_row(words("gate.intent"), gate.intent, words))
-        rows.append(_model_row(words("gate.why"), gate.why, words))
+        if not gate.why or gate.why.strip() != gate.intent.strip():
+            rows.append(_model_row(words("gate.why"), gate.why, words))
         for preview, other in zip(gate.previews[1:], gate.also, strict=False):
             rows.append(QuestionRow(words("gate.file"), shown_path(preview)))
             rows.append(_model_row(words("gate.intent"), other.intent, words))
@@ -183,13 +184,12 @@ def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[Que
 
 
 def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list[QuestionRow]:
-    """The arguments that will be used and that no preview shows (R14), as the app has them.
-
-    ``titled``: without what the title shows whole, and without figures that change nothing.
+    """The arguments that will be used and that neither a preview nor the row of the subject shows
+    (R14), as the app has them; ``titled``: without figures that change nothing.
     """
     facts = list(_fact_rows(gate, words, titled=titled))
     lines: list[tuple[str, bool]] = []
-    shown = subject_words(gate, words) if titled else None
+    shown = subject_words(gate, words)
     called = visible_line(words.name_operations(gate.operation))
     if not (gate.previews or gate.facts.get("runs")) and called not in (
         shown,
@@ -220,7 +220,7 @@ def _fact_rows(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[Questi
     """Figures that the app computed: what really runs, where, and what holds it."""
     for name, value in gate.facts.items():
         known = name in _DETAILS or (name == "cwd" and value == ".")
-        if titled and (known or (name == "runs" and value == subject_words(gate, words))):
+        if (titled and known) or (name == "runs" and value == subject_words(gate, words)):
             continue
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
