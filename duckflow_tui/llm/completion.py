@@ -53,6 +53,14 @@ class NativeCall:
         """The arguments, a JSON text once the stream has ended; lone surrogates stay."""
         return join_surrogates("".join(self.arguments))
 
+    @property
+    def is_object(self) -> bool:
+        """Whether the arguments are a JSON object to the end. Reads all of them."""
+        try:
+            return isinstance(json.loads(self.argument_text), dict)
+        except (ValueError, RecursionError):
+            return False
+
     def split_objects(self) -> list[NativeCall]:
         """The calls that came as this one, in order: one for each object of arguments, where there
         is more than one. An object that comes twice in a row counts once, an empty one before
@@ -129,6 +137,11 @@ class Completion:
     def text(self) -> str:
         """The content without reasoning; lone surrogates stay, because it may hold calls."""
         return join_surrogates("".join(self._content_parts))
+
+    @property
+    def has_reply(self) -> bool:
+        """Whether there is anything beside reasoning."""
+        return bool(self.calls or self.text.strip())
 
     @property
     def reasoning(self) -> str:
@@ -213,6 +226,10 @@ class Completion:
         split = [part for call in named for part in call.split_objects()]
         self.more_calls += len(split[MOST_CALLS:])
         self.calls = split[:MOST_CALLS]
+
+    def take_thought(self) -> None:
+        """Take the reasoning for the text of the reply, which has none."""
+        self._content_parts, self._reasoning_parts = [self.reasoning], []
 
     def take_failed(self, generation: str) -> None:
         """Text that the server would not take for a call stands for the reply; it is not shown."""

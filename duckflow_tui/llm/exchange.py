@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from duckflow_tui.llm.codec import Decoder, WireRequest
+from duckflow_tui.llm.codec import DECIDE, Decoder, WireRequest
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import Target
 from duckflow_tui.llm.errors import LlmError
@@ -37,6 +37,9 @@ class ReplyObserver:
 
     def set_waiting(self, waiting: Waiting | None) -> None:
         """Take why the call waits; None once it goes on."""
+
+    def restart_reply(self) -> None:
+        """Forget the pieces: the reply broke off, and is asked for anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,13 @@ class Exchange:
 
     @property
     def may_retry(self) -> bool:
-        """Whether nothing of the answer was shown and no call of it has begun."""
-        return not self.shown and not self.in_calls
+        """Whether the request may be sent again: no action of the answer is whole. Where actions
+        are parts of one object, none has begun.
+        """
+        if self.decoder is not None and self.decoder.in_calls:
+            return False
+        calls = self.completion.calls if self.completion is not None else []
+        return not any(call.name != DECIDE and call.is_object for call in calls)
 
     def begin_completion(self) -> Completion:
         """Start a new completion for the next HTTP request."""
@@ -113,6 +121,8 @@ class Exchange:
         request = self.request
         assert request is not None  # written before it is sent
         self.attempts += 1
+        if self.shown:
+            self.observer.restart_reply()
         self.shown, self.room = False, MAX_TEXT
         show = limit(self.observer.take_reply)
         self.decoder = request.decoder(show) if request.decoder is not None else None

@@ -375,7 +375,7 @@ _BROAD: Final = (
 #: The server could not read what the model wrote as a call; asked again, it may write it well.
 _MISWRITTEN: Final = re.compile(
     r"tool_use_failed|failed to call a function|json_validate_failed|failed to (?:validate|generate"
-    r") json", re.I
+    r") json|output_parse_failed", re.I
 )  # fmt: skip
 _DROPPABLE: Final = (
     "stream_options", "temperature", "reasoning_effort", "reasoning_summary", *_LIMITS

@@ -55,8 +55,11 @@ if TYPE_CHECKING:
     from duckflow_tui.llm.contacts import Report
 
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
+ONLY_THOUGHTS: Final = ModelText("reply.only_thoughts", {})
+NO_CALL: Final = ModelText("reply.no_call", {})
 _ASK_CUT: Final = ModelText("reply.answer_cut", {})
 CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
+BROKEN_RETRIED: Final = 2  # times after a reply that broke off, at once and after a wait
 TEXT_CALLS: Final = 2  # replies in a row with calls as text, after which JSON is asked for
 EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
 #: Ends of a reply that are a fault of the server: it could not go on, or dropped the model's call.
@@ -128,6 +131,7 @@ class LLMService:
         self._left: list[ChatClient] = []  # of endpoints before, which may still be answering
         self._opening = asyncio.Lock()
         self.learned = learned or LearnedModels()
+        self._asked_again: set[str] = set()  # models whose last reply lacked a part
         self._text_calls: Counter[str] = Counter()  # replies in a row, by model
         self.known = KnownModels()
         self._cancelled: dict[str, LlmCall] = {}
@@ -234,12 +238,17 @@ class LLMService:
             broken = error
             completion = exchange.completion
         assert exchange.decoder is not None  # made together with the completion
+        missing = self._find_missing(target, completion) if broken is None else None
+        if missing is None and not completion.has_reply:
+            completion.take_thought()
         # In a thread: a reply of some megabytes would keep keys waiting for seconds.
         decoded = await asyncio.to_thread(
             exchange.decoder.decode, completion, prompt, self._ids, llm_id
         )
         if broken is not None:
             decoded = Decoded(None, decoded.text, decoded.raw, (_cut_by(broken),))
+        elif missing is not None and not decoded.from_text:
+            decoded = Decoded(None, "", decoded.raw, (missing,))
         elif completion.failed and not decoded.from_text and not decoded.problems:
             decoded = Decoded(None, "", decoded.raw, (NOT_READ,))
         if decoded.warnings:
@@ -268,6 +277,25 @@ class LLMService:
                 for c in completion.calls
             ),
         )
+
+    def _find_missing(self, target: Target, completion: Completion) -> ModelText | None:
+        """The part that a whole reply lacks, as the model is told it: an answer beside its
+        reasoning, or the call that the server says there is. It is asked for once; a model that
+        goes on so is taken as it is.
+        """
+        missing = None
+        if not completion.has_reply:
+            missing = ONLY_THOUGHTS
+        elif completion.finish == "tool_calls" and not completion.calls:
+            missing = NO_CALL
+        if missing is None or completion.finish == "length":
+            if completion.finish == "stop":
+                self._asked_again.discard(target.model)
+            return None
+        if target.model in self._asked_again:
+            return None
+        self._asked_again.add(target.model)
+        return missing
 
     def _count_text_calls(self, target: Target, quirks: Quirks) -> None:
         """A model whose calls come as text twice in a row is asked for JSON instead."""
@@ -324,6 +352,8 @@ class LLMService:
         exchange.facts = self.known.facts_at(*target)
         completion = await self._complete_exchange(exchange)
         truncated = completion.finish == "length"
+        if not completion.has_reply:  # some write it all as reasoning
+            completion.take_thought()
         value, problems = _parse_shape(completion.text, shape)
         if truncated:
             value, problems = None, (_ASK_CUT,)
@@ -439,10 +469,12 @@ class LLMService:
                     most_tries = CALLS_RETRIED
                 elif error.code == "loading":  # which takes as long as the first token may
                     most_tries, total_s = tries, exchange.target.endpoint.first_token_s
+                if exchange.shown:  # it took requests, and what was written has its price
+                    most_tries = min(most_tries, BROKEN_RETRIED)
                 if not error.retryable or tries > most_tries or not exchange.may_retry:
                     raise
                 delay = error.retry_after or 0.0
-                if not delay:
+                if not delay and not (exchange.shown and tries == 1):
                     most = min(patience.cap_s, patience.base_s * 2 ** min(tries - 1, 10))
                     delay = patience.draw() * most
                 if clock.monotonic() - begun + delay > total_s:
@@ -475,16 +507,17 @@ class LLMService:
             elif is_miswritten(error):
                 error.retryable = True
             raise
-        said = completion.calls or completion.text.strip()
+        said = completion.has_reply
         if completion.finish == "content_filter":
             raise exchange.make_error("filtered", completion.finish_words)
         is_broken = _BROKEN.match(completion.finish) is not None
         if is_broken or (not said and completion.finish not in _FINISHES):
-            exchange.shown = bool(completion.text)  # thoughts alone are no answer
             error = exchange.make_error("server_error", completion.finish_words)
-            error.status, error.retryable = 500 if is_broken else None, True
+            # Behind a text, native calls are not what it could not go on with.
+            error.status = 500 if is_broken and not completion.text else None
+            error.retryable = True
             raise error
-        if not said and completion.finish != "length":
+        if not said and completion.finish != "length" and not completion.reasoning.strip():
             raise exchange.make_error("empty")
         return completion
 

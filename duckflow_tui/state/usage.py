@@ -186,6 +186,7 @@ class LiveReply:
     started_at: float
     step_id: str = ""
     aside: bool = False
+    attempt: int = field(default=0, init=False)  # how often it began anew
     text: list[str] = field(default_factory=list[str], init=False)
     reasoning: list[str] = field(default_factory=list[str], init=False)
     reasoning_started: float | None = field(default=None, init=False)
@@ -293,6 +294,20 @@ class ReasoningDelta(_Delta, kind="reasoning_delta"):
         if live.reasoning_started is None:
             live.reasoning_started = self.at
         live.reasoning.append(self.text)
+
+
+class ReplyRestarted(Event, kind="reply_restarted", transient=True):
+    """The reply broke off and is asked for anew: its pieces count no more."""
+
+    llm_id: str
+
+    def apply(self, state: AgentState) -> None:
+        live = state.live.get(self.llm_id)
+        if live is not None:
+            live.attempt += 1
+            live.text.clear()
+            live.reasoning.clear()
+            live.reasoning_started = live.first_text_at = None
 
 
 class LlmWaiting(Event, kind="llm_waiting", transient=True):

@@ -34,6 +34,7 @@ from duckflow_tui.state.usage import (
     Purpose,
     ReasoningDelta,
     ReplyDelta,
+    ReplyRestarted,
     Role,
     Waiting,
 )
@@ -105,6 +106,9 @@ class _Observer(ReplyObserver):
 
     def set_waiting(self, waiting: Waiting | None) -> None:
         self._store.dispatch(LlmWaiting(llm_id=self._llm_id, waiting=waiting))
+
+    def restart_reply(self) -> None:
+        self._store.dispatch(ReplyRestarted(llm_id=self._llm_id))
 
 
 class Asker:

@@ -152,3 +152,51 @@ async def test_another_model_or_origin_gets_nothing_of_it(origin: str, model: st
         )
     assert mine["reasoning_content"] == "I read."
     assert set(other) == {"role", "content"}
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_model_that_only_thinks_is_asked_for_its_answer_once(
+    tmp_path: Path, protocol: Any
+) -> None:
+    """Then what it thought is the answer; a model that does so always is asked no more."""
+    only = streamed({"reasoning_content": "It is 4."}, finish="stop")
+    async with session(tmp_path, script(*(only,) * 3), protocol=protocol) as running:
+        first = await running.turn("what is 2 + 2?")
+        assert (first.outcome, first.reply) == ("answered", "It is 4.")
+        asked = running.server.of("main")
+        assert len(asked) == 2
+        assert "write your answer now" in asked[1].text
+        assert (await running.turn("sure?")).reply == "It is 4."
+        assert len(asked) == 2
+        assert len(running.server.of("main")) == 3
+        replies = [m for m in running.state.messages if isinstance(m, AssistantMessage)]
+        assert [m.text for m in replies] == ["", "It is 4.", "It is 4."]
+        assert replies[-1].reasoning == ""
+
+
+async def test_a_call_that_the_server_speaks_of_is_asked_for_once(tmp_path: Path) -> None:
+    lost = streamed({"content": "I read it."}, finish="tool_calls")
+    found = streamed({"content": "I read it."}, reads())
+    replies = script(lost, found, done("It says 1."), lost, lost)
+    async with session(project(tmp_path), replies, protocol="tools") as running:
+        read = await running.turn("what does a.py say?")
+        assert (read.outcome, read.reply) == ("done", "It says 1.")
+        assert "but none came" in running.server.of("main")[1].text
+        assert (await running.turn("read it again")).reply == "I read it."
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_reply_that_broke_off_leaves_nothing_where_the_next_is_whole(
+    tmp_path: Path, protocol: Any
+) -> None:
+    broken = done("Half of an answer, which then").model_copy(
+        update={"fault": Fault(cut_after=40), "chunk_size": 6, "reasoning": "Let me see."}
+    )
+    if protocol == "tools":
+        broken = Reply(text="Half of an answer, which then breaks", fault=Fault(cut_after=20))
+    async with session(tmp_path, script(broken, done("Whole.")), protocol=protocol) as running:
+        end = await running.turn("hello")
+        assert (end.outcome, end.reply) == ("answered", "Whole.")
+        (message,) = (m for m in running.state.messages if isinstance(m, AssistantMessage))
+        assert (message.text, message.complete) == ("Whole.", True)
+        assert not [key for key in running.notices() if key.startswith("llm.error")]

@@ -11,6 +11,7 @@ import pytest
 from support.reviews import judged, story
 from support.session import action, decision, done, script, session
 
+from duckflow_tui.llm.service import BROKEN_RETRIED
 from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.audit import list_decisions
@@ -394,7 +395,8 @@ async def test_an_error_of_the_endpoint_ends_the_turn_and_the_message_can_be_ret
 
 async def test_text_of_a_stream_that_broke_is_kept_and_marked(tmp_path: Path) -> None:
     broken = Reply(text="Here is what I think about it, at length.", fault=Fault(cut_after=25))
-    async with session(tmp_path, script(broken), protocol="tools") as s:
+    again = (broken,) * (1 + BROKEN_RETRIED)
+    async with session(tmp_path, script(*again), protocol="tools") as s:
         end = await s.turn("hi")
         assert end.outcome == "failed"
         kept = [m for m in s.state.messages if isinstance(m, AssistantMessage)]
@@ -405,7 +407,7 @@ async def test_text_of_a_stream_that_broke_is_kept_and_marked(tmp_path: Path) ->
 
 async def test_an_overflowing_window_is_compacted_once(tmp_path: Path) -> None:
     overflow = Reply(
-        fault=Fault(status=400, message="This model's maximum context length is 4096 tokens")
+        fault=Fault(status=400, message="This model's maximum context length is 8192 tokens")
     )
     past = [done(f"Answer {n}. " + "words " * 800, step="PLANNING") for n in range(4)]
     main = (*past, overflow, done("Short.", step="PLANNING"))
@@ -417,7 +419,7 @@ async def test_an_overflowing_window_is_compacted_once(tmp_path: Path) -> None:
         assert end.outcome == "answered"
         (compaction,) = s.state.compactions
         assert (compaction.by, compaction.digest) == ("overflow", "Four questions were answered.")
-        assert set(s.notices()) == {"turn.answered"}
+        assert set(s.notices()) == {"turn.answered", "llm.learned.window"}
         refused, shorter = s.server.of("main")[-2:]
         assert len(shorter.raw) < len(refused.raw)
         assert "the last one" in shorter.text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.session import Session, action, decision, done, script, session
 
+from duckflow_tui.llm.service import BROKEN_RETRIED
 from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage
 from duckflow_tui.state.operations import Outcome
@@ -18,12 +19,12 @@ LOG = action("shell.run", command="sh t.sh")
 WORK = decision("I add y, and log it.", APPEND, LOG)
 
 
-def cut(protocol: str) -> Reply:
-    """A reply that breaks behind its first words."""
-    if protocol == "tools":
-        return Reply(text="Now I look whether it works.", chunk_size=6, fault=Fault(cut_after=12))
-    said = done("Now I look whether it works.")
-    return said.model_copy(update={"fault": Fault(cut_after=70), "chunk_size": 6})
+def cut(protocol: str) -> tuple[Reply, ...]:
+    """A reply that breaks behind its first words, as often as it is asked for."""
+    said = Reply(text="Now I look whether it works.", fault=Fault(cut_after=12))
+    if protocol == "json":
+        said = done(said.text).model_copy(update={"fault": Fault(cut_after=70)})
+    return (said.model_copy(update={"chunk_size": 6}),) * (1 + BROKEN_RETRIED)
 
 
 @pytest.fixture
@@ -70,22 +71,22 @@ async def broken(s: Session) -> None:
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 async def test_retry_goes_on_from_what_is_done(home: Path, protocol: str) -> None:
     """The model is told what it had done, how far its words came, and that the work broke off."""
-    async with opened(home, protocol, WORK, cut(protocol), done("y is there.")) as s:
+    async with opened(home, protocol, WORK, *cut(protocol), done("y is there.")) as s:
         await broken(s)
         assert stands(home) == ONCE
         assert await s.engine.retry()
         end = await s.ended(2)
         assert (end.outcome, end.reply) == ("done", "y is there.")
-        told = s.server.of("main")[2].text
+        told = s.server.of("main")[-1].text
         assert "What was done before stays done" in told
         assert "[cut off]" in told
-        assert "sh t.sh" in s.server.of("main")[2].raw.decode()
+        assert "sh t.sh" in s.server.of("main")[-1].raw.decode()
         assert stands(home) == ONCE
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 async def test_a_model_that_begins_anew_does_nothing_twice(home: Path, protocol: str) -> None:
-    async with opened(home, protocol, WORK, cut(protocol), WORK, done("y is there.")) as s:
+    async with opened(home, protocol, WORK, *cut(protocol), WORK, done("y is there.")) as s:
         await broken(s)
         assert await s.engine.retry()
         assert (await s.ended(2)).outcome == "done"
@@ -99,7 +100,7 @@ async def test_what_is_asked_for_once_more_runs(home: Path) -> None:
     """The same command behind a new change is meant, and so is one that is asked for again."""
     again = decision("Once more.", LOG)
     new = decision("Another.", action("file_ops.write_file", path="b.py", content="z = 3\n"))
-    async with opened(home, "json", WORK, cut("json"), again, again, done("Logged.")) as s:
+    async with opened(home, "json", WORK, *cut("json"), again, again, done("Logged.")) as s:
         await broken(s)
         assert await s.engine.retry()
         await s.ended(2)
@@ -111,7 +112,7 @@ async def test_what_is_asked_for_once_more_runs(home: Path) -> None:
 
 async def test_a_new_change_makes_the_command_a_new_one(home: Path) -> None:
     new = decision("Another.", action("file_ops.write_file", path="b.py", content="z = 3\n"), LOG)
-    async with opened(home, "json", WORK, cut("json"), new, done("Both.")) as s:
+    async with opened(home, "json", WORK, *cut("json"), new, done("Both.")) as s:
         await broken(s)
         assert await s.engine.retry()
         await s.ended(2)
@@ -119,7 +120,9 @@ async def test_a_new_change_makes_the_command_a_new_one(home: Path) -> None:
 
 
 async def test_a_message_of_its_own_is_no_retry(home: Path) -> None:
-    async with opened(home, "json", WORK, cut("json"), decision("Again.", LOG), done("Done.")) as s:
+    async with opened(
+        home, "json", WORK, *cut("json"), decision("Again.", LOG), done("Done.")
+    ) as s:
         await broken(s)
         await s.turn("log it once more")
         assert stands(home) == (ONCE[0], "ran\nran\n")

@@ -153,15 +153,59 @@ async def test_a_reset_before_anything_was_shown_is_tried_again() -> None:
     assert at.heard.reasons == ["closed", "cut"]
 
 
-async def test_once_a_part_was_shown_nothing_is_tried_again() -> None:
+def piece(**delta: Any) -> str:
+    """An event with a piece of a reply."""
+    return f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n"
+
+
+def failing_event(code: int, message: str) -> str:
+    return f"data: {json.dumps({'error': {'code': code, 'message': message}})}\n\n"
+
+
+HALF = piece(content="Hello, I")
+#: Replies that break off before a call is whole; each list is the pieces of a stream.
+BROKEN = {
+    "thoughts alone": (piece(reasoning_content="A duck says hello."),),
+    "half a text": (HALF,),
+    "half a text, then 502": (HALF, failing_event(502, "Network connection lost.")),
+    "half a text, then too much to do": (HALF, failing_event(529, "Overloaded")),
+    "half a text, then words alone": (HALF, 'event: error\ndata: {"message": "gone"}\n\n'),
+    "half a call": (HALF, piece(tool_calls=[{"index": 0, "id": "c", "function": {
+        "name": "file_ops__write_file", "arguments": '{"path": "a'}}])),
+    "a judgement and half a call": (
+        piece(tool_calls=[{"index": 0, "id": "c", "function": {
+            "name": "decide", "arguments": '{"rationale": "why"}'}}]),
+        piece(tool_calls=[{"index": 1, "id": "d", "function": {
+            "name": "file_ops__write_file", "arguments": '{"path": "a'}}])),
+}  # fmt: skip
+
+
+TOLD = BROKEN.keys() - {"a judgement and half a call"}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+async def test_a_reply_that_breaks_before_a_call_is_whole_is_asked_for_anew(case: str) -> None:
+    """Nothing of it stays on the screen; the first time at once, then after a wait, then it is
+    said, with the part that came.
+    """
+    broken = Reply(raw=BROKEN[case])
+    async with bench(script(broken, broken, GOOD), protocol="tools") as at:
+        reply = await at.decide()
+        assert reply.text == at.heard.text == "Hello."
+        assert (reply.reasoning, at.heard.thoughts) == ("", [])
+        # At once, where it had begun to speak.
+        assert at.slept == [0.0 if case in TOLD else 1.0, 2.0]
+
+
+async def test_a_reply_that_breaks_each_time_is_kept_as_far_as_it_came() -> None:
     broken = Reply(text="Hello, I am a duck.", chunk_size=6, fault=Fault(cut_after=6))
-    async with bench(script(broken, GOOD)) as at:
+    async with bench(script(*(broken,) * 3, GOOD)) as at:
         error = await error_of(at)
     assert error.code == "cut"
     assert at.heard.text == "Hello,"
     assert error.call is not None
     assert error.call.outcome == "incomplete"
-    assert len(at.server.requests) == 1
+    assert len(at.server.requests) == 3
 
 
 async def test_an_empty_reply_is_asked_for_once_more() -> None:
@@ -184,8 +228,9 @@ async def test_a_break_in_the_arguments_runs_nothing_and_is_told_to_the_model(
     protocol: str,
 ) -> None:
     """Covers R16."""
-    made = decision(reply="", actions=[action("file_ops.write_file", args={"path": "x" * 900})])
-    broken = Reply(decision=made, chunk_size=40, fault=Fault(cut_after=800))
+    write = action("file_ops.write_file", args={"path": "x" * 900})
+    made = decision(reply="", actions=[action(), write])
+    broken = Reply(decision=made, chunk_size=40, fault=Fault(cut_after=900))
     async with bench(script(broken, GOOD), protocol=protocol) as at:
         reply = await at.decide()
     assert reply.decision is None
@@ -204,7 +249,8 @@ async def test_a_break_in_the_arguments_runs_nothing_and_is_told_to_the_model(
 )
 async def test_what_breaks_the_calls_is_told_as_what_it_is(event: str, words: str) -> None:
     """R16: a line that is no JSON, or an error, is not a broken connection."""
-    call = {"index": 0, "id": "c", "function": {"name": "file_ops__read_file", "arguments": "{"}}
+    whole = {"name": "file_ops__read_file", "arguments": '{"path": "a.py"}'}
+    call = {"index": 0, "id": "c", "function": whole}
     begun = json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
     broken = Reply(raw=(f"data: {begun}\n\n", f"data: {event}\n\n"))
     async with bench(script(broken, GOOD), protocol="tools") as at:
@@ -220,7 +266,7 @@ async def test_an_error_inside_the_stream_is_an_error() -> None:
         assert (await at.decide()).text == "Hello."
     assert at.heard.reasons == ["server_error"]
     said = 'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\n'
-    async with bench(script(Reply(raw=(said, event)), GOOD)) as at:
+    async with bench(script(*(Reply(raw=(said, event)),) * 3, GOOD)) as at:
         error = await error_of(at)
     assert (error.code, error.detail) == ("server_error", "overloaded")
 

@@ -177,7 +177,7 @@ async def failed(at: Bench) -> LlmError:
 
 
 async def test_a_text_that_ends_without_an_end_is_cut_and_kept() -> None:
-    async with bench(Script(replies={"main": (stream(*HI, done=""),)})) as at:
+    async with bench(Script(replies={"main": (stream(*HI, done=""),) * 3})) as at:
         assert (await failed(at)).code == "cut"
         assert at.heard.text == "Hi there."
 
@@ -189,7 +189,7 @@ async def test_a_text_that_ends_without_an_end_is_cut_and_kept() -> None:
 )  # fmt: skip
 async def test_a_reply_that_was_broken_off_is_no_answer(finish: str, code: str) -> None:
     """What came of it is shown; the words do not say that all is well."""
-    async with bench(Script(replies={"main": (stream(*HI, chunk(finish)),)})) as at:
+    async with bench(Script(replies={"main": (stream(*HI, chunk(finish)),) * 3})) as at:
         assert (await failed(at)).code == code
         assert at.heard.text == "Hi there."
 

@@ -80,6 +80,10 @@ class Heard(ReplyObserver):
         self.replies.append(text)
         self._changed.set()
 
+    def restart_reply(self) -> None:
+        self.replies.clear()
+        self.thoughts.clear()
+
     async def until(self, text: str, deadline_s: float = 30.0) -> None:
         """Return once the reply holds this text; raises TimeoutError."""
         async with asyncio.timeout(deadline_s):

@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import LlmCallStarted, ReasoningDelta, ReplyDelta
+from duckflow_tui.state.usage import LlmCallStarted, ReasoningDelta, ReplyDelta, ReplyRestarted
 from duckflow_tui.words.catalogue import Catalogue
 
 DEADLINE = 30.0
@@ -65,8 +65,10 @@ class Reply:
     thought: int = 0
 
 
-Step = tuple[Literal["first", "second", "thought", "pause", "size", "theme", "words", "fold"], int]
-STEPS = ("first", "second", "thought", "pause", "pause", "size", "theme", "words", "fold")
+Step = tuple[
+    Literal["first", "second", "thought", "pause", "anew", "size", "theme", "words", "fold"], int
+]
+STEPS = ("first", "second", "thought", "pause", "pause", "anew", "size", "theme", "words", "fold")
 steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(1, 90)), max_size=24)
 
 
@@ -182,6 +184,9 @@ async def play(chat: Chat, some: Sequence[Reply], steps: Sequence[Step], cut: bo
                     think(chat, some[0], count)
                 case "pause":
                     chat.draw()
+                case "anew":
+                    some[0].came = some[0].thought = 0
+                    chat.store.dispatch(ReplyRestarted(llm_id=some[0].llm_id))
                 case "size":
                     await chat.resize(20 + count)
                 case "theme":
@@ -197,10 +202,17 @@ async def play(chat: Chat, some: Sequence[Reply], steps: Sequence[Step], cut: bo
 @settings(max_examples=rounds(400, 40), deadline=None)
 @given(texts=st.lists(replies, min_size=1, max_size=2), steps=steps, cut=st.booleans())
 @example(texts=[ANSWER], steps=[("first", 43), ("pause", 1)], cut=False)
+@example(
+    texts=[ANSWER],
+    steps=[("thought", 9), ("first", 90), ("pause", 1), ("anew", 1), ("first", 50), ("pause", 1)],
+    cut=True,
+)
 def test_a_reply_that_came_in_pieces_stands_there_as_if_it_had_come_at_once(
     chat: tuple[asyncio.Runner, Chat], texts: list[str], steps: list[Step], cut: bool
 ) -> None:
-    """Whatever the user does meanwhile: another width, theme or language, folding, an aside."""
+    """Whatever comes meanwhile: another width, theme or language, folding, an aside, a connection
+    that breaks so that the reply begins anew.
+    """
     runner, shown = chat
     some = [
         Reply(llm_id, text, "a thought 考え\n\nand `more`\n" * 4)

@@ -116,6 +116,7 @@ class LiveReplyBlock(Block):
         self.measured = True
         self.thought: FoldBlock | None = None  # the reasoning before it
         self.document: MarkdownDocument | None = None
+        self._attempt = 0  # of the reply
         self._taken = 0  # pieces of ``LiveReply.text`` that came
         self._came = 0  # characters of them
         self._shown = ""  # of them as many as a reply is drawn with
@@ -127,6 +128,10 @@ class LiveReplyBlock(Block):
         # Here, because the parser costs what the first paint must not wait for.
         from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
+        if live.attempt != self._attempt:
+            self._attempt, self.document = live.attempt, None
+            self._taken = self._came = self._fed = 0
+            self._shown = ""
         fresh = live.text[self._taken :]
         self._taken += len(fresh)
         if fresh:
