@@ -209,24 +209,6 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
     return Guarded(closed, unknown, whole, tuple(links), tuple(led))
 
 
-def linked_elsewhere(workspace: Workspace) -> int:
-    """How many files have another name outside of the workspace (hard links): what is written in
-    one changes the other. Blocking; raises nothing. It looks for one second (250,000 files), each
-    time at each file, which takes three times as long as a look at the names.
-    """
-    until, pending = time.monotonic() + 1, [str(workspace.root)]
-    unseen: dict[Identity, int] = {}  # names of a file that were not met yet
-    while pending and time.monotonic() < until:
-        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
-            for entry in islice(entries, MAX_NAMES):
-                if entry.is_dir(follow_symlinks=False):
-                    pending += [] if _is_protected_name(entry.name) else [entry.path]
-                elif (info := entry.stat(follow_symlinks=False)).st_nlink > 1:
-                    identity = info.st_dev, info.st_ino
-                    unseen[identity] = unseen.get(identity, info.st_nlink) - 1
-    return sum(left > 0 for left in unseen.values())
-
-
 def _list_folder(
     workspace: Workspace, folder: str, known: Container[Identity]
 ) -> tuple[set[str], list[str], list[str], set[str]]:

@@ -25,7 +25,7 @@ from duckflow_tui.state.base import LocalizedText, one_line
 _TOOLS: Final = re.compile(r"mcp\.(?=[^.]*[.*])[A-Za-z0-9_.*?\[\]-]+")
 #: A word that can only be meant as the name of an operation, and no rule speaks of.
 _OPERATION: Final = re.compile(
-    r"(?i)(?:mcp|file_ops|shell|memory|plan_tool|task_tool|task_loop)\.\S*"
+    r"(?i)(?:mcp|mcp_tools|file_ops|shell|memory|plan_tool|task_tool|task_loop)\.\S*"
 )
 
 #: At the end of a rule: any further words may follow.

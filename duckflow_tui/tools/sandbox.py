@@ -31,7 +31,6 @@ from duckflow_tui.safety.guarded import (
     Guarded,
     KnownSecrets,
     find_guarded_places,
-    linked_elsewhere,
 )
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Identity, Location, PathRefused, walk_path
@@ -126,7 +125,6 @@ class Sandbox:
         self._known = KnownSecrets()
         self._sized = False  # this bubblewrap can bound what is kept in memory
         self._crowded = False  # there is more in the workspace than can be looked through
-        self.linked = 0  # files of the workspace that are files elsewhere too, when it was tested
         self.why: list[str] = []  # what each kind that was tried lacks
         self._source = _text_of("sandbox_worker.py")
 
@@ -271,7 +269,6 @@ class Sandbox:
                 lacks = LINKED if why == LINKED else ""
             if not lacks:
                 self._rung = rung
-                self.linked = await asyncio.to_thread(linked_elsewhere, self._workspace)
                 if self._holds_home():
                     # What starts by itself for the user can be written there, so each command asks.
                     self.why.append("the workspace holds the home folder")

@@ -250,8 +250,6 @@ class Shell:
         changed = level != known and {level, known} <= {*HOLDS, "partial"}
         if known == "untested" or changed:
             await self._store.commit(SandboxTested(level=level))
-            if level != "none" and known == "untested" and (count := self._runner.sandbox.linked):
-                self._background.notices.warn("processes.linked", count=f"{count:,}")
 
     async def _prepare_run(
         self, args: Run, places: tuple[Place, ...], context: ToolContext

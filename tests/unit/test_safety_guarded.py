@@ -15,7 +15,6 @@ from duckflow_tui.safety import guarded as module
 from duckflow_tui.safety.guarded import (
     KnownSecrets,
     find_guarded_places,
-    linked_elsewhere,
 )
 from duckflow_tui.safety.paths import best_opener
 from duckflow_tui.safety.risk import tree_below
@@ -172,21 +171,6 @@ def test_a_folder_that_is_gone_needs_not_be_closed(tmp_path: Path) -> None:
         return best_opener()(directory, path, flags, mode)
 
     assert find_guarded_places(Workspace(tmp_path, opener=opener)) == ({}, (), True, (), ())
-
-
-def test_files_that_are_written_under_another_name_elsewhere_are_counted(tmp_path: Path) -> None:
-    root, beside = tmp_path / "work", tmp_path / "beside"
-    for folder in (root / "sub", root / ".git", beside):
-        folder.mkdir(parents=True)
-    for path in ("plain", "sub/one", "sub/two", ".git/mine", "both"):
-        (root / path).touch()
-    for path in ("sub/one", "sub/two", ".git/mine"):
-        os.link(root / path, beside / path.replace("/", " "))
-    os.link(root / "both", root / "sub/both")
-    (root / "link").symlink_to("sub/one")
-    (root / "out").symlink_to(beside)
-    workspace = Workspace(root)
-    assert linked_elsewhere(workspace) == 2
 
 
 def test_a_known_secret_is_known_until_it_is_deleted_and_too_many_are_told(
