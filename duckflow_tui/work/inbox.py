@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from duckflow_tui.work.desk import PlanDesk
     from duckflow_tui.work.parts import TurnParts
 
-InboxState = Literal[
-    "idle",  # the next message begins a turn
+Stage = Literal[
+    "free",  # the next message begins a turn
     "beginning",  # a message has left the queue, and its turn is not there yet
+    "stopping",  # the same, and the user stops the turn as soon as it is there
     "running",  # a turn runs
-    "held",  # the user stopped the work: what waits goes on waiting for their word
 ]
 
 
@@ -46,16 +46,14 @@ class Inbox:
         self._store = parts.store
         self._spawn = spawn
         self._wake = asyncio.Event()
-        self._state: InboxState = "idle"
-        self._then: Literal["idle", "held"] = "idle"  # the state once no turn runs
-        self._stop_early = False  # the user stopped a turn that was still beginning
+        self._stage: Stage = "free"
+        self._held = False  # the user stopped the work: what waits goes on waiting for their word
         self._turn: Turn | None = None
         self._job: Job | None = None
         self._asides: set[Job] = set()
         self._floor = asyncio.Lock()  # of what is said beside the work
         self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
         self._ahead = ""  # the message sent while held, which goes before what waits
-        self._plan_grew = False  # while a turn ran, perhaps too late for it
         self._forget = parts.store.subscribe(self._on_record)
 
     async def run(self) -> None:
@@ -65,7 +63,7 @@ class Inbox:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self._state == "idle" or (self._state == "held" and self._ahead):
+            if self._stage == "free" and (self._ahead or not self._held):
                 await self._begin_next()
 
     def close_inbox(self) -> None:
@@ -85,8 +83,8 @@ class Inbox:
     @property
     def is_working(self) -> bool:
         """Whether a turn runs, or begins without another word of the user."""
-        waits = bool(self._ahead) or (bool(self._store.state.queue) and self._then == "idle")
-        return self._state in ("beginning", "running") or waits
+        waits = bool(self._ahead) or (bool(self._store.state.queue) and not self._held)
+        return self._stage != "free" or waits
 
     # --- what the user sends ----------------------------------------------------------------
 
@@ -103,7 +101,7 @@ class Inbox:
                 await self._answer_beside(text)
             return
         if not self._store.state.queue:
-            self._hold_queue(False)  # nothing is left that a stop kept back
+            self._held = False  # nothing is left that a stop kept back
             last = self._store.state.last_turn
             if running is None and last is not None and last.question is not None:
                 options, number = last.question.options, parse_typed_number(text)
@@ -116,7 +114,7 @@ class Inbox:
         if self._turn is not None and turn is not None and turn.pause == "paused":
             self._turn.steering.redirect(message)
             return
-        if self._state == "held":
+        if self._held and self._stage == "free":
             self._ahead = self._ahead or message.message_id
         self._wake.set()
 
@@ -178,17 +176,16 @@ class Inbox:
         """
         asked = (m for m in reversed(self._store.state.messages) if isinstance(m, UserMessage))
         last = next((m for m in asked if not m.aside), None)
-        if self._state in ("beginning", "running") or last is None:
+        if self._stage != "free" or last is None:
             return False
         self._begin_turn(Turn(self._parts, self._desk, last, plan_first=plan_first))
         return True
 
     def take_plan_up(self) -> None:
         """The approved plan has more to do: go on with it, unless the user has to be asked. A
-        turn that runs does so itself.
+        turn that runs does so itself, or leaves it to the moment when it is over.
         """
-        self._plan_grew = self._turn is not None
-        if self._state == "idle" and self._desk.goes_on:
+        if not self._held and self._desk.goes_on:
             self.work_again(plan_first=True)
 
     def pause(self) -> None:
@@ -202,18 +199,18 @@ class Inbox:
             self._turn.steering.resume()
         elif self._store.state.turn is not None:  # of an earlier process, not yet taken up
             self._store.dispatch(TurnResumed(at=self._store.clock.now()))
-        self._hold_queue(False)
+        self._held = False
         self._wake.set()
 
     def stop(self) -> None:
         """End the turn now; what it has done stays, and is told."""
-        self._plan_grew = False
         for aside in tuple(self._asides):
             aside.cancel()
-        if self._state in ("beginning", "running"):
-            self._hold_queue(True)
-        if self._state == "beginning":
-            self._stop_early = True
+        if self._stage == "free":
+            return
+        self._held = True
+        if self._stage == "beginning":
+            self._stage = "stopping"
         elif self._job is not None:
             # Behind the job's first step, without which it could not say that it was stopped.
             asyncio.get_running_loop().call_soon(self._job.cancel)
@@ -233,27 +230,32 @@ class Inbox:
         queue = self._store.state.queue
         ahead, self._ahead = self._ahead, ""
         waiting = [m for m in queue if m.message_id == ahead]
-        if not waiting and self._state == "idle":
+        if not waiting and not self._held:
             waiting = list(queue)
         if not waiting:
             last = self._store.state.last_turn
-            if self._plan_grew and last is not None and last.outcome == "done":
-                self.take_plan_up()
+            if last is not None and last.outcome == "done":
+                self.take_plan_up()  # it grew too late for the turn
             return
         first = waiting[0]
         message = UserMessage(message_id=first.message_id, text=first.text, at=first.at)
-        self._state, self._stop_early = "beginning", False
+        await self._take_from_queue(message)
+        stopped = self._stage == "stopping"
+        self._begin_turn(Turn(self._parts, self._desk, message))
+        if stopped:
+            self.stop()
+
+    async def _take_from_queue(self, message: UserMessage) -> None:
+        """Move a waiting message into the conversation."""
+        self._stage = "beginning"
         try:
             await self._store.commit(UserMessageAdded(message=message))
         except BaseException:  # a cancellation too: the message still waits
-            self._state = self._then
+            self._stage = "free"
             raise
-        self._begin_turn(Turn(self._parts, self._desk, message))
-        if self._stop_early:
-            self.stop()
 
     def _begin_turn(self, turn: Turn) -> None:
-        self._state, self._turn = "running", turn
+        self._stage, self._turn = "running", turn
         self._job = self._spawn(self._run_guarded(turn), "turn")
 
     async def _run_guarded(self, turn: Turn) -> None:
@@ -271,16 +273,11 @@ class Inbox:
             case TurnFinished() if self._turn is not None:
                 self._on_turn_over(self._turn)
             case SessionResumed():
-                self._hold_queue(bool(state.queue))
+                self._held = bool(state.queue)
             case _:
                 pass
 
     def _on_turn_over(self, turn: Turn) -> None:
         if self._turn is turn:
             self._turn = self._job = None
-            self._state = self._then
-
-    def _hold_queue(self, held: bool) -> None:
-        self._then = "held" if held else "idle"
-        if self._state in ("idle", "held"):
-            self._state = self._then
+            self._stage = "free"
