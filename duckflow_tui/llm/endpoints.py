@@ -30,7 +30,9 @@ KEPT_KEY: Final = "DUCKFLOW_KEY_"
 CLI_ENDPOINT: Final = "cli"  # the one that --base-url makes
 HERE: Final = "here"  # a server that is looked for on this machine
 PROBE: Final = "probe"  # one whose model is tried
-_FLAGS: Final = {"base_url": "--base-url", "api_key_env": "--api-key-env"}
+_FLAGS: Final = {
+    "base_url": "--base-url", "api_key_env": "--api-key-env", "protocol": "--protocol"
+}  # fmt: skip
 OPENAI_ORIGIN: Final = "https://api.openai.com:443"
 PRIVATE_SUFFIXES: Final = (".local", ".lan", ".home.arpa", ".internal", ".localdomain")
 #: Headers that are a credential in themselves, and go only where a key may go.

@@ -43,7 +43,7 @@ from duckflow_tui.state.usage import LlmCall
 
 PROBE_OUTPUT: Final = 512  # tokens: a model that thinks uses some before it answers
 PROBED: Final[Mapping[str, object]] = {
-    "name": PROBE, "protocol": "auto", "max_output": PROBE_OUTPUT, "idle_s": 60.0
+    "name": PROBE, "max_output": PROBE_OUTPUT, "idle_s": 60.0
 }  # fmt: skip
 _COUNTED_TO: Final = 40  # numbers, of one or two tokens each: enough to tell the speed
 _ENOUGH: Final = 16  # tokens, for their speed to mean something
@@ -109,7 +109,8 @@ async def probe_model(
     ``line`` is what the server's list says of the model. Never raises for what a server does.
     """
     variable = key_name(endpoint, environ) or endpoint.api_key_env  # by the endpoint's own name
-    update = {**PROBED, "api_key_env": variable}
+    protocol = "responses" if endpoint.protocol == "responses" else "auto"
+    update = {**PROBED, "api_key_env": variable, "protocol": protocol}
     target = Target(endpoint.model_copy(update=update), model)
     learned = learned or LearnedModels()
     learned.forget_model(target)

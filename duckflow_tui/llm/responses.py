@@ -131,6 +131,7 @@ class ResponseReader:
                 self._is_streamed = True
             case "response.function_call_arguments.delta":
                 self._completion.note_piece()
+                self._completion.in_calls = True
             case "response.reasoning_summary_part.added" if self._is_streamed:
                 self._take_thought(_BREAK)
             case "response.output_item.done":
@@ -160,6 +161,7 @@ class ResponseReader:
         if fields.get("status") == "incomplete":
             details = fields.get("incomplete_details")
             reason = cast("JsonObject", details).get("reason") if isinstance(details, dict) else ""
+            completion.finish_words = str(reason)
             completion.end("content_filter" if reason == "content_filter" else "length")
         else:
             completion.end("tool_calls" if completion.calls else "stop")

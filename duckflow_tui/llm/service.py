@@ -416,6 +416,8 @@ class LLMService:
                     if other.code != "not_found":
                         raise
                     exchange.target = Target(endpoint, model)
+            if error.code == "not_found" and exchange.api == "responses":
+                error.setting = setting_of(endpoint.name, "protocol")
             if names_model_or_address(error):
                 await (await self._open_client(endpoint)).explain_error(error, EXPLAIN_S)
             if exchange.attempts:

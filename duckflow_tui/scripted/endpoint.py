@@ -33,6 +33,7 @@ from duckflow_tui.scripted.replies import (
     When,
     all_text,
     new_text,
+    unpaired_call,
 )
 from duckflow_tui.scripted.speech import ResponseSpeech, Speech
 from duckflow_tui.state.base import JsonObject
@@ -270,6 +271,9 @@ class ScriptedEndpoint:
             if refusal.refuses(request.json):
                 await answer.error(refusal.status, refusal.words)
                 return
+        if call_id := unpaired_call(request.json):
+            await answer.error(400, f"No tool output found for function call {call_id}.")
+            return
         reply = self._take(request)
         if reply is None:
             await answer.error(400, f"the script has nothing left to say ({request.purpose})")

@@ -243,6 +243,21 @@ def _as_message(item: JsonObject) -> JsonObject:
             return {"role": item.get("role"), "content": content}
 
 
+def unpaired_call(body: JsonObject) -> str:
+    """The id of a call in the items of a request that has no result, or of a result without its
+    call; empty where each has the other one.
+    """
+    given: Any = body.get("input")
+    items = cast("list[JsonObject]", given) if isinstance(given, list) else []
+    ids: dict[str, list[str]] = {"function_call": [], "function_call_output": []}
+    for item in items:
+        if item.get("type") in ids:
+            ids[item["type"]].append(str(item["call_id"]))
+    made, answered = ids.values()
+    alone = (one for one in (*made, *answered) if made.count(one) != 1 or answered.count(one) != 1)
+    return next(alone, "")
+
+
 def offered_functions(body: JsonObject) -> set[str]:
     """The names of the functions that a request by either API offers."""
     tools = cast("list[JsonObject]", body.get("tools") or [])

@@ -5,13 +5,14 @@ unmet is shown as done.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from support.plan_talk import answer, plan_reply
 from support.reviews import believes, claim, found, judged, lacks, next_plan, story, works, write
 from support.session import Session, action, decision, done, session
 
+from duckflow_tui.llm.endpoints import Protocol
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardKind, GateChoice, Remark
@@ -693,7 +694,7 @@ async def test_a_list_inside_what_the_user_pasted_is_no_list_of_wishes(tmp_path:
 # --- what is said beside the work ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("protocol", ["tools", "json", "responses"])
 @pytest.mark.parametrize(
     "said",
     [
@@ -702,7 +703,7 @@ async def test_a_list_inside_what_the_user_pasted_is_no_list_of_wishes(tmp_path:
     ],
 )
 async def test_a_wish_that_is_said_beside_the_work_joins_the_ledger(
-    tmp_path: Path, said: str, protocol: Literal["tools", "json"]
+    tmp_path: Path, said: str, protocol: Protocol
 ) -> None:
     """And the work is not done without it."""
     held = Reply(decision=done("The notes are there.").decision, hold="a")

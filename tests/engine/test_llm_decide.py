@@ -69,7 +69,7 @@ async def test_the_reply_is_shown_before_the_rest_has_come() -> None:
 
 
 @pytest.mark.parametrize("how", ["reasoning_content", "reasoning", "think"])
-@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("protocol", ["tools", "json", "responses"])
 async def test_reasoning_is_heard_apart_from_the_reply(how: Any, protocol: str) -> None:
     thinking = MAIN.model_copy(update={"reasoning": "Let me see.", "reasoning_as": how})
     async with bench(script(thinking), protocol=protocol) as at:

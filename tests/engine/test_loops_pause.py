@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, statuses, tasks_reply, write
 from support.session import GOOD, Session, action, decision, done, script, session
 
 from duckflow_tui.llm.codec import STOPPED
+from duckflow_tui.llm.endpoints import Protocol
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.plan import WorkStatus
@@ -43,9 +43,9 @@ async def pause(running: Session) -> None:
     assert not any(not live.aside for live in running.state.live.values())
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("protocol", ["tools", "json", "responses"])
 async def test_a_pause_ends_the_reply_keeps_its_text_and_asks_again_with_it(
-    tmp_path: Path, protocol: Literal["tools", "json"]
+    tmp_path: Path, protocol: Protocol
 ) -> None:
     slow = held(done(LONG, step="PLANNING"), 200)
     again = done("In short: no.", step="PLANNING")

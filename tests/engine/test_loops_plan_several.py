@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, session
 
+from duckflow_tui.llm.endpoints import Protocol
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.decision import NextStep
 from duckflow_tui.state.gates import GateChoice
@@ -82,9 +83,9 @@ def three_notes() -> tuple[dict[str, Any], ...]:
     return write("a"), ends(1, "a is there"), write("b"), ends(2), write("c")
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("protocol", ["tools", "json", "responses"])
 async def test_calls_behind_the_proposal_run_with_the_users_yes_and_cost_no_call(
-    protocol: Literal["tools", "json"], tmp_path: Path
+    protocol: Protocol, tmp_path: Path
 ) -> None:
     """Each belongs to its step; the turn ends with the last of them."""
     replies = Script(replies={"main": (proposal(*three_notes()), done("Not asked."))})

@@ -12,6 +12,7 @@ from support.pace_talk import LONG, files
 from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.session import Session, action, decision, done, script, session
 
+from duckflow_tui.llm.endpoints import Protocol
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
@@ -83,9 +84,9 @@ async def test_reading_is_asked_for_too_and_what_plan_mode_refuses_stays_refused
 
 
 @pytest.mark.parametrize("next_step", ["continue", "pending_user", "done"])
-@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("protocol", ["tools", "json", "responses"])
 async def test_a_wait_for_approval_without_an_action_asks_and_yes_goes_on(
-    tmp_path: Path, next_step: str, protocol: Literal["tools", "json"]
+    tmp_path: Path, next_step: str, protocol: Protocol
 ) -> None:
     """Covers S4-107."""
     replies = script(

@@ -67,9 +67,9 @@ def main_job() -> Script:
     )
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json", "auto"])
+@pytest.mark.parametrize("protocol", ["tools", "json", "auto", "responses"])
 async def test_read_edit_through_the_gate_done(
-    tmp_path: Path, protocol: Literal["tools", "json", "auto"]
+    tmp_path: Path, protocol: Literal["tools", "json", "auto", "responses"]
 ) -> None:
     """Covers S4-60, S4-86, S4-92, S4-94, S4-96."""
     folder = workspace(tmp_path)

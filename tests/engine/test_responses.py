@@ -125,6 +125,31 @@ async def test_a_resumed_session_sends_the_same_items(tmp_path: Path) -> None:
     ]
 
 
+async def test_a_compacted_conversation_keeps_calls_and_results_together(tmp_path: Path) -> None:
+    """What goes, goes with its items; what stays is sent as it came. The endpoint refuses a call
+    without its result.
+    """
+    reads = [
+        decide(f"I read, {n}.", act("file_ops.read_file", path="a.py")).model_copy(
+            update={"reasoning": f"Thought {n}."}
+        )
+        for n in range(8)
+    ]
+    ends = [done(f"Read {n}. " + "words " * 800) for n in range(8)]
+    turns = [reply for pair in zip(reads, ends, strict=True) for reply in pair]
+    replies = Script(replies={"main": tuple(turns), "digest": (Reply(data={"digest": "Read."}),)})
+    async with session(project(tmp_path), replies, protocol="responses", window=64_000) as s:
+        for n in range(7):
+            await s.turn(f"read it, time {n}")
+        assert await s.engine.context.compact_by_hand("") == ""
+        assert (await s.turn("once more")).reply.startswith("Read 7.")
+        items = sent(s, -1)
+    thoughts = [item["summary"][0]["text"] for item in items if item["type"] == "reasoning"]
+    assert thoughts[-1] == "Thought 7."
+    assert thoughts == [f"Thought {n}." for n in range(8)][-len(thoughts) :]
+    assert len(thoughts) < 8
+
+
 # --- streams as servers of other minds send them -------------------------------------------------
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "file_ops__read_file",
@@ -250,10 +275,11 @@ async def test_a_reply_at_its_limit_is_told_to_the_model() -> None:
     assert [one.name for one in made.problems] == ["reply.cut_by_limit"]
 
 
-async def test_a_call_that_breaks_off_is_asked_for_again() -> None:
-    """No call counts before it is whole, so that nothing was shown and nothing is lost."""
+async def test_a_call_that_breaks_off_is_told_to_the_model() -> None:
+    """As by chat completions: no call counts before it is whole."""
     broken = streamed({"type": "response.output_item.added", "item": CALL},
                       delta("function_call_arguments", '{"path"'))  # fmt: skip
-    async with bench(Script(replies={"main": (broken, MAIN)}), protocol="responses") as at:
-        assert (await at.decide()).decision is not None
-        assert len(at.server.of("main")) == 2
+    async with bench(Script(replies={"main": (broken,)}), protocol="responses") as at:
+        made = await at.decide()
+    assert (made.decision, made.complete, made.calls) == (None, False, ())
+    assert [one.name for one in made.problems] == ["reply.cut_by_connection"]

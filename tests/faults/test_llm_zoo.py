@@ -214,3 +214,9 @@ async def test_a_model_of_another_api_is_asked_there(message: str) -> None:
             assert at.server.of("main")[-1].json["reasoning_effort"] == "none"
         else:
             assert "does not work with chat completions" in await told(at)
+
+
+async def test_a_server_without_the_api_that_was_chosen_is_told_by_its_setting() -> None:
+    nothing = failing(404, {"detail": "Not Found"})
+    async with bench(server(*nothing), protocol="responses") as at:
+        assert "Check endpoints.here.protocol" in await told(at)
