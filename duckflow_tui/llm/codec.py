@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.decision_reading import DECIDE, OTHER, Reading
-from duckflow_tui.llm.foreign_calls import foreign_names
+from duckflow_tui.llm.foreign_calls import STATEMENTS, foreign_names
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import (
     IdSource,
@@ -108,7 +108,7 @@ def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
 
 
 #: Signs of which every call as text has one.
-_CALL_SIGNS: Final = ("<", "[", "{", "*** ")
+_CALL_SIGNS: Final = ("<", "[", "{", "*** ", "(")
 NOT_READ: Final = ModelText("reply.calls_not_read", {})
 
 
@@ -118,11 +118,36 @@ def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
         return None
     from duckflow_tui.llm.text_calls import read_calls
 
-    known: dict[str, JsonObject] = {DECIDE: schema_of(TurnDecision)["properties"]}
-    for spec in (*prompt.known, *prompt.operations):
-        known[wire_name(spec.name)] = known[spec.name] = spec.parameters.get("properties", {})
+    known: dict[str, JsonObject] = {name: {} for name in STATEMENTS}
+    known[DECIDE] = schema_of(TurnDecision)["properties"]
+    for name, spec in name_operations((*prompt.known, *prompt.operations)).items():
+        known[name] = spec.parameters.get("properties", {})
     found = read_calls(text, known)
     return found if found.calls or found.unread else None
+
+
+NO_CALL: Final = ModelText("reply.no_call", {})
+_COMMANDS: Final = ("bash", "sh", "shell", "zsh", "console", "powershell", "diff", "patch")
+
+
+def is_untold_command(text: str, prompt: Prompt) -> bool:
+    """Whether a reply ends with a code block of a command or diff, as models write who mean a call
+    by it, while no call was made in the conversation and the model was not told of one such reply.
+    """
+    if not _ends_with_command(text):
+        return False
+    said = [item for item in prompt.history if isinstance(item, AssistantMessage)]
+    made = any(item.decision is not None and item.decision.actions for item in said)
+    return not made and not any(item.raw and _ends_with_command(item.raw) for item in said)
+
+
+def _ends_with_command(text: str) -> bool:
+    """Whether the last thing in a text is a code block of a command or a diff."""
+    lines = text.rstrip().split("\n")
+    if lines[-1].strip() != "```":
+        return False
+    opens = next((line for line in reversed(lines[:-1]) if line.startswith("```")), "")
+    return opens.strip("` ").lower() in _COMMANDS
 
 
 def mark_as_text(decision: TurnDecision) -> TurnDecision:

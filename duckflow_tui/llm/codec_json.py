@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
+    NO_CALL,
     NOT_READ,
     Decoded,
     Show,
@@ -16,6 +17,7 @@ from duckflow_tui.llm.codec import (
     calls_in,
     decision_schema,
     extras_of,
+    is_untold_command,
     judgement_of,
     mark_as_text,
     reading_of,
@@ -176,6 +178,8 @@ class JsonDecoder:
             plain = not shown and _is_prose(said, prompt)
             if not plain or _is_owed(prompt):
                 return Decoded(None, raw if plain else shown, raw, (wrong or NOT_READ,))
+            if is_untold_command(raw, prompt):
+                return Decoded(None, raw, raw, (NO_CALL,))
             found = ReplyObject({"reply": raw.strip()})
         if found.around and not found.data.get("reply"):
             found.data["reply"] = found.around

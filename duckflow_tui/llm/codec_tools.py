@@ -10,6 +10,7 @@ from typing import Final
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     DECIDE,
+    NO_CALL,
     NOT_READ,
     OTHER,
     Decoded,
@@ -18,6 +19,7 @@ from duckflow_tui.llm.codec import (
     assistant_message,
     calls_in,
     decide_function,
+    is_untold_command,
     judged_before,
     judgement_of,
     mark_as_text,
@@ -229,6 +231,8 @@ class ToolsDecoder:
                 decision, decision.reply, raw, (NOT_READ,) if said_nothing else problems, warnings,
                 from_text=True,
             )  # fmt: skip
+        elif not calls and is_untold_command(text, prompt):
+            return Decoded(None, text, raw, (NO_CALL,))
         before = judged_before(prompt.history)
         reading.why = before.rationale if before else ""
         if completion.more_calls and not reading.count_allowed(len(calls) + completion.more_calls):

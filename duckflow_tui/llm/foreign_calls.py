@@ -146,6 +146,8 @@ _ENDS: Final = dict.fromkeys(
 _QUESTIONS: Final = dict.fromkeys(
     ("ask_followup_question", "ask_user", "ask_user_question", "askuserquestion"), ("question",)
 )
+#: Names of all tools that state something.
+STATEMENTS: Final = (*_THOUGHTS, *_TODOS, *_ENDS, *_QUESTIONS)
 _OPTIONS: Final = ("follow_up", "options", "choices")
 _TODO_TEXTS: Final = ("content", "step", "title", "description", "task", "text", "name")
 

@@ -33,6 +33,7 @@ _REPLACE: Final = re.compile(r"(?:>{5,9}|\+{5,9}) ?REPLACE\s*")
 _PLACE: Final = re.compile(r":(?:start|end)_line:.*|-{5,9}\s*")
 _PATH: Final = re.compile(r"[*#`\s]*([^\s*`:][^\n*`:]{0,300}?)[*`:\s]*")
 
+_FENCES: Final = ("```", "~~~")
 _PATCH_TOOLS: Final = ("apply_patch", "patch")
 _PATCH_ARGUMENTS: Final = ("input", "patch", "diff", "patch_text", "patchText", "changes")
 _PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "target_file")
@@ -132,9 +133,17 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> PatchCall | None
     return PatchCall(EDIT, {"path": path, "edits": edits}) if edits else None
 
 
-def find_blocks(text: str) -> bool:
-    """Whether a block of SEARCH and REPLACE begins on a line of the text."""
-    return any(_SEARCH.fullmatch(line) for line in text.splitlines()) if "SEARCH" in text else False
+def split_blocks(text: str) -> tuple[str, str]:
+    """A text in two: what stands before blocks of SEARCH and REPLACE, and these with the path and
+    the fence before the first; the second is empty where there is none.
+    """
+    lines = text.splitlines() if "SEARCH" in text else []
+    first = next((at for at, line in enumerate(lines) if _SEARCH.fullmatch(line)), -1)
+    if first < 0:
+        return text, ""
+    while first and (lines[first - 1].startswith(_FENCES) or _find_path(lines[:first][-1:])):
+        first -= 1
+    return "\n".join(lines[:first]).strip(), "\n".join(lines[first:])
 
 
 def _read_blocks(lines: Sequence[str], path: str) -> list[PatchCall]:
@@ -172,7 +181,7 @@ def _read_blocks(lines: Sequence[str], path: str) -> list[PatchCall]:
 def _find_path(lines: Sequence[str]) -> str:
     """The path on the line before a block, or before the fence that it stands in; "" for none."""
     for line in reversed(lines[-3:]):
-        if line.strip() and not line.lstrip().startswith(("```", "~~~")):
+        if line.strip() and not line.lstrip().startswith(_FENCES):
             found = _PATH.fullmatch(line)
             name = found[1] if found else ""
             return name if " " not in name and re.search(r"[./]", name) else ""

@@ -7,15 +7,16 @@ that the fence holds is calls.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from duckflow_tui.llm.foreign_calls import name_fields
+from duckflow_tui.llm.foreign_calls import bare_name, name_fields
+from duckflow_tui.llm.patches import BEGIN_PATCH, read_patch, split_blocks
 from duckflow_tui.llm.strict_json import NotStrict, first_object, parse_object
 from duckflow_tui.state.base import JsonObject, canonical_json
-from duckflow_tui.state.lines import split_bare_lines
 
 #: The properties of each function's arguments, by every name that it may be called by.
 Known = Mapping[str, JsonObject]
@@ -42,6 +43,8 @@ _NEXT: Final = re.compile(
     rf"|<\|tool_call_begin\|>\s*{_NAME.format('kimi')}\s*<\|tool_call_argument_begin\|>\s*(?={{)"
     r"|(?P<object>(?:<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>)\s*(?=[{\[]))"
     r"|(?P<patch>^\*\*\* Begin Patch[ \t]*\n)"
+    r"|^[ \t]*(?:\[\s*+|print\(\s*+)?(?P<python>[A-Za-z_][\w.]{0,100})\("
+    r"|^[ \t]*<(?P<tag>[a-z][a-z0-9_.]{2,60})>(?=\s*<[a-z_]+>)"
     rf"|^[ \t]*(?P<bare>)(?=(?:\[\s*)?\{{\s*\"(?:{'|'.join(_KEYS)})\"\s*:)"
     r"|(?P<around></?tool_call>|</?(?:\w+:|｜\w+｜)?function_calls?>|</function>|<｜tool▁calls?▁(?:begin|end)｜>"
     r"|<\|tool_calls?_(?:section_)?(?:begin|end)\|>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|<\|python_tag\|>"
@@ -69,8 +72,6 @@ _CUT_PREFIXED: Final = re.compile(
     r"<(?:\w{1,20}:|｜\w{0,20}｜?)(?:i\w{0,5}|invoke\s.{0,80}|f\w{0,13})?\Z"
 )
 _SHORTEST: Final = 4  # characters of a mark by which it is known
-_EDIT, _WRITE, _DELETE = "file_ops.edit_file", "file_ops.write_file", "file_ops.delete_file"
-_FILE: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.M)
 
 
 class TextCall(NamedTuple):
@@ -96,6 +97,10 @@ def read_calls(text: str, known: Known) -> TextCalls:
     """
     if len(text) > MOST:  # one search by the pattern would hold up all threads for seconds
         return TextCalls((), text, any(mark in text for mark in _MARKS))
+    before, blocks = split_blocks(text)
+    if blocks:
+        changes = read_patch(blocks)
+        return TextCalls(tuple(TextCall(*change) for change in changes), before, not changes)
     reader = _Reader(text, known)
     reader.read_all()
     rest = "".join(reader.rest).strip()
@@ -136,7 +141,10 @@ def _is_cut_object(text: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, text: str, known: Known) -> None:
+    def __init__(self, text: str, known: Known, language: str = "") -> None:
+        """``language``: of the code block that the text stands in."""
+        self._in_calls = _TOOL_FENCE.search(language) is not None
+        self._in_code = bool(language) and not self._in_calls
         self._text = text
         self._known = known
         self._at: int = 0
@@ -160,12 +168,21 @@ class _Reader:
                 self._opened |= not (_CLOSING.match(found["around"]) and self.calls)
             elif found["bare"] is not None:
                 self._read_bare_objects()
+            elif (name := found["python"] or found["tag"]) and not self._is_telling(name):
+                self.rest.append(found.group())
             elif self._read_call(found):
                 self._opened = False
             else:
                 self._failed += 1
         self.unread = self._opened or self._failed > 0
         self.rest.append(text[self._at :])
+
+    def _is_telling(self, name: str) -> bool:
+        """Whether a name alone shows that a call is meant: words of prose and code are also names
+        of other agents' tools.
+        """
+        tells = "." in name or "__" in name if self._in_code else "_" in name or "." in name
+        return bool(_known_name(name, self._known)) and (tells or self._in_calls)
 
     def _read_object(self, at: int) -> tuple[JsonObject | None, int]:
         """As ``_object_at``; of many without an end the reading stops."""
@@ -194,7 +211,7 @@ class _Reader:
         inside = self._text[self._at : closing.start()]
         calls = _of_json(inside.strip(), self._known)
         if not calls:
-            inner = _Reader(inside, self._known)
+            inner = _Reader(inside, self._known, found.group().strip("`~ \n"))
             if not any(mark in inside for mark in _FENCE_MARKS):
                 inner.read_all()
             whole = inner.calls and not inner.unread and not "".join(inner.rest).strip()
@@ -236,6 +253,10 @@ class _Reader:
         """Read the call that begins here; False where it cannot be read."""
         if found["patch"] is not None:
             return self._read_patch()
+        if found["python"]:
+            return self._read_python(found)
+        if found["tag"]:
+            return self._read_tag(found["tag"])
         if found["object"] is not None:
             return self._read_objects()
         for name in ("mistral", "sep", "kimi", "within", "harmony", "action"):
@@ -302,16 +323,77 @@ class _Reader:
         end = re.compile(r"^\*\*\* End Patch[ \t]*$", re.M).search(self._text, self._at)
         if end is None:
             return False
-        body = self._text[self._at : end.start()]
+        changes = read_patch(f"{BEGIN_PATCH}\n{self._text[self._at : end.end()]}")
         self._at = end.end()
-        heads = [*_FILE.finditer(body)]
-        for head, after in zip(heads, [*heads[1:], None], strict=True):
-            part = body[head.end() + 1 : after.start() if after else len(body)]
-            call = _of_patch(head[1], head[2].rstrip(" \t"), split_bare_lines(part))
-            if call is None or call.name not in self._known:
-                return False
-            self.calls.append(call)
-        return bool(heads)
+        self.calls += [TextCall(*change) for change in changes if change.operation in self._known]
+        return bool(changes)
+
+    def _read_python(self, found: re.Match[str]) -> bool:
+        """Read a call as Python has it, on lines of its own, whose arguments are literals."""
+        end = _find_end(self._text, found.end("python"))
+        line = _LINE_END.match(self._text, end) if end > 0 else None
+        if line is None:
+            return False
+        call = _of_python(found["python"], self._text[found.start("python") : end], self._known)
+        if call is None:
+            return False
+        self.calls.append(call)
+        self._at = line.end()
+        return True
+
+    def _read_tag(self, name: str) -> bool:
+        """Read a call as an element of its name that holds an element for each argument."""
+        text, key = self._text, _known_name(name, self._known)
+        stop = text.find(f"</{name}>", self._at)
+        if stop < 0:
+            return False
+        given: JsonObject = {}
+        for field in _ELEMENT.finditer(text, self._at, stop):
+            given[field[1]] = _read_value(field[2], self._known[key].get(field[1]))
+        self.calls.append(TextCall(key, given))
+        self._at = stop + len(name) + 3
+        return True
+
+
+#: An element within an element; it ends where the first of its name ends.
+_ELEMENT: Final = re.compile(r"<([a-z_]{1,60})>(.*?)</\1>", re.S)
+_LINE_END: Final = re.compile(r"[ \t]*[)\]]?[ \t]*(?=,|\n|\Z)")
+_PYTHON_TOKEN: Final = re.compile(
+    r"\"\"\".*?\"\"\"|\'\'\'.*?\'\'\'|\"(?:[^\"\\\n]|\\.)*\"|\'(?:[^\'\\\n]|\\.)*\'"
+    r"|[()\[\]{}]|[^()\[\]{}\"\']++",
+    re.S,
+)
+_LONGEST_CALL: Final = 100_000  # characters of a call as Python has it
+
+
+def _find_end(text: str, at: int) -> int:
+    """Where the bracket that opens at this position is closed, strings of Python passed over; -1
+    where it is not.
+    """
+    depth, most = 0, at + _LONGEST_CALL
+    while at < most and (token := _PYTHON_TOKEN.match(text, at)):
+        depth += (token.group() in "([{") - (token.group() in ")]}")
+        at = token.end()
+        if not depth:
+            return at
+    return -1
+
+
+def _of_python(name: str, written: str, known: Known) -> TextCall | None:
+    """The call of a function by its ``name``; None where an argument is no literal of JSON."""
+    key = _known_name(name, known)
+    fields = list(known[key])
+    try:
+        call = ast.parse(written, mode="eval").body
+        if not isinstance(call, ast.Call) or len(call.args) > len(fields):
+            return None
+        values = {fields[at]: ast.literal_eval(arg) for at, arg in enumerate(call.args)}
+        values |= {
+            str(word.arg): ast.literal_eval(word.value) for word in call.keywords if word.arg
+        }
+        return TextCall(key, parse_object(canonical_json(values)))
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
 
 
 _VALUE: Final = re.compile(r"^\s*<arg_value>")
@@ -338,8 +420,9 @@ def _object_at(text: str, at: int) -> tuple[JsonObject | None, int]:
 
 
 def _known_name(name: str, known: Known) -> str:
-    name = name.removeprefix("functions.")
-    return name if name in known else ""
+    """A name as it is known, in any case and without what other agents put before it."""
+    bare = bare_name(name)
+    return next((form for form in (name, bare, bare.replace("__", ".")) if form in known), "")
 
 
 def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
@@ -385,36 +468,3 @@ def _read_value(value: str, schema: Any) -> object:
         except (ValueError, RecursionError):
             pass  # the schema will say what is wrong with it
     return value.removeprefix("\r").removeprefix("\n").removesuffix("\n").removesuffix("\r")
-
-
-def _of_patch(kind: str, path: str, lines: list[str]) -> TextCall | None:
-    if kind == "Delete":
-        return TextCall(_DELETE, {"path": path})
-    if kind == "Add":
-        if any(not line.startswith("+") for line in lines if line):
-            return None
-        return TextCall(
-            _WRITE, {"path": path, "content": "".join(f"{x[1:]}\n" for x in lines if x)}
-        )
-    edits: list[JsonObject] = []
-    old: list[str] = []
-    new: list[str] = []
-    for line in [*lines, "@@"]:
-        if line.startswith("@@"):
-            if old and old != new:
-                edits.append({"old": "\n".join(old), "new": "\n".join(new)})
-            elif new != old:
-                return None  # where it belongs is not said
-            old, new = [], []
-        elif line.startswith("*** "):
-            if not line.startswith("*** End of File"):
-                return None
-        else:
-            sign, rest = line[:1], line[1:]
-            if sign not in ("", " ", "+", "-"):
-                return None
-            if sign != "+":
-                old.append(rest)
-            if sign != "-":
-                new.append(rest)
-    return TextCall(_EDIT, {"path": path, "edits": edits}) if edits else None

@@ -5,6 +5,7 @@ plain words are the reply, and nothing ends as done by it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,106 @@ async def test_a_file_is_edited_by_calls_that_were_written_as_text(
         assert "turn.from_text" in s.notices()
         shown = [m.text for m in s.state.messages if m.kind == "assistant"]
         assert all("tool_call" not in text.lower() for text in shown)
+
+
+def as_json(**fields: Any) -> str:
+    return json.dumps(fields)
+
+
+def as_python(name: str, args: dict[str, Any]) -> str:
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in args.items())})"
+
+
+def as_tags(name: str, args: dict[str, Any]) -> str:
+    fields = (
+        f"<{key}>\n{value if isinstance(value, str) else json.dumps(value)}\n</{key}>"
+        for key, value in args.items()
+    )
+    return "\n".join((f"<{name}>", *fields, f"</{name}>"))
+
+
+BLOCK = "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE"
+#: A call as models write it into their text.
+SYNTAXES: dict[str, Callable[[str, dict[str, Any]], str]] = {
+    "hermes": lambda name, args: hermes((name, args)),
+    "qwen coder": lambda name, args: coder((name, args)),
+    "mistral": lambda name, args: mistral((name, args)),
+    "mistral 3": lambda name, args: f"[TOOL_CALLS]{name}[ARGS]{json.dumps(args)}",
+    "llama": lambda name, args: f"<|python_tag|>{as_json(name=name, parameters=args)}<|eom_id|>",
+    "llama, function": lambda name, args: f"<function={name}>{json.dumps(args)}</function>",
+    "llama, pythonic": lambda name, args: f"[{as_python(name, args)}]",
+    "deepseek": lambda name, args: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function"
+    f"<｜tool▁sep｜>{name}\n```json\n{json.dumps(args)}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "kimi": lambda name, args: "<|tool_calls_section_begin|><|tool_call_begin|>functions."
+    f"{name}:0<|tool_call_argument_begin|>{json.dumps(args)}<|tool_call_end|>"
+    "<|tool_calls_section_end|>",
+    "gpt-oss": lambda name, args: f"<|channel|>commentary to=functions.{name} "
+    f"<|constrain|>json<|message|>{json.dumps(args)}<|call|>",
+    "react": lambda name, args: f"Thought: so.\nAction: {name}\nAction Input: {json.dumps(args)}",
+    "bare": lambda name, args: as_json(name=name, arguments=args),
+    "openai": lambda name, args: as_json(
+        tool_calls=[{"type": "function", "function": {"name": name, "arguments": json.dumps(args)}}]
+    ),
+    "tool": lambda name, args: as_json(tool=name, tool_input=args),
+    "action": lambda name, args: as_json(operation=name, args={"arguments": args}),
+    "fence": lambda name, args: f"I do it.\n```json\n{as_json(name=name, arguments=args)}\n```",
+    "python": lambda name, args: f"I call it now.\n\n{as_python(name, args)}",
+    "tool_code": lambda name, args: "I call it.\n```tool_code\n"
+    f"print(default_api.{as_python(name, args)})\n```",
+    "python in a block": lambda name, args: f"```python\n{as_python(name, args)}\n```",
+    "tags": lambda name, args: f"I call it.\n\n{as_tags(name, args)}",
+    "invoke": lambda name, args: f'<function_calls>\n<invoke name="{name}">\n'
+    + "".join(
+        f'<parameter name="{key}">{t if isinstance(t, str) else json.dumps(t)}</parameter>\n'
+        for key, t in args.items()
+    )
+    + "</invoke>\n</function_calls>",
+    "decide as text": lambda name, args: hermes(
+        ("decide", {"calls": [{"operation": name, "args": args}]})
+    ),
+    "blocks": lambda name, args: hermes((name, args)) if "edits" not in args else
+    f"I change it.\n\na.py\n```python\n{BLOCK}\n```\nThat is all.",
+    "patch": lambda name, args: hermes((name, args)) if "edits" not in args else
+    "*** Begin Patch\n*** Update File: a.py\n@@\n-x = 1\n+x = 2\n*** End Patch",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("syntax", SYNTAXES)
+async def test_work_by_calls_in_any_syntax_of_text_is_done(
+    tmp_path: Path, syntax: str, protocol: Any
+) -> None:
+    write = SYNTAXES[syntax]
+    replies = script(Reply(text=write(*READS)), Reply(text=write(*EDITS)), done("x is 2 now."))
+    async with session(project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
+        end = await s.turn("set x to 2")
+        assert (tmp_path / "work" / "a.py").read_text() == "x = 2\n"
+        assert (end.outcome, end.reply) == ("done", "x is 2 now.")
+        assert len(s.server.of("main")) == 3
+        assert [m.operation for m in s.results()] == ["file_ops.read_file", "file_ops.edit_file"]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize(
+    "text",
+    ["I run it.\n```bash\nsed -i s/1/2/ a.py\n```", "So:\n```diff\n-x = 1\n+x = 2\n```"],
+)
+async def test_a_command_in_a_code_block_at_the_end_is_told_once_to_be_no_call(
+    tmp_path: Path, text: str, protocol: Any
+) -> None:
+    """Until a call was made in the conversation; whoever meant it as an answer gives it again."""
+    edit = decision("I change x.", action("file_ops.edit_file", **EDIT))
+    said = Reply(text=text)
+    replies = script(said, said, said, edit, done("x is 2."), said)
+    async with session(project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
+        end = await s.turn("how would one set x to 2?")
+        assert (end.outcome, end.reply, len(s.server.of("main"))) == ("answered", text, 2)
+        assert "what stands in a code block is no call" in s.server.of("main")[1].new_text
+        end = await s.turn("and again?")
+        assert (end.outcome, len(s.server.of("main"))) == ("answered", 3)
+        assert (await s.turn("set it")).outcome == "done"
+        assert (await s.turn("show it")).outcome == "answered"
+        assert len(s.server.of("main")) == 6
 
 
 async def test_a_gate_says_that_the_call_was_read_from_text(tmp_path: Path) -> None:
@@ -158,7 +259,7 @@ async def test_plain_words_in_place_of_an_object_are_the_whole_reply(
         "Sure:\n{'reply': 'hello', 'actions': []}",
         'Of course!\n```json\n{"reply": "I do", "actions": [\n```',
         'I do.\n```json\n{"name": "launch_rocket", "arguments": {"to": "moon"}}\n```',
-        'file_ops.read_file(path="a.py")',
+        "file_ops.read_file(path=a.py)",
         "I look: file_ops__read_file {path: a.py}",
         "Thought: I look.\nAction: read_file\nAction Input: a.py",
     ],
