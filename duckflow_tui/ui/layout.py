@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     Layout = Literal["wide", "single"]
 
-WIDE: Final = 100  # columns from which a column of panes fits beside the chat
 NARROW: Final = 30  # columns of the panes beside the chat at least
 BROAD: Final = 44  # and at most, until the user gives them more
-CODE: Final = 80  # columns of code and output that the chat keeps beside them, where there is room
+CHAT: Final = 90  # columns of the chat beside them at least: 80 of code or output, and their frame
+WIDE: Final = CHAT + NARROW  # columns from which both fit beside each other
 TEXT: Final = 100  # columns of text at most: a longer line is hard to read
 MAIN: Final = TEXT + 4  # columns of the composer at most, as the style sheet has it
 TALL: Final = 24  # rows below which only one pane is shown at a time
@@ -33,7 +33,7 @@ def column_width(width: int) -> int:
     """Columns of the panes beside the chat on a screen of this width, as the user did not move the
     border.
     """
-    return min(max(width - CODE - 4, NARROW), BROAD)
+    return min(max(width - CHAT, NARROW), BROAD)
 
 
 def chat_width(width: int, height: int) -> int:

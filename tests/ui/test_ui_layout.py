@@ -24,6 +24,7 @@ from support.conversations import answer, assistant, operation, user
 from support.gates import gate, many_lines, preview
 from support.open_apps import OpenApps
 from support.plans import running, working
+from support.running_states import ended
 from support.screens import screen_text, stands
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.widget import Widget
@@ -69,14 +70,16 @@ def spoil(kept: Path) -> None:
 TITLES = {"title of plan", "title of diff"}
 
 
-@pytest.mark.parametrize(("width", "columns"), [(100, 30), (120, 36), (200, 44)])
+@pytest.mark.parametrize(("width", "columns"), [(120, 30), (127, 37), (200, 44)])
 async def test_whatever_the_column_comes_to_hold_it_keeps_its_width(
     open_apps: OpenApps, width: int, columns: int
 ) -> None:
     """What is empty is its title alone, and so is a diff; the chat is wrapped once in a session."""
-    store = store_with()
+    store, line = store_with(), "0123456789" * 8
+    store.state.messages.append(ended("pytest", line, 0))
     async with open_apps.standing(FakeEngine(store), width, 40) as (app, pilot):
         side = app.bench.side
+        assert line in screen_text(app), "output of 80 columns"
         assert shown(app) == {"vitals", *TITLES}
         assert side.region.width == columns
         goals.set_objective(store)
@@ -112,11 +115,11 @@ async def test_each_pane_takes_the_rows_it_needs(open_apps: OpenApps) -> None:
         assert plan.height <= 8, "no more rows than it needs"
         assert plan.bottom < diff.y
         assert diff.bottom >= 38, "the rest is for the change"
-        await pilot.resize_terminal(99, 40)
+        await pilot.resize_terminal(119, 40)
         await settled(pilot, lambda: shown(app) == set(), "the chat alone")
-        assert app.bench.composer.region.width >= 97
+        assert app.bench.composer.region.width >= 104
         assert app.bench.pill.is_on_screen
-        await pilot.resize_terminal(100, 40)
+        await pilot.resize_terminal(120, 40)
         await settled(pilot, lambda: "plan" in shown(app), "the column")
         assert not app.bench.pill.is_on_screen
 

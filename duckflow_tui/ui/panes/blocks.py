@@ -80,6 +80,11 @@ class Look:
         """Cells for what a row says."""
         return max(1, min(TEXT, self.width - self.indent - self.margin))
 
+    @property
+    def output_width(self) -> int:
+        """Cells for what a row of ``bar_rows`` says, which may end in the right margin."""
+        return max(1, self.text_width + self.margin - 4)
+
 
 class Block:
     """A message, or a part of one, between two blank lines or among rows of its group."""
@@ -292,7 +297,7 @@ class FoldBlock(Block):
         rows = frame_rows([row], look)
         if self.opened:
             body = [(make_visible(self.text.strip("\n")), ink(palette.quiet, italic=True))]
-            rows += frame_rows(bar_rows(rows_of(body, look.text_width - 4), look), look)
+            rows += frame_rows(bar_rows(rows_of(body, look.output_width), look), look)
         return rows
 
 

@@ -184,7 +184,7 @@ class CompactionBlock(Block):
         else:
             below = rows_of([(f"{size} · {why}", ink(palette.quiet))], max(1, room))
             rows = [head, *prefix_rows(below, ("  ", ink(None)))]
-        width = max(1, look.text_width - 4)
+        width = look.output_width
         told = self._list_changes(look)
         if self.opened:
             rows += bar_rows(

@@ -101,7 +101,7 @@ def pick_foremost(items: Sequence[RequirementItem], count: int) -> list[Requirem
     return [item for item in items if item.requirement_id in chosen]
 
 
-LEDGER_ROWS: Final = 9  # beside plan and diff, the heading included
+LEDGER_ROWS: Final = 12  # beside plan and diff, the heading included
 MOST_ROWS: Final = 13  # of it where the screen has room for all
 TOWERING: Final = 48  # rows of the screen from which it has that many
 TALL: Final = 36  # rows of the screen from which the ledger keeps its rows beside a gate

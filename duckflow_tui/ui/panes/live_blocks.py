@@ -56,15 +56,15 @@ def output_rows(
         if len(lines) > count:
             lines = lines[1:]
             key = "output.earlier" if opened else "output.earlier_folded"
-            said = fit(look.words(key), look.text_width - 4)
+            said = fit(look.words(key), look.output_width)
             rows.append([Segment(said, ink(look.palette.quiet))])
-        width = look.text_width - 4
+        width = look.output_width
         rows += tail_rows(lines, width, ink(look.palette.quiet))
     prints = output is not None or running.operation == "shell.run"
     since = output.at or running.at if output is not None else running.at
     said = silence_words(since, now, look.words) if prints else ""
     if said:
-        rows.append([Segment(fit(said, look.text_width - 4), ink(look.palette.accent))])
+        rows.append([Segment(fit(said, look.output_width), ink(look.palette.accent))])
     return bar_rows(rows, look)
 
 
@@ -338,7 +338,7 @@ def _thinking_block(live: LiveReply, look: Look, moment: Moment, *, opened: bool
     if len(text) > LIVE_REASONING:
         text = ELLIPSIS + text[-LIVE_REASONING:]
     body = [(make_visible(text.strip("\n")), ink(look.palette.quiet, italic=True))]
-    rows = frame_rows(bar_rows(rows_of(body, look.text_width - 4), look), look)
+    rows = frame_rows(bar_rows(rows_of(body, look.output_width), look), look)
     return ReadyBlock([*(moving.rows or []), *rows], "row", moves=True)
 
 

@@ -127,7 +127,7 @@ class OperationBlock(Block):
         rows = [operation_row(sign, name, args, figures, right, look, style)]
         if said:
             rows += prefix_rows(
-                rows_of([(said, ink(palette.quiet))], look.text_width - 4),
+                rows_of([(said, ink(palette.quiet))], look.output_width),
                 ("  ↳ ", ink(palette.faint)),
             )
         rows += self._detail_rows(look) if self.opened else self.preview_rows(look)
@@ -178,7 +178,7 @@ class OperationBlock(Block):
 
     def _detail_rows(self, look: Look) -> list[Row]:
         message, words = self.message, look.words
-        width = look.text_width - 4
+        width = look.output_width
         rows: list[Row] = []
         if not words.has(f"transcript.operation.{message.operation}"):  # of a server, by its name
             rows += _labelled_rows(
@@ -451,7 +451,7 @@ class CommandBlock(OperationBlock):
         return f"{words('transcript.outcome.error')} · {make_visible(how)}", ink(palette.bad)
 
     def preview_rows(self, look: Look) -> list[Row]:
-        lines, width = self._lines, look.text_width - 4
+        lines, width = self._lines, look.output_width
         hidden = len(lines) - FIRST_LINES - LAST_LINES
         quiet = ink(look.palette.quiet)
         rows: list[Row] = []
