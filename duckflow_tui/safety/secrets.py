@@ -231,36 +231,35 @@ def _find_private_keys(text: str) -> Iterator[Span]:
 def _read_key_pieces(text: str, at: int, stop: int, first: int | None) -> tuple[list[Span], int]:
     """Where the pieces of a private key are from ``at`` on, as few spans as nothing but signs and
     numbers parts; ``first`` is where its first line begins, if that is part of it. Also returns
-    where they end: ``stop``, the last line of the key or something else.
+    where they end: ``stop``, the last line of the key or something else. A short piece counts where
+    another one or the last line follows.
     """
     spans: list[Span] = []
+    short = False  # the piece before
     while at < stop and (piece := _KEY_PIECE.match(text, at, stop)) is not None:
-        key = piece["key"]
-        if key is not None and not _is_key_piece(key):
+        key, is_end = piece["key"], piece["end"] is not None
+        whole = key is not None and (":" in key or _is_random(key))
+        if key is not None and not whole and not _is_key_end(key):
             break
         at = piece.end()
         if piece["name"] or piece["remark"]:
             first = None
-        if piece["end"]:
-            if first is not None and spans:
-                spans[-1] = spans[-1][0], at
-            break
-        if key is None:
-            continue
-        if spans and first is not None:
-            spans[-1] = spans[-1][0], at
-        else:
-            first = piece.start("key") if first is None else first
+        if whole or (is_end and first is not None and (spans or short)):
+            if spans and first is not None:
+                first = spans.pop()[0]
+            elif first is None:
+                first = piece.start("key")
             spans.append((first, at))
+        if is_end:
+            break
+        short = key is not None and not whole
     return spans, at
 
 
-def _is_key_piece(text: str) -> bool:
-    """Whether a run of base64 is a part of a private key, be it the short one at its end; a line
-    of its header is.
-    """
+def _is_key_end(text: str) -> bool:
+    """Whether a run of base64, too short to look random, can be the last piece of a key."""
     kinds = map(str.isupper, text), map(str.islower, text), map(str.isdigit, text)
-    return ":" in text or "=" in text or all(map(any, kinds)) or _is_random(text)
+    return "=" in text or all(map(any, kinds))
 
 
 def _find_names(text: str) -> Iterator[re.Match[str]]:

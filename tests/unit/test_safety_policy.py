@@ -373,6 +373,9 @@ def test_s_at_an_edit_allows_the_edits_of_the_folder_and_nothing_else(
     )
 
 
+KEY = b"-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAx7Lr2Vx9Tb4Nw8KdXz5Pq0Zm3Hs6Wc1\n"
+
+
 def test_a_grant_never_covers_what_always_asks() -> None:
     grants = [
         Grant(grant_id="g", operation=operation, path=path, gate_id="x")
@@ -382,7 +385,7 @@ def test_a_grant_never_covers_what_always_asks() -> None:
     for effect, operation, places, content in (
         (WRITE, "file_ops.write_file", OUTSIDE, b""),
         (WRITE, "file_ops.write_file", SECRET, b""),
-        (WRITE, "file_ops.write_file", INSIDE, b"-----BEGIN RSA PRIVATE KEY-----\n" + b"mE7x" * 16),
+        (WRITE, "file_ops.write_file", INSIDE, KEY),
         (DELETE, "file_ops.delete_file", INSIDE, None),
         (MOVE, "file_ops.move_file", INSIDE * 2, None),
     ):

