@@ -215,7 +215,7 @@ class HostProxy:
         another host: one address serves many.
         """
         data, asked = await _read_server_name(first or await reader.read(_PIECE), reader)
-        if asked not in (name, ""):
+        if data and asked not in (name, ""):
             what = "what is no TLS" if asked is None else f"TLS for {asked}"
             said = f"{what} was refused in a tunnel to {name}"
             raise self._refuse_request(said, said)

@@ -327,6 +327,11 @@ async def test_tls_through_a_tunnel_asks_for_the_host_that_was_allowed_or_goes_n
             assert "hello" in await ask(port, connect(host).encode() + sent)
             assert sent.startswith(got)
             got.clear()
+        reader, silent = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(silent):
+            silent.write(connect(host).encode())
+            silent.write_eof()  # who says nothing asks for no other host
+            assert b"hello" in await asyncio.wait_for(reader.read(), 10)
         assert proxy.refused_hosts == ""
         for name in ("evil.example", "a.localhost", "localhost.evil.example"):
             said = await ask(port, connect(host).encode() + greet(name, piece))
