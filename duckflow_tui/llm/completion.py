@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from duckflow_tui.llm.reply_parts import Hear, ReplySplitter
 from duckflow_tui.llm.wire import (
     PieceJoiner,
     WireCall,
@@ -28,15 +29,10 @@ from duckflow_tui.state.usage import Api
 
 #: The field of a message with the items of a response, which go back as they came.
 OUTPUT: Final = "output"
-_OPEN: Final = "<think>"
-_CLOSE: Final = "</think>"
 _GROWING: Final = ("text", "summary", "data")  # fields of a detail that come in pieces
 _NOTHING: Final = ("", "{}", "null")  # arguments that say nothing
 _MOST_THOUGHT: Final = 256 * 1024  # characters of JSON
 MOST_CALLS: Final = MAX_ACTIONS + 1  # kept of one reply: the actions, and the one that judges
-_LEAD: Final = 64  # characters of blank space and half a tag that are held back
-
-Hear = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -104,11 +100,19 @@ _FINISHES: Final = {
 class Completion:
     """A reply as far as it has arrived; ``finish`` or ``ended`` is set once the server ends it."""
 
-    def __init__(self, content: Hear, reasoning: Hear, clock: Clock) -> None:
-        """``content`` and ``reasoning`` hear the pieces as they come, on the loop."""
+    def __init__(
+        self,
+        content: Hear,
+        reasoning: Hear,
+        clock: Clock,
+        restart: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``content`` and ``reasoning`` hear the pieces as they come, on the loop; ``restart`` is
+        called where none of what they heard counts any more, before they hear anew.
+        """
         self._clock = clock
-        self._held = ""  # of the content, to look for a tag
-        self._where = "start"  # start, inside, lead (blank space behind the tag), answer
+        self._restart = restart
+        self._splitter = ReplySplitter(self._add_content, self._add_reasoning, self._restart_answer)
         self._by_index: dict[int, NativeCall] = {}
         self._content_parts: list[str] = []
         self._content_shown = PieceJoiner(content)
@@ -214,12 +218,7 @@ class Completion:
         """End the reply: show the text that was held back while it might have been a tag, and drop
         calls that have neither a name nor arguments.
         """
-        held, self._held = self._held, ""
-        if held and self._where == "inside":
-            self._add_reasoning(held)
-        elif held and self._where == "start":
-            self._add_content(held)
-        self._where = "answer"
+        self._splitter.close()
         self._content_shown.feed("", final=True)
         self._reasoning_shown.feed("", final=True)
         self._end_reasoning()
@@ -262,7 +261,7 @@ class Completion:
             self._add_detail(detail)
         self._extra |= message.extra_content or {}
         if text:
-            self._take_content(text)
+            self._splitter.feed(text)
         for piece in calls:
             self._end_reasoning()
             self._add_call(piece)
@@ -324,42 +323,14 @@ class Completion:
         is_in_pieces = bool(call.wire_id) and not call.arguments
         return call if name == call.name or is_in_pieces else None
 
-    def _take_content(self, text: str) -> None:
-        """Tell ``<think>…</think>`` at the start of the content from the answer behind it."""
-        if self._where == "answer":
-            self._add_content(text)
-            return
-        self._held += text
-        if self._where == "start":
-            lead = self._held.lstrip()
-            may_open = len(lead) < len(_OPEN) and _OPEN.startswith(lead)
-            if may_open and len(self._held) <= _LEAD:
-                return
-            if lead.startswith(_OPEN):
-                self._held = lead[len(_OPEN) :]
-                self._where = "inside"
-            else:
-                self._where = "answer"
-        if self._where == "inside":
-            self._take_inside()
-        if self._where == "lead":
-            self._held = self._held.lstrip()
-            self._where = "answer" if self._held else "lead"
-        if self._where == "answer":
-            held, self._held = self._held, ""
-            self._add_content(held)
-
-    def _take_inside(self) -> None:
-        """Give out the reasoning; what may be the beginning of its end is held back."""
-        inside, end, rest = self._held.partition(_CLOSE)
-        if end:
-            self._held, self._where = rest, "lead"
-        else:
-            begun = (n for n in range(len(_CLOSE) - 1, 0, -1) if inside.endswith(_CLOSE[:n]))
-            cut = len(inside) - next(begun, 0)
-            inside, self._held = inside[:cut], inside[cut:]
-        if inside:
-            self._add_reasoning(inside)
+    def _restart_answer(self) -> None:
+        """The answer so far was reasoning: it is no longer shown as the answer."""
+        thought, self._content_parts = "".join(self._content_parts), []
+        self._restart()
+        self._reasoning_to = None
+        for part in (*self._reasoning_parts,):
+            self._reasoning_shown.feed(part)
+        self._add_reasoning(thought)
 
     def _add_content(self, text: str) -> None:
         self._end_reasoning()

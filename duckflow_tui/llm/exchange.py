@@ -125,11 +125,21 @@ class Exchange:
             self.observer.restart_reply()
         self.shown, self.room = False, MAX_TEXT
         show = limit(self.observer.take_reply)
-        self.decoder = request.decoder(show) if request.decoder is not None else None
-        # A question's JSON is read when it is whole, and shown to nobody.
-        content = self.decoder.content if self.decoder is not None else self.observer.take_reply
+
+        def begin_decoder() -> None:
+            self.decoder = request.decoder(show) if request.decoder is not None else None
+
+        def take_content(text: str) -> None:
+            # A question's JSON is read when it is whole, and shown to nobody.
+            (self.decoder.content if self.decoder else self.observer.take_reply)(text)
+
+        def restart() -> None:
+            self.observer.restart_reply()
+            begin_decoder()
+
+        begin_decoder()
         reasoning = limit(self.observer.take_reasoning)
-        self.completion = Completion(content, reasoning, self.clock)
+        self.completion = Completion(take_content, reasoning, self.clock, restart)
         return self.completion
 
     def make_body(self, quirks: Quirks) -> JsonObject:

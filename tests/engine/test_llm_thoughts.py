@@ -200,3 +200,20 @@ async def test_a_reply_that_broke_off_leaves_nothing_where_the_next_is_whole(
         (message,) = (m for m in running.state.messages if isinstance(m, AssistantMessage))
         assert (message.text, message.complete) == ("Whole.", True)
         assert not [key for key in running.notices() if key.startswith("llm.error")]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_stray_reasoning_and_marks_are_neither_shown_nor_sent_back(
+    tmp_path: Path, protocol: Any
+) -> None:
+    said = "Four."
+    if protocol == "json":
+        said = json.dumps({"rationale": "2 + 2", "reply": said, "next_step": "done"})
+    stray = Reply(text=f"I add {{2}} and 2.\n</think>\n\n{said}<|im_end|>", chunk_size=5)
+    async with session(tmp_path, script(stray, done("Yes.")), protocol=protocol) as running:
+        assert (await running.turn("what is 2 + 2?")).reply == "Four."
+        (message,) = (m for m in running.state.messages if isinstance(m, AssistantMessage))
+        assert (message.text, message.reasoning) == ("Four.", "I add {2} and 2.\n")
+        await running.turn("sure?")
+        sent = running.server.of("main")[1].raw.decode()
+        assert not any(mark in sent for mark in ("</think>", "<|im_end|>", "I add"))
