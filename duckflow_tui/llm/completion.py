@@ -127,7 +127,6 @@ class Completion:
         self.items: list[JsonObject] = []  # of a response, as they came
         self.calls: list[NativeCall] = []  # at most MOST_CALLS
         self.more_calls = 0  # that came behind these and are not kept
-        self.in_calls = False  # a call has begun, though it may not have come to its end
         self.finish = ""  # finish_reason by its usual name, empty while it has not come
         self.finish_words = ""  # the same in the server's own words
         self.ended = False  # the server said [DONE] or sent a plain completion
@@ -285,7 +284,6 @@ class Completion:
         """Add a piece to its call. Some servers leave the index out or always send 0, some send the
         name or the id with each piece or with none, some the name in pieces.
         """
-        self.in_calls = True
         function = piece.function
         name = ((function and function.name) or "").partition("<|")[0]
         name = wire_text(name.removeprefix("functions."))

@@ -90,7 +90,7 @@ class Exchange:
     @property
     def in_calls(self) -> bool:
         """Whether the answer has come to its calls."""
-        if self.completion is not None and self.completion.in_calls:
+        if self.completion is not None and self.completion.calls:
             return True
         return self.decoder is not None and self.decoder.in_calls
 

@@ -131,7 +131,6 @@ class ResponseReader:
                 self._is_streamed = True
             case "response.function_call_arguments.delta":
                 self._completion.note_piece()
-                self._completion.in_calls = True
             case "response.reasoning_summary_part.added" if self._is_streamed:
                 self._take_thought(_BREAK)
             case "response.output_item.done":
