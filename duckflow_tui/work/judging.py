@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from duckflow_tui.work.checks import Finding
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # weight of a requirement in the mean, by priority
-_MAX_SENTENCE: Final = 500  # characters of a sentence of the judge
+MAX_SENTENCE: Final = 500  # characters of a sentence of the judge
 _MAX_EVIDENCE: Final = 6  # facts stored with one requirement
 _COULD_NOT_RUN: Final = (126, 127)  # exit codes of a shell that could not run the command
 
@@ -136,7 +136,7 @@ def read_evaluation(
             scores.setdefault(item.requirement_id, score)
     for key, references in reply.evidence.items():
         if (item := find_requirement(key, items)) is not None:
-            evidence.setdefault(item.requirement_id, _clean_sentences(references))
+            evidence.setdefault(item.requirement_id, clean_sentences(references))
     whole = reply.overall_score
     if whole is not None and len(items) == 1:
         scores.setdefault(items[0].requirement_id, whole)
@@ -153,13 +153,13 @@ def read_evaluation(
         overall_score=whole,
         requirement_scores=scores,
         evidence=evidence,
-        missing_aspects=_clean_sentences(reply.missing_aspects),
+        missing_aspects=clean_sentences(reply.missing_aspects),
         grade=reply.grade,
-        quality_assessment=one_line(reply.quality_assessment, _MAX_SENTENCE),
-        suggestions=_clean_sentences(reply.suggestions),
+        quality_assessment=one_line(reply.quality_assessment, MAX_SENTENCE),
+        suggestions=clean_sentences(reply.suggestions),
         verdict=reply.verdict,
         completion_recommendation=reply.completion_recommendation,
-        steps=_clean_sentences(reply.steps),
+        steps=clean_sentences(reply.steps),
     )
 
 
@@ -229,12 +229,12 @@ def list_missing(
     for item in judgement.items:
         finding = findings.get(item.requirement_id)
         if item.by_user and finding is not None and finding.outcome == "refuted":
-            words = one_line(f"{item.requirement} ({finding.words})", _MAX_SENTENCE)
+            words = one_line(f"{item.requirement} ({finding.words})", MAX_SENTENCE)
             found.append(MissingItem(what=words, priority=item.priority))
     for fact in facts:
         if fact.id in judgement.unanswered:
             end = one_line(" ".join(fact.text.split("\n")[-3:]), 300)
-            found.append(MissingItem(what=one_line(f"{fact.title}: {end}", _MAX_SENTENCE)))
+            found.append(MissingItem(what=one_line(f"{fact.title}: {end}", MAX_SENTENCE)))
     if evaluation is not None:
         found += [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
     return tuple(sorted(found, key=lambda entry: entry.priority))
@@ -293,5 +293,6 @@ def _is_explained(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bo
     )
 
 
-def _clean_sentences(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one_line(text, _MAX_SENTENCE) for text in texts if text.strip())
+def clean_sentences(texts: Sequence[str]) -> tuple[str, ...]:
+    """A judge's sentences, each on one line and cut to ``MAX_SENTENCE``, without empty ones."""
+    return tuple(one_line(text, MAX_SENTENCE) for text in texts if text.strip())

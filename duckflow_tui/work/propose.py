@@ -341,18 +341,6 @@ def find_held_steps(state: AgentState, plan_id: str) -> frozenset[str]:
     )
 
 
-async def wait_until_released(store: Store, plan_id: str, step_ids: frozenset[str]) -> None:
-    """Return once something no longer holds one of these steps back."""
-    changed = asyncio.Event()
-    forget = store.subscribe(lambda state, record: changed.set())
-    try:
-        while step_ids <= find_held_steps(store.state, plan_id):
-            changed.clear()
-            await changed.wait()
-    finally:
-        forget()
-
-
 def was_answered_in_words(state: AgentState, step: Step) -> bool:
     """Whether the user answered the newest report on this step, which was not done, with words of
     their own: they may say that it is done.

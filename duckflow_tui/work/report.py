@@ -149,13 +149,6 @@ def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec
     return any(m.result.went_well for m in _works_of(log, specs))
 
 
-def has_result(log: Sequence[OperationMessage], said: str, specs: Sequence[OperationSpec]) -> bool:
-    """Whether there is something by which a step could be done: an operation that went well, or
-    words.
-    """
-    return bool(said.strip()) or any(m.result.went_well for m in list_evidence_calls(log, specs))
-
-
 def has_tried(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:
     """Whether a call was made that should have done a part of the work."""
     return bool(_works_of(log, specs))

@@ -34,6 +34,8 @@ from duckflow_tui.work.attempts import Attempts, current_work, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
 from duckflow_tui.work.facts import Fact, collect_facts, find_followed_plan, format_facts
 from duckflow_tui.work.judging import (
+    MAX_SENTENCE,
+    clean_sentences,
     find_open_points,
     find_strongest_run,
     judge_requirements,
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
     from duckflow_tui.work.pace import PaceKeeper
     from duckflow_tui.work.parts import TurnParts
 
-_MAX_SENTENCE: Final = 500  # characters of one stored sentence
 _MAX_REASON: Final = 200  # characters of the unchecked requirements in a notice
 _MAX_REQUEST: Final = 500  # characters of a request used as its only requirement
 _DID_NOT_RUN: Final = (Outcome.DENIED, Outcome.SKIPPED, Outcome.INVALID)
@@ -305,15 +306,15 @@ class Reviewer:
 
         def read(reply: MissingReply) -> MissingInfoAnalysis:
             lacks = [
-                MissingItem(what=one_line(entry.what, _MAX_SENTENCE), priority=entry.priority)
+                MissingItem(what=one_line(entry.what, MAX_SENTENCE), priority=entry.priority)
                 for entry in reply.missing
                 if entry.what.strip()
             ]
             return MissingInfoAnalysis(
                 missing=tuple(sorted(lacks, key=lambda item: item.priority)),
-                constraints=_clean_sentences(reply.constraints),
-                suggested_improvements=_clean_sentences(reply.suggested_improvements),
-                alternative_strategies=_clean_sentences(reply.alternative_strategies),
+                constraints=clean_sentences(reply.constraints),
+                suggested_improvements=clean_sentences(reply.suggested_improvements),
+                alternative_strategies=clean_sentences(reply.alternative_strategies),
             )
 
         facts = format_facts(case.facts)
@@ -393,7 +394,3 @@ def _drop_outdated(
                 scores.pop(item.requirement_id, None)
                 evaluation = evaluation.replace(requirement_scores=scores)
     return items, findings, evaluation
-
-
-def _clean_sentences(items: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one_line(item, _MAX_SENTENCE) for item in items if item.strip())

@@ -40,9 +40,9 @@ from duckflow_tui.work.propose import (
     list_steps,
     set_step,
     skip_step,
-    wait_until_released,
 )
 from duckflow_tui.work.rest import Rest, find_interruption
+from duckflow_tui.work.steering import wait_until
 
 if TYPE_CHECKING:
     from duckflow_tui.work.parts import TurnParts
@@ -112,10 +112,9 @@ class PlanRun:
             # After the pause, during which the user may have changed what comes next.
             step = self._next_step()
             if step is None:
-                if not (held := self._ready_steps()):
+                if not self._ready_steps():
                     break
-                step_ids = frozenset(s.step_id for s in held)
-                await wait_until_released(self._store, self._plan_id, step_ids)
+                await wait_until(self._store, lambda _: not self._is_held())
                 continue
             if step.break_before:
                 if not await self._ask_at_breakpoint(step):
@@ -164,6 +163,10 @@ class PlanRun:
     def _ready_steps(self) -> tuple[Step, ...]:
         ready = list_ready_steps(self._plan)
         return tuple(s for s in ready if not self._only or s.step_id == self._only)
+
+    def _is_held(self) -> bool:
+        """Whether steps are ready, and an open question holds back each of them."""
+        return bool(self._ready_steps()) and self._next_step() is None
 
     def _next_step(self) -> Step | None:
         """The first ready step that no open question holds back."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -70,25 +70,25 @@ async def cancel_on_pause(store: Store) -> AsyncGenerator[None]:
         raise ReplyStopped from None
 
 
+async def wait_until(store: Store, holds: Callable[[AgentState], bool]) -> None:
+    """Return once ``holds`` is true of the state."""
+    changed = asyncio.Event()
+    unwatch = store.subscribe(lambda state, record: changed.set())
+    try:
+        while not holds(store.state):
+            changed.clear()
+            await changed.wait()
+    finally:
+        unwatch()
+
+
 async def wait_while_paused(store: Store) -> None:
     """Wait until the user resumes a paused turn; returns at once if it is not paused. Call it only
     where no effect is half done.
     """
-    turn = store.state.turn
-    if turn is None or turn.pause == "running":
-        return
-    resumed = asyncio.Event()
-
-    def hear(_state: AgentState, record: Record) -> None:
-        if isinstance(record.event, TurnResumed):
-            resumed.set()
-
-    unwatch = store.subscribe(hear)
-    try:
+    while (turn := store.state.turn) is not None and turn.pause != "running":
         await store.commit(TurnPaused(at=store.clock.now()))
-        await resumed.wait()
-    finally:
-        unwatch()
+        await wait_until(store, lambda state: state.turn is None or state.turn.pause != "paused")
 
 
 class TurnControl:
