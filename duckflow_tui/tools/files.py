@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,6 +14,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import ModelText, clip_value, hash_data
+from duckflow_tui.state.gates import Hunk
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, plan_change
 from duckflow_tui.tools.diffs import (
@@ -70,9 +72,33 @@ async def _prepare_write(args: WriteFile, places: tuple[Place, ...], context: To
             raise ToolFault("file.key_replaced", path=place.label, mark=REDACTED)
     if not place.exists:
         return Edits((change,))
+    if (left_out := _find_left_out(change.diff.hunks)) is not None:
+        line, count = left_out
+        raise ToolFault(
+            "file.left_out", path=place.label, line=clip_value(line), count=f"{count:,}"
+        )
     if change.after_hash == change.before_hash:
         raise ToolFault("file.same_content", path=place.label)
     return Edits((change,), context.state_of(place, change.before_hash), _link_note(place, context))
+
+
+#: How a comment begins in most languages, or a line that is nothing but an ellipsis.
+_COMMENTS: Final = ("#", "//", "/*", "--", "<!--", ";", "%", "{/*", "...", "…")
+_FEW: Final = 3  # lines that a comment may take the place of
+
+
+def _find_left_out(hunks: Sequence[Hunk]) -> tuple[str, int] | None:
+    """The comment that stands for lines of the file in its new text, and for how many: one that is
+    all that comes in place of them, or that holds an ellipsis. None for none.
+    """
+    for hunk in hunks:
+        come = [x.text.strip() for x in hunk.lines if x.mark == "+" and x.text.strip()]
+        lost = sum(line.mark == "-" for line in hunk.lines) - len(come)
+        for line in come if lost > _FEW else ():
+            is_short = "..." in line or "…" in line or len(come) == 1
+            if is_short and line.startswith(_COMMENTS):
+                return line, lost + 1
+    return None
 
 
 async def plan_rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChange:

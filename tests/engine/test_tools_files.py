@@ -283,3 +283,32 @@ async def test_after_a_miss_whole_lines_can_be_replaced_while_the_file_is_the_sa
     message = await bench.call(EDIT, path="f.py", edits=by_lines)
     assert message.result.outcome is Outcome.OK
     assert path.read_text() == "one = 1\ntwo = 2\n"
+
+
+LONG = "".join(f"line_{n} = {n}\n" for n in range(30))
+HEAD = "line_0 = 100\nline_1 = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "mark"),
+    [
+        (f"{HEAD}# ... rest unchanged\n", "# ... rest unchanged"),
+        (f"{HEAD}// … existing code …\n", "// … existing code …"),
+        (f"{HEAD}...\n", "..."),
+        ("line_0 = 0\n# the other lines stay as they are\nline_29 = 29\n", "# the other lines"),
+        (f"# ... as before\n{LONG[-40:]}", "# ... as before"),
+        (f"{HEAD}\n<!-- ... -->\n\nline_29 = 29\n", "<!-- ... -->"),
+        # Every line is there, or what is gone is not stood for.
+        (LONG.replace("line_3 = 3\n", "# ... more\n"), ""),
+        (f"{LONG}# ... and so on\n", ""),
+        (HEAD, ""),
+        ("# A new file\nx = 1\n", ""),
+    ],
+)
+async def test_a_comment_that_stands_for_lines_of_the_file_is_no_content(
+    bench: Bench, root: Path, content: str, mark: str
+) -> None:
+    (root / "a.py").write_text(LONG)
+    result = (await bench.call(WRITE, path="a.py", content=content)).result
+    assert (root / "a.py").read_text() == (LONG if mark else content)
+    assert not mark or (mark in result.text and EDIT in result.text)
