@@ -187,7 +187,7 @@ class CardPane(QuestionWidget):
         if card.kind in REMARKED:
             rows = with_remarks(rows, self._remarks)
         heading, subject = self._heading_and_subject()
-        room = self.size.width - 2
+        room = self.line_cells - 2
         if small or 0 < room < cell_len(f"{heading}  {subject}{self._waiting_number()}"):
             rows.insert(0, QuestionRow(heading, subject))
         self._rows.column = max((cell_len(row.label) for row in rows), default=0)
@@ -211,7 +211,7 @@ class CardPane(QuestionWidget):
         if card is None:
             return None
         palette = palette_of(self)
-        room = max(0, self.size.width - 2)
+        room = max(0, self.line_cells - 2)
         heading, subject = self._heading_and_subject()
         rest = self._waiting_number()
         title = Text(fit(heading, room), style=f"bold {palette.accent}", no_wrap=True)

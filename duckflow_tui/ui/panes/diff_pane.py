@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,6 +117,17 @@ _LEAST_PATH = 8  # cells of the path in the title; below, the end of it names no
 _FEWEST_HINTS = 3  # lines of room below which the keys give way to the diff itself
 
 
+class DiffFoot(Widget):
+    """One line below a diff, made when it is drawn: it is right in the first picture too."""
+
+    def __init__(self, make_text: Callable[[], Text]) -> None:
+        super().__init__(classes="diff-foot")
+        self._make_text = make_text
+
+    def render(self) -> Text:
+        return self._make_text()
+
+
 class DiffPane(Vertical, SidePane):
     """A DiffView above one line that counts what is not on screen and names the keys. Remarks are
     written in that line's place.
@@ -142,7 +153,7 @@ class DiffPane(Vertical, SidePane):
         self.decides = False  # and so do the keys of the gate, which act there
         self._ending: FinishedCall | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
-        self._foot = Static(classes="diff-foot", markup=False)
+        self._foot = DiffFoot(self._foot_text)
         #: Where a remark is written; shown only meanwhile.
         self.field = InlineField(self.stop_writing)
         self._row = -1  # of the document: what is written is about it
@@ -304,11 +315,13 @@ class DiffPane(Vertical, SidePane):
         return text
 
     def _seen_words(self) -> str:
-        """``seen 40 of 599`` while a gate asks and something of it was not on screen."""
+        """``seen 40 of 599`` while a gate asks and some of it was not on screen; nothing before the
+        first of it was.
+        """
         document = self.view.document
-        if not document.choosing or not document.unseen:
-            return ""
         total = document.to_see
+        if not document.choosing or not 0 < document.unseen < total:
+            return ""
         return self.words("diff.seen", count=total - document.unseen, total=total)
 
     def watch_words(self, words: Catalogue) -> None:
@@ -330,9 +343,7 @@ class DiffPane(Vertical, SidePane):
         self.call_after_refresh(self.view.announce_change)
 
     def _refresh_foot(self) -> None:
-        if self.is_attached:
-            text = self._foot_text(palette_of(self))
-            self._foot.update(text, layout=False)
+        self._foot.refresh()
 
     def _refresh_verdict(self) -> None:
         if not self.is_attached:
@@ -357,7 +368,8 @@ class DiffPane(Vertical, SidePane):
             said = self.words("diff.session_said", **counts)
         return Text(said, style=palette_of(self).accent)
 
-    def _foot_text(self, palette: Palette) -> Text:
+    def _foot_text(self) -> Text:
+        palette = palette_of(self)
         off = self.view.off_screen
         text = Text(" ", no_wrap=True, overflow="ellipsis", end="")
         counts: list[str] = []

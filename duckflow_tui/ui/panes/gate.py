@@ -417,7 +417,7 @@ class GatePane(QuestionWidget):
     def _make_title(self) -> tuple[Text, bool]:
         assert self._gate is not None
         palette = palette_of(self)
-        room = max(0, self.size.width - 2)  # the border leaves a space at both ends of it
+        room = max(0, self.line_cells - 2)  # the border leaves a space at both ends of it
         return title_of(
             self._gate,
             self.words,

@@ -465,6 +465,19 @@ class QuestionWidget(Vertical, can_focus=True):
 
     # --- how it looks --------------------------------------------------------------------------
 
+    @property
+    def line_cells(self) -> int:
+        """Cells of a line inside the frame, also before the first layout: so that the first picture
+        is the right one.
+        """
+        if self.size.width:
+            return self.size.width
+        most = self.styles.max_width
+        outer = self.parent.size.width if isinstance(self.parent, Widget) else 0
+        if most is not None and most.is_cells:
+            outer = min(outer, int(most.value))
+        return max(0, outer - self.gutter.width)
+
     def _refresh_frame(self) -> None:
         """Show title, hint and keys anew."""
         lit = self.has_focus and not self._sent
@@ -472,7 +485,7 @@ class QuestionWidget(Vertical, can_focus=True):
         if frame is None:
             return
         self.border_title = frame.title
-        hint = fit(frame.hint, max(0, self.size.width - 2))
+        hint = fit(frame.hint, max(0, self.line_cells - 2))
         self.border_subtitle = Text(hint, style=palette_of(self).accent, no_wrap=True)
         for view in self.query_children(RequestView).results(RequestView):
             view.lit = lit

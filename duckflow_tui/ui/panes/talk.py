@@ -228,6 +228,8 @@ class Talk(Vertical):
         self._carry_focus(before)
         gate = self.gate.gate
         asked = card.card_id if card else gate.gate_id if gate else ""
+        if asked != self._asked_about and self.transcript is not None:
+            self.transcript.show_state(state)  # both in one picture
         self.gate.yields = self.card.yields = self._was_talked_since(state, asked)
         self._fit_chat()
 
