@@ -8,14 +8,14 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from duckflow_tui.state.base import hash_data, one_line
 from duckflow_tui.state.conversation import Level
 from duckflow_tui.tools.notices import Notices
-from duckflow_tui.tools.snapshot import Before, FileCopies
+from duckflow_tui.tools.operation import Written
+from duckflow_tui.tools.snapshot import Before, FileCopies, Stamps
 
 _NAMED: Final = 6  # files, or folders with several of them, by name
 _ALONE: Final = 3  # files of one folder that are named one by one
@@ -26,7 +26,7 @@ class PendingLook(NamedTuple):
     """A command that began, and the stamps before it. ``file`` is open as long as it is pending."""
 
     command: str
-    stamps: Mapping[str, list[int]]
+    stamps: Stamps
     path: Path
     file: int
 
@@ -53,15 +53,15 @@ class ObeyedFiles:
             self._open.add(look.file)
         return look
 
-    async def tell(self, look: PendingLook, written: Mapping[str, str] | None = None) -> None:
-        """Warn the user of the watched files that the command changed, and forget the look.
-        ``written``: by path the topmost ignored folder or file it lies in, empty for none; None:
+    async def tell(self, look: PendingLook, written: Written | None = None) -> None:
+        """Warn the user of the files that the command has ``written``, and forget the look. None:
         compare with the disk.
         """
         if written is None:
             written = await self._copies.find_obeyed(look.stamps)
-        if written:
-            level = Level.WARNING if "" in written.values() else Level.INFO
+        if written.files or not written.whole:
+            loud = "" in written.files.values() or not written.whole
+            level = Level.WARNING if loud else Level.INFO
             command = one_line(look.command, 100)
             paths = _group_paths(written)
             self._notices.say("processes.obeyed_written", level, command=command, paths=paths)
@@ -82,7 +82,7 @@ class ObeyedFiles:
             await self.tell(look)
 
     def _begin(self, command: str, before: Before) -> PendingLook | None:
-        stamps = {path: list(stamp) for path, stamp in before.look.obeyed.items()}
+        stamps = before.look.stamps_of_obeyed
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file, path = tempfile.mkstemp(prefix=self._start, dir=self._folder)
@@ -90,7 +90,8 @@ class ObeyedFiles:
             return None
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            text = json.dumps({"command": command, "stamps": stamps}, ensure_ascii=True)
+            kept = {"command": command, "stamps": stamps.files, "cut_at": stamps.cut_at}
+            text = json.dumps(kept, ensure_ascii=True)
             with open(os.dup(file), "w", encoding="ascii") as out:
                 out.write(text)
         return PendingLook(command, stamps, Path(path), file)
@@ -98,9 +99,9 @@ class ObeyedFiles:
     def _find_left(self) -> list[PendingLook]:
         found: list[PendingLook] = []
         for path in self._folder.glob(f"{self._start}*"):
-            with contextlib.suppress(OSError, ValueError, KeyError):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
                 file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                look = PendingLook("", {}, path, file)
+                look = PendingLook("", Stamps({}), path, file)
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:  # that session lives, and tells it
@@ -109,7 +110,8 @@ class ObeyedFiles:
                 try:
                     with open(os.dup(file), encoding="ascii") as text:
                         told = json.loads(text.read(_MAX_BYTES))
-                    look = look._replace(command=told["command"], stamps=told["stamps"])
+                    stamps = Stamps.from_json(told["stamps"], told["cut_at"])
+                    look = look._replace(command=told["command"], stamps=stamps)
                 except BaseException:  # it is damaged, and no use to anybody
                     _forget(look)
                     raise
@@ -123,20 +125,21 @@ def _forget(look: PendingLook) -> None:
     os.close(look.file)
 
 
-def _group_paths(written: Mapping[str, str]) -> str:
+def _group_paths(written: Written) -> str:
     """The files on one line, several in one ignored folder, or in one whose name begins with a dot,
     as that folder.
     """
     groups: dict[str, list[str]] = {}
-    for path in sorted(written, key=lambda path: (written[path] != "", path)):
+    tops = written.files
+    for path in sorted(tops, key=lambda path: (tops[path] != "", path)):
         parts = path.split("/")
         dots = [at for at, part in enumerate(parts[:-1], 1) if part[0] == "." and part != ".."]
-        groups.setdefault(
-            written[path] or "/".join(parts[: min(dots, default=0)]) or path, []
-        ).append(path)
+        groups.setdefault(tops[path] or "/".join(parts[: min(dots, default=0)]) or path, []).append(
+            path
+        )
     shown = list[str]()
     for top, paths in groups.items():
         shown += paths if len(paths) <= _ALONE else [f"{top}/ ({len(paths):,})"]
     named = [one_line(path, 100) for path in shown[:_NAMED]]
     more = [f"+{len(shown) - _NAMED:,}"] if len(shown) > _NAMED else []
-    return ", ".join([*named, *more])
+    return ", ".join([*named, *more, *([] if written.whole else ["…"])])

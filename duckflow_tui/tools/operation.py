@@ -100,6 +100,15 @@ class Output:
     held_back: str = ""  # what of a command a sandbox probably kept it from, as a code
 
 
+class Written(NamedTuple):
+    """Files that other programs act on and that changed, by path, each with the topmost ignored
+    folder or file it lies in, or an empty text. Not ``whole``: there may be more.
+    """
+
+    files: Mapping[str, str]
+    whole: bool = True
+
+
 class Touched(NamedTuple):
     """The changes of files while a command ran."""
 
@@ -108,8 +117,7 @@ class Touched(NamedTuple):
     whole: bool = False  # nothing else changed, but for ignored files
     previews: tuple[FilePreview, ...] = ()  # the changes as differences, as far as they are shown
     destroyed: tuple[FileChange, ...] = ()  # ignored files that were deleted or overwritten
-    #: Files that other programs act on, with the topmost ignored folder or file they lie in.
-    obeyed: Mapping[str, str] = field(default_factory=dict[str, str])
+    obeyed: Written = Written({})
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Touched,
     Work,
+    Written,
 )
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.snapshot import Before, FileCopies
@@ -344,7 +345,7 @@ class Shell:
                 if not _is_hurried():
                     await asyncio.shield(looking)
             elif look is not None:
-                await self.obeyed.tell(look, {})
+                await self.obeyed.tell(look, Written({}))
             if started and started[0].unread and not _is_hurried():
                 # What is new may be the command's own, and such as it could not write is not.
                 later = await asyncio.to_thread(started[0].later)
@@ -388,9 +389,7 @@ class Shell:
         hosts = self.named.wanted_hosts(args)
         return {"hosts": hosts} if level == "full" else {"network": bool(hosts)}
 
-    async def _leave_out_others(
-        self, workspace: Workspace, written: Mapping[str, str]
-    ) -> dict[str, str]:
+    async def _leave_out_others(self, workspace: Workspace, written: Written) -> Written:
         """Drop the files that stand as another call left them: the user was asked about that call,
         or told of it.
         """
@@ -399,12 +398,12 @@ class Shell:
             if isinstance(message, OperationMessage):
                 changes = (*message.result.changes, *message.result.touched)
                 left |= {change.target or change.path: change.after for change in changes}
-        found = dict(written)
-        for path in written.keys() & left.keys():
+        found = dict(written.files)
+        for path in found.keys() & left.keys():
             with contextlib.suppress(WorkspaceError):
                 if left[path] == await workspace.hash_file(workspace.locate_path(f"./{path}")):
                     del found[path]
-        return found
+        return written._replace(files=found)
 
     def _warn_user(self, key: str, args: Run, paths: list[str]) -> None:
         """Say to the user what a command did that works on after it, where it did anything."""

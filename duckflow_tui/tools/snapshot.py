@@ -25,7 +25,7 @@ from duckflow_tui.state.operations import FileChange, Zone
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange
 from duckflow_tui.tools.diffs import FileDiff, compare_files
 from duckflow_tui.tools.listing import IgnoreRules, read_rules
-from duckflow_tui.tools.operation import Blobs, Touched
+from duckflow_tui.tools.operation import Blobs, Touched, Written
 from duckflow_tui.tools.undo import place_of
 
 LIMIT: Final = 100_000_000  # bytes of all copies
@@ -73,8 +73,7 @@ class _Stamp(NamedTuple):
 
 #: Of a file that only matters by being there.
 _THERE: Final = _Stamp(0, 0, 0, 0, 0, 0)
-#: A key among the paths: the scan did not come to all files, and its stamp is the time it began.
-_CUT: Final = "…"
+_MORE: Final = "…"  # behind the names of what undo does not cover: there is more
 
 
 class _Copy(NamedTuple):
@@ -89,6 +88,33 @@ class _Copy(NamedTuple):
         return self.stamp == stamp and not self.just_now
 
 
+class Stamps(NamedTuple):
+    """Files that other programs act on, by path, as they were at one moment. ``cut_at``: when the
+    look began, in nanoseconds, where it did not come to all of them; else 0.
+    """
+
+    files: Mapping[str, _Stamp]
+    cut_at: int = 0
+
+    @classmethod
+    def from_json(cls, files: Mapping[str, Sequence[int]], cut_at: int) -> Stamps:
+        """Stamps that were written as lists. Raises TypeError for what are none."""
+        return cls({path: _Stamp(*stamp) for path, stamp in files.items()}, cut_at)
+
+    def is_new(self, path: str, stamp: _Stamp) -> bool:
+        """Whether a file is new or another one since; one that this look may not have come to, by
+        the time of its last change.
+        """
+        old = self.files.get(path)
+        return stamp != old and (old is not None or not self.cut_at or stamp.ctime >= self.cut_at)
+
+    def covers(self, later: Stamps) -> bool:
+        """Whether what the later look did not come to was not looked at here either: a command may
+        have made more files than are looked at.
+        """
+        return bool(self.cut_at) or not later.cut_at
+
+
 @dataclass(slots=True)
 class _Look:
     """The files of a workspace at one moment, by their paths below its root."""
@@ -99,6 +125,7 @@ class _Look:
     ignored: dict[str, str] = field(default_factory=dict[str, str])  # file → its topmost folder
     closed: set[str] = field(default_factory=set[str])  # repositories, and what the app keeps
     obeyed: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])  # by other programs
+    began: int = 0  # nanoseconds
     rules: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
     #: Topmost ignored folders of which not all was looked at; empty: of all that is not ignored.
     cut: set[str] = field(default_factory=set[str])
@@ -107,6 +134,11 @@ class _Look:
     def whole(self) -> bool:
         """Whether all that is not ignored was looked at."""
         return "" not in self.cut
+
+    @property
+    def stamps_of_obeyed(self) -> Stamps:
+        """What other programs act on, as it was then."""
+        return Stamps(self.obeyed, self.began if self.cut else 0)
 
 
 class Before(NamedTuple):
@@ -175,7 +207,7 @@ class FileCopies:
         try:
             look = await asyncio.to_thread(self._look_at_files)
         except (OSError, WorkspaceError):
-            return (_CUT,)
+            return (_MORE,)
         others = look.stamps.keys() - look.readable
         secret = sorted(path for path in others if is_secret(path.split("/")))
         closed = [f"{path}/" for path in sorted(look.closed)]
@@ -221,18 +253,17 @@ class FileCopies:
             obeyed=obeyed,
         )
 
-    async def find_obeyed(self, before: Mapping[str, Sequence[int]]) -> dict[str, str]:
-        """The files that other programs act on and that are not as they were ``before``, by their
-        stamps then; each with the topmost ignored folder or file that it lies in, or none. Nothing
+    async def find_obeyed(self, before: Stamps) -> Written:
+        """The files that other programs act on and that are not as they were ``before``. Nothing
         where that cannot be known.
         """
         try:
             look = await asyncio.to_thread(self._look_at_files)
         except (OSError, WorkspaceError):
-            return {}
-        stamps = {path: _Stamp(*stamp) for path, stamp in before.items()}
-        written = (p for p in look.obeyed if _is_written(p, look.obeyed[p], stamps))
-        return {path: look.ignored.get(path, "") for path in written}
+            return Written({})
+        written = (path for path, stamp in look.obeyed.items() if before.is_new(path, stamp))
+        files = {path: look.ignored.get(path, "") for path in written}
+        return Written(files, before.covers(look.stamps_of_obeyed))
 
     def close(self) -> None:
         """Let go of the copies."""
@@ -248,8 +279,8 @@ class FileCopies:
         """All files as they are now, by the ignore rules as they were in an ``earlier`` look, but
         for those of folders that it did not know.
         """
-        look = _Look(rules={} if earlier is None else dict(earlier.rules))
-        began = time.time_ns()
+        rules_then = {} if earlier is None else dict(earlier.rules)
+        look = _Look(rules=rules_then, began=time.time_ns())
         rules = IgnoreRules(lambda path: self._read_rules(path, look.rules))
         ignored: dict[str, DirectoryEntry] = {}  # the topmost
         until = time.monotonic() + MAX_SECONDS
@@ -274,8 +305,6 @@ class FileCopies:
         for top, entry in ignored.items():
             self._look_at_ignored(look, top, entry, until)
         self._look_at_git(look)
-        if look.cut:
-            look.obeyed[_CUT] = _THERE._replace(ctime=began)
         return look
 
     def _look_at_ignored(self, look: _Look, top: str, first: DirectoryEntry, until: float) -> None:
@@ -356,7 +385,7 @@ class FileCopies:
                 room -= sizes[top]
             elif paths:
                 left.append(top if groups[top] == [top] else f"{top}/")
-        return chosen, (*left, *([] if look.whole else [_CUT]))
+        return chosen, (*left, *([] if look.whole else [_MORE]))
 
     def _take_snapshot(self, *, copy: bool) -> Before:
         """The look in its thread; copies what has no copy."""
@@ -474,19 +503,19 @@ class FileCopies:
         uncovered += self._folders_changed(before.look.folders, [one.change for one in found])
         return sorted(found, key=lambda one: one.change.path), uncovered
 
-    def _find_written(self, before: Before, after: _Look) -> dict[str, str]:
+    def _find_written(self, before: Before, after: _Look) -> Written:
         """The files that other programs act on and that are new, changed or executable now, as
         ``find_obeyed`` gives them; a copy tells where a file was written as it had been.
         """
-        was, found = before.look.obeyed, dict[str, str]()
+        was, found = before.look.stamps_of_obeyed, dict[str, str]()
         for path, stamp in after.obeyed.items():
-            old, copy = was.get(path), before.copies.get(path)
-            written = _is_written(path, stamp, was)
+            old, copy = was.files.get(path), before.copies.get(path)
+            written = was.is_new(path, stamp)
             if written and old is not None and copy is not None and old.mode == stamp.mode:
                 written = self._read_file(path, stamp.size) != self._read_copy(copy)
             if written:
                 found[path] = after.ignored.get(path, "")
-        return found
+        return Written(found, was.covers(after.stamps_of_obeyed))
 
     def _make_preview(self, change: FileChange, diff: FileDiff | None, room: int) -> FilePreview:
         """The change as a difference of at most ``room`` lines; else only what it did is said."""
@@ -532,17 +561,6 @@ class FileCopies:
     def _gone_folders(self, path: str) -> tuple[str, ...]:
         """The folders of a file that went with it, the outermost first."""
         return tuple(f for f in _parent_paths(path) if self._workspace.stat_path(f) is None)
-
-
-def _is_written(path: str, stamp: _Stamp, before: Mapping[str, _Stamp]) -> bool:
-    """Whether a file is new or another one than ``before``; one that an earlier look may not have
-    come to, by the time of its last change. That a look did not come to all counts where the
-    earlier one did: a command may have made more files than are looked at.
-    """
-    old, cut = before.get(path), before.get(_CUT)
-    if path == _CUT:
-        return cut is None
-    return stamp != old and (old is not None or cut is None or stamp.ctime >= cut.ctime)
 
 
 def _make_change(

@@ -140,8 +140,8 @@ async def test_what_a_look_did_not_come_to_is_told_by_its_time(
     monkeypatch.setattr("duckflow_tui.tools.snapshot.MAX_IGNORED", 1_000)
     monkeypatch.setattr("duckflow_tui.tools.snapshot.MAX_FILES", 1_000)
     (root / "many" / ".049").write_text("evil")
-    found = await bench.copies.find_obeyed(before.look.obeyed)
-    assert found == {"many/.049": "many"}
+    found = await bench.copies.find_obeyed(before.look.stamps_of_obeyed)
+    assert found == ({"many/.049": "many"}, True)
 
 
 async def test_a_flood_of_files_hides_nothing(
