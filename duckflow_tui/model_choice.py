@@ -162,12 +162,10 @@ class _Search:
     def _key_for(self, model: str) -> list[str]:
         """Which variable the model may need: that of a provider whose models begin like it."""
         begins = model.casefold().partition("-")[0]
-        for known in PROVIDERS:
-            unset = not self._choice.environ.get(known.variable)
-            if unset and known.default_model.partition("-")[0] == begins:
-                model = visible_line(model)
-                return [self._say("cli.set_key", model=model, variable=known.variable)]
-        return []
+        known = next((k for k in PROVIDERS if k.default_model.partition("-")[0] == begins), None)
+        if known is None or self._choice.environ.get(known.variable):
+            return []
+        return [self._say("cli.set_key", model=visible_line(model), variable=known.variable)]
 
     def _choose_only_source(self, sources: Sequence[ModelSource]) -> SettledChoice:
         """The only source there is, where it has one model, or a usual one."""

@@ -250,13 +250,15 @@ class ChatClient:
                 async with asyncio.timeout(seconds):
                     answer = await self._sdk.get("/models", cast_to=object)
             except TimeoutError as error:
-                late = os.strerror(errno.ETIMEDOUT)
-                raise teller.make_error("connect", late, setting="base_url") from error
+                late = teller.make_error("no_list", setting="base_url")
+                late.seconds = seconds
+                raise late from error
             except (ValueError, RecursionError) as error:  # said to be JSON, and is none
                 raise teller.make_error("not_json", str(error), setting="base_url") from error
         try:
-            return read_entries(answer)
-        except ValueError:
+            # Without a type of JSON the library gives the text.
+            return read_entries(json.loads(answer) if isinstance(answer, str) else answer)
+        except (ValueError, RecursionError):
             text = str(answer)[:_SHOWN]
             code = "html" if text.lstrip().startswith("<") else "not_json"
             raise teller.make_error(code, text, setting="base_url") from None
@@ -304,6 +306,7 @@ def _llm_error_of(
     while isinstance(cause, BaseExceptionGroup):  # as a connection raises it
         cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
     words = _describe_cause(cause)
+    has_no_answer = isinstance(error, openai.APIConnectionError)
     if isinstance(cause, httpx2.TimeoutException):
         words = os.strerror(errno.ETIMEDOUT)
     match cause:
@@ -336,7 +339,9 @@ def _llm_error_of(
             if proxy is not None:
                 made.code, made.setting = "proxy", proxy.variable
             return made
-        case httpx2.TransportError() | OSError() if isinstance(error, openai.APIConnectionError):
+        case httpx2.RemoteProtocolError() if has_no_answer and "disconnected" not in words:
+            return teller.make_error("not_json", words)
+        case httpx2.TransportError() | OSError() if has_no_answer:
             made = teller.make_error("closed", words, setting="base_url", retryable=True)
             if proxy is not None:
                 made.code, made.setting = "proxy_closed", proxy.variable

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 Protocol = Literal["auto", "tools", "json", "responses"]
 
-#: Where Ollama, LM Studio, vLLM and llama.cpp listen when nobody told them otherwise.
-LOOPBACK_PORTS: Final = (11434, 1234, 8000, 8080)
+#: Where Ollama, LM Studio, vLLM and llama.cpp, old and new, listen unless told otherwise.
+LOOPBACK_PORTS: Final = (11434, 1234, 8000, 8080, 9931)
 
 #: How the name of a key begins that the program keeps itself: of no variable that a user has set.
 KEPT_KEY: Final = "DUCKFLOW_KEY_"

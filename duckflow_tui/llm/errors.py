@@ -43,6 +43,7 @@ ErrorCode = Literal[
     "wants_http",  # it was asked over an encrypted connection and has none
     "untrusted",  # its certificate is of an authority that nobody here knows
     "moved",  # to ``detail``, at the same host
+    "no_list",  # its list of models did not come within ``seconds``
     "closed",  # the connection ended before an answer began
     "proxy_closed",  # the same, by way of a proxy
     "proxy_login",  # the proxy wants another user or password

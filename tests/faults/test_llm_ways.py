@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from support.endpoint import Bench, bench
 
-from duckflow_tui.llm.discovery import reach_server
+from duckflow_tui.llm.discovery import FoundServer, reach_server
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.scripted.replies import Script
 from duckflow_tui.words.catalogue import Catalogue
@@ -95,6 +96,48 @@ async def test_a_server_that_hangs_up_at_once_did_not_break_a_reply() -> None:
         Script(), base_url=f"http://127.0.0.1:{port}/v1"
     ) as at:  # fmt: skip
         assert "closed the connection without an answer" in await told(at)
+
+
+async def listed(answer: bytes) -> FoundServer | str:
+    """The server that was found at this answer, or the sentence of the failure."""
+    async with listener(answer) as (port, _):
+        try:
+            return await reach_server(f"http://127.0.0.1:{port}/v1", seconds=2)
+        except LlmError as error:
+            return Catalogue()(f"llm.error.{error.code}", **error.params)
+
+
+def body(status: str, text: str) -> bytes:
+    data = text.encode()
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+async def test_a_list_of_models_can_do_nothing_to_the_terminal() -> None:
+    names = ["\x1b[31mred\x07", "left\u202e", "a" * 5000, "good", 5]
+    found = await listed(body("200 OK", json.dumps({"data": [{"id": name} for name in names]})))
+    assert isinstance(found, FoundServer)
+    assert [line.id for line in found.models] == ["good"]
+    said = await listed(body("500 Oh", "\x1b]0;evil\x07 bad \x00 gateway"))
+    assert isinstance(said, str)
+    assert "“\\x1b]0;evil\\x07 bad \\x00 gateway”" in said
+
+
+async def test_a_list_that_never_ends_is_given_up() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
+    over = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        await over.wait()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(LlmError) as caught:
+            await reach_server(f"http://127.0.0.1:{port}/v1", seconds=0.2)
+        over.set()
+    assert caught.value.code == "no_list"
+    assert "larger than 32 MB" in str(await listed(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (33 << 20)))
 
 
 async def test_https_to_a_server_without_it_says_so() -> None:
