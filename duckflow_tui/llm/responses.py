@@ -172,8 +172,10 @@ class ResponseReader:
 
     def _take_item(self, item: JsonObject) -> None:
         """Keep a whole item, and what of it did not come in pieces."""
-        parts = [*_list_of(item.get("summary")), *_list_of(item.get("content"))]
-        text = _BREAK.join(str(part.get("text") or part.get("refusal") or "") for part in parts)
+        content: object = item.get("content")
+        parts = [*_list_of(item.get("summary")), *_list_of(content)]
+        texts = [str(part.get("text") or part.get("refusal") or "") for part in parts]
+        text = content if isinstance(content, str) else _BREAK.join(texts)
         was_streamed, self._is_streamed = self._is_streamed, False
         match item.get("type"):
             case "reasoning":
@@ -186,7 +188,7 @@ class ResponseReader:
                 if not was_streamed:
                     self._take_text(text)
             case "function_call":
-                name, arguments = str(item.get("name")), item.get("arguments")
+                name, arguments = str(item.get("name") or ""), item.get("arguments")
                 call_id = str(item.get("call_id") or item.get("id") or "")
                 item = {**item, "name": name, "call_id": call_id}
                 if not isinstance(arguments, str):
@@ -219,10 +221,13 @@ def read_response(data: object) -> Response:
 
 
 def _fields_of(value: object) -> JsonObject:
-    """The fields of a value of the client library as JSON, without halves of surrogate pairs."""
+    """The fields of a value of the client library as JSON, without halves of surrogate pairs; none
+    of another value. Raises ValueError for numbers that JSON does not have.
+    """
     if not isinstance(value, BaseModel):
         return {}
-    written = json.dumps(value.to_dict(warnings=False), ensure_ascii=False)
+    fields = value.to_dict(warnings=False)
+    written = json.dumps(fields, ensure_ascii=False, allow_nan=False)
     return json.loads(wire_text(written))
 
 

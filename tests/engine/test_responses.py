@@ -202,6 +202,9 @@ SHAPES: dict[str, tuple[Reply, str, str, list[str]]] = {
                  whole(SPOKEN), {"odd": 1}, ended()),
         "I look.\n\nDone.", "", [],
     ),
+    "a text in place of its parts": (
+        streamed(whole({**SPOKEN, "content": "Hello."}), ended()), "Hello.", "", []
+    ),
     "a refusal": (streamed(delta("refusal", "I will not."), ended()), "I will not.", "", []),
     "in one piece": (
         Reply(fault=Fault(body=json.dumps({"status": "completed", "output": [SPOKEN, CALL]}))),
@@ -246,6 +249,9 @@ FAILURES: dict[str, tuple[Reply, str, bool]] = {
     ),
     "nothing but an end": (streamed(ended()), "empty", True),
     "a text that breaks off": (streamed(delta("output_text", "Hel")), "cut", True),
+    "a number that JSON has not": (
+        streamed(whole({**THOUGHT, "odd": float("nan")}), ended()), "not_json", False
+    ),
     "no JSON": (Reply(raw=("data: {oops\n\n",)), "not_json", False),
     "a web page": (Reply(fault=Fault(html=True)), "html", False),
     "an object in the wrong place": (Reply(raw=('data: [1]\n\n', "data: 2\n\n")), "empty", True),
