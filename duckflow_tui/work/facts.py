@@ -343,13 +343,16 @@ def _collect_paragraphs(reply: str, title: str) -> list[Fact]:
 def _collect_user_words(
     state: AgentState, objective: TaskObjective, words: Callable[..., str]
 ) -> list[Fact]:
-    """Facts of the user's messages and decisions after the request, oldest first."""
+    """Facts of the user's messages and decisions after the request, oldest first; a refusal
+    speaks against what it refuses.
+    """
     found: list[Fact] = []
     followed = find_followed_plan(state)
 
     def add(name: str, text: str, at: float, call_id: str = "", **values: str) -> None:
         title, text = words(f"facts.user_{name}", **values), text.strip()[:_MAX_USER_WORDS]
-        found.append(Fact("", "user", title, text, call_id=call_id, at=at))
+        ok = False if name.startswith("refused") else None
+        found.append(Fact("", "user", title, text, call_id=call_id, at=at, ok=ok))
 
     for message in state.messages:
         if message.at < objective.created_at:

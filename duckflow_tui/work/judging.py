@@ -51,8 +51,8 @@ def judge_requirements(
     project's tests and failed check explained by the judge.
 
     ``evaluation`` is None where the user's checks decide everything. ``carried_out``: whether
-    anything of the work stands. If not, a good score without a fact beside the user's own words
-    meets its requirement only in part.
+    anything of the work stands. If not, a good score meets its requirement only in part where
+    the judge names no fact for it, or only refusals of the user.
     """
     judged: list[RequirementItem] = []
     vetoes, wrong = list[str](), list[str]()
@@ -81,7 +81,7 @@ def judge_requirements(
             unproven.append(key)
         state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
         if level >= DONE_FROM:
-            if carried_out or any(fact.kind != "user" for fact in evidence):
+            if carried_out or any(f.supports or f.kind != "user" for f in evidence):
                 state = RequirementState.MET
             else:
                 in_vain = True

@@ -7,6 +7,7 @@ from support.model_words import WORDS
 
 from duckflow_tui.prompting.replies import SatisfactionReply
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import ToldError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.decision import Check
@@ -265,6 +266,28 @@ def test_a_red_check_of_the_model_has_to_be_answered_by_name(word: str, done: bo
     assert (found.wrong_checks, found.unanswered) == ((("r1",), ()) if done else ((), ("K1",)))
 
 
+@pytest.mark.parametrize(
+    ("named", "done"),
+    [("", False), ("Z9", False), ("U1", False), ("U2", True), ("P1", True), ("R1", True)],
+)
+def test_where_nothing_was_carried_out_a_fact_has_to_show_that_it_is_met(
+    named: str, done: bool
+) -> None:
+    """The user's refusal shows nothing; their own word, such as that they did it, does. A call that
+    failed may show why it is met all the same.
+    """
+    no = OperationResult(outcome=Outcome.REJECTED, text="rejected by the user")
+    broke = OperationResult(outcome=Outcome.ERROR, text="old was not found")
+    calls = [call("file_ops.write_file", result, path=result.outcome) for result in (no, broke)]
+    own = UserMessage(message_id="m2", text="I wrote it myself", at=20.0)
+    facts = facts_of(*calls, own, changes="", reply="It is there.")
+    given = said(1.0, *([named] if named else []), r1=1.0)
+    found = judge_requirements([item()], facts, given, {}, carried_out=False)
+    assert (found.done, found.in_vain) == (done, not done)
+    assert found.score == 1.0
+    assert judge_requirements([item()], facts, given, {}).done
+
+
 def test_a_low_word_on_the_whole_goes_before_the_parts() -> None:
     found = judge_requirements([item()], GREEN, said(0.3, "C1", r1=1.0), {})
     assert (found.score, found.done) == (0.3, False)
@@ -286,7 +309,7 @@ def test_a_requirement_is_known_by_its_id_its_place_or_its_words(key: str) -> No
 
 
 def test_without_any_score_nothing_is_read() -> None:
-    with pytest.raises(ValueError, match="overall_score"):
+    with pytest.raises(ToldError):
         read_evaluation(SatisfactionReply(), [item()])
 
 
