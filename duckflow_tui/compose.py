@@ -195,7 +195,17 @@ def build_engine(
         folder = choice.places.state / "mcp"
         servers = McpServers(
             settings.mcp.servers.values(),
-            ServerParts(store, notices, spawn, folder, os.environ, watchdog, workspace.root, desk),
+            ServerParts(
+                store,
+                notices,
+                spawn,
+                folder,
+                os.environ,
+                watchdog,
+                workspace.root,
+                desk,
+                choice.connections.keys,
+            ),
             registry,
             wire_name=wire_name,
             approved=choice.approved,

@@ -254,12 +254,26 @@ class KeyStore:
         return "file" if self.library is None else "keyring"
 
     def put_key(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
-        """Keep a key, in the file where the connection says so; returns where. A keyring that
-        refuses it, or that does not answer in time, is not used. Raises OSError when the disk
-        fails.
+        """Keep a key, in the file where the connection says so; as ``put_secret`` does."""
+        in_file = connection.key_place == "file"
+        return self.put_secret(_user_of(connection), secret, in_file=in_file)
+
+    def get_key(self, connection: ModelConnection) -> str:
+        """The key of a connection; empty where there is none, or none can be read."""
+        return self.get_secret(_user_of(connection), connection.key_place)
+
+    def drop_key(self, connection: ModelConnection) -> None:
+        """Take a key out of the place that it is kept in."""
+        self.drop_secret(_user_of(connection), connection.key_place)
+
+    def put_secret(
+        self, user: str, secret: str, *, in_file: bool = False
+    ) -> Literal["keyring", "file"]:
+        """Keep a secret under a name, which tells the origin that it belongs to; returns where. A
+        keyring that refuses it, or that does not answer in time, is not used. Raises OSError when
+        the disk fails.
         """
-        user = _user_of(connection)
-        if connection.key_place != "file" and self.find_place() == "keyring":
+        if not in_file and self.find_place() == "keyring":
             try:
                 self._ask_keyring(self.seconds[1], "set_password", SERVICE, user, secret)
             except Exception:  # noqa: BLE001
@@ -270,22 +284,20 @@ class KeyStore:
         self._write_key(user, secret)
         return "file"
 
-    def get_key(self, connection: ModelConnection) -> str:
-        """The key of a connection; empty where there is none, or none can be read."""
-        user = _user_of(connection)
+    def get_secret(self, user: str, place: KeyPlace) -> str:
+        """The secret of that name in that place; empty where there is none that can be read."""
         with contextlib.suppress(Exception):  # back ends raise whatever they like
-            if connection.key_place == "file":
+            if place == "file":
                 return self._read_keys().get(user, "")
-            if connection.key_place == "keyring" and self.find_place() == "keyring":
+            if place == "keyring" and self.find_place() == "keyring":
                 return self._ask_keyring(self.seconds[0], "get_password", SERVICE, user) or ""
         return ""
 
-    def drop_key(self, connection: ModelConnection) -> None:
-        """Take a key out of the place that it is kept in."""
-        user = _user_of(connection)
-        if connection.key_place == "file":
+    def drop_secret(self, user: str, place: KeyPlace) -> None:
+        """Take the secret of that name out of that place."""
+        if place == "file":
             self._write_key(user, "")
-        elif connection.key_place == "keyring" and self.find_place() == "keyring":
+        elif place == "keyring" and self.find_place() == "keyring":
             with contextlib.suppress(Exception):  # it is not there, or the keyring is closed
                 self._ask_keyring(self.seconds[0], "delete_password", SERVICE, user)
 

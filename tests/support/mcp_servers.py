@@ -17,6 +17,7 @@ from support.bench import DEADLINE, Bench
 
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.llm.codec import wire_name
+from duckflow_tui.llm.connections import KeyStore
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.operations import OperationSpec
@@ -30,13 +31,16 @@ from duckflow_tui.tools.watchdog import Watchdog
 HOSTILE = Path(__file__).with_name("hostile_server.py")
 
 
+OAUTH = Path(__file__).with_name("oauth_server.py")
 OVER_HTTP = Path(__file__).with_name("http_server.py")
 
 
 @contextmanager
-def http_server(*options: str, port: int = 0) -> Generator[tuple[str, subprocess.Popen[str]]]:
+def http_server(
+    *options: str, port: int = 0, program: Path = OVER_HTTP
+) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """The address of a running server."""
-    command = [sys.executable, "-I", str(OVER_HTTP), "--port", str(port), *options]
+    command = [sys.executable, "-I", str(program), "--port", str(port), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -113,7 +117,17 @@ async def served(
     environ = more.pop("environ", os.environ)
     servers = McpServers(
         configs,
-        ServerParts(bench.store, notices, spawn, folder, environ, watchdog, root, bench.desk),
+        ServerParts(
+            bench.store,
+            notices,
+            spawn,
+            folder,
+            environ,
+            watchdog,
+            root,
+            bench.desk,
+            KeyStore(tmp_path / "keys", more.pop("keyring", None)),
+        ),
         bench.router.registry,
         wire_name=wire_name,
         **more,

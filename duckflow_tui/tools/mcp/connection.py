@@ -18,6 +18,7 @@ from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
 from duckflow_tui.tools.mcp.mending import MendedMessages, mend_answer
 from duckflow_tui.tools.mcp.questions import ServerQuestions
+from duckflow_tui.tools.mcp.sign_in import KeptTokens, SecretStore, SignIn
 from duckflow_tui.tools.mcp.stdio import (
     ProgramRefused,
     ServerLog,
@@ -29,6 +30,7 @@ from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client, types
     from mcp.client import ClientRequestContext
     from mcp.client._transport import TransportStreams
@@ -91,6 +93,7 @@ class ServerParts(NamedTuple):
     watchdog: Watchdog
     workspace: Path  # the folder that is worked in
     desk: Desk  # where the questions of a server are put to the user
+    keys: SecretStore  # where tokens of servers are kept
 
 
 class TimeLimits:
@@ -264,10 +267,9 @@ class Connection:
         if config.url:
             from mcp.client.streamable_http import streamable_http_client
 
+            http = await asyncio.to_thread(self._make_http_client)
             async with (
-                await asyncio.to_thread(
-                    http_client, config.url, config.name, self._parts.store, self._on_session_lost
-                ) as http,
+                http,
                 streamable_http_client(
                     config.url, http_client=http, max_sse_event_size=MAX_EVENT
                 ) as streams,
@@ -282,6 +284,18 @@ class Connection:
         ) as (process, streams):
             self._process = process
             yield streams
+
+    def _make_http_client(self) -> httpx2.AsyncClient:
+        """The client of a server at an address. Reads certificates, so in a thread."""
+        config, parts = self._config, self._parts
+        sign_in = SignIn(
+            config,
+            KeptTokens(config, parts.keys),
+            self._questions.ask_to_sign_in,
+            self._limits.wait_for_user,
+        )
+        lost = self._on_session_lost
+        return http_client(config.url, config.name, parts.store, lost, sign_in)
 
     async def _list_offers(self, client: Client) -> Offers:
         """Everything that the server offers by now; lists that it does not have are empty."""

@@ -49,21 +49,24 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._inner = inner
         self._on_session_lost = on_session_lost
         self._name = name
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._host = f"{parts.hostname}:{port}"
+        self._host = urlsplit(url).hostname
         self._store = store
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self._report_traffic(requests=1)
+        """Send a request. Signing in leads to other hosts, which the server names: those are
+        reached by https alone, so that it cannot have this machine's network asked for it.
+        """
+        if request.url.scheme != "https" and request.url.host != self._host:
+            raise httpx2.UnsupportedProtocol(f"{request.url.host} is not reached without https")
+        self._report_traffic(request, requests=1)
         try:
             answer = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             raise
         except BaseException:
-            self._report_traffic(sent=_head_size(request))
+            self._report_traffic(request, sent=_head_size(request))
             raise
-        self._report_traffic(sent=_head_size(request), received=_head_size(answer))
+        self._report_traffic(request, sent=_head_size(request), received=_head_size(answer))
         if answer.status_code == 404 and "mcp-session-id" in request.headers:
             self._on_session_lost()
         response = _BoundedResponse(
@@ -72,13 +75,16 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
             stream=answer.stream,
             extensions=answer.extensions,
         )
-        response.body_read = lambda size: self._report_traffic(received=size)
+        response.body_read = lambda size: self._report_traffic(request, received=size)
         return response
 
-    def _report_traffic(self, *, requests: int = 0, sent: int = 0, received: int = 0) -> None:
+    def _report_traffic(
+        self, request: httpx2.Request, *, requests: int = 0, sent: int = 0, received: int = 0
+    ) -> None:
+        port = request.url.port or (443 if request.url.scheme == "https" else 80)
         self._store.dispatch(
             HostContacted(
-                host=self._host,
+                host=f"{request.url.host}:{port}",
                 use="mcp",
                 name=self._name,
                 setting=f"mcp.servers.{self._name}.url",
@@ -101,14 +107,15 @@ def _head_size(message: httpx2.Request | httpx2.Response) -> int:
 
 
 def http_client(
-    url: str, name: str, store: Store, on_session_lost: Callable[[], None]
+    url: str, name: str, store: Store, on_session_lost: Callable[[], None], auth: httpx2.Auth
 ) -> httpx2.AsyncClient:
     """A client without our environment's proxies and credentials; reads certificates, so in a
     thread. An answer may take as long as the request's own time-out allows. The store is told of
     what is sent to the server of this name. ``on_session_lost``: the server was started anew.
     """
-    inner = httpx2.AsyncHTTPTransport(verify=url.startswith("https:"))
+    inner = httpx2.AsyncHTTPTransport()
     return httpx2.AsyncClient(
+        auth=auth,
         transport=_BoundedTransport(inner, name, url, store, on_session_lost),
         follow_redirects=False,
         trust_env=False,

@@ -96,7 +96,11 @@ class ServerQuestions:
             return ElicitResult(action="decline")
         return ElicitResult(action="accept", content=values)
 
-    async def ask_to_open(self, url: str, message: str = "") -> bool:
+    async def ask_to_sign_in(self, url: str) -> bool:
+        """Open the page on which the user signs in at the server, as ``ask_to_open`` does."""
+        return await self.ask_to_open(url, signs_in=True)
+
+    async def ask_to_open(self, url: str, message: str = "", *, signs_in: bool = False) -> bool:
         """Open a page in the browser with the user's consent; False for a no. Only https and http
         are opened. Where there is no browser, the card has shown the address. Raises Unanswered.
         """
@@ -111,6 +115,8 @@ class ServerQuestions:
             self._notices.warn("mcp.no_page", server=self._server, url=shown)
             return False
         facts = {"url": printable_line(url, _MAX_URL), "host": host}
+        if signs_in:
+            facts["signs_in"] = "yes"
         answer = await self._ask((OPEN_PAGE, DECLINE), message, facts)
         if answer.action != OPEN_PAGE.action:
             return False

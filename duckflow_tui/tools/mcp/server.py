@@ -24,6 +24,7 @@ from duckflow_tui.tools.mcp.offers import list_prompts, list_resources, read_arg
 from duckflow_tui.tools.mcp.questions import ServerQuestions
 from duckflow_tui.tools.mcp.results import prompt_text, resource_text
 from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
+from duckflow_tui.tools.mcp.sign_in import KeptTokens
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 
 if TYPE_CHECKING:
@@ -241,6 +242,12 @@ class Server:
             if len(secret) >= 8:
                 text = text.replace(secret, REDACTED)
         return text
+
+    async def sign_out(self) -> None:
+        """Forget the tokens of a server at an address, and end it."""
+        await self.stop()
+        if self.config.url:
+            await asyncio.to_thread(KeptTokens(self.config, self._parts.keys).drop)
 
     async def log_lines(self) -> str:
         """The newest lines that it wrote to its standard error."""

@@ -141,6 +141,13 @@ class McpServers:
         await self._find_server(name).stop()
         await self.start(name)
 
+    async def sign_out(self, name: str) -> None:
+        """End a server and forget the tokens with which the user is signed in at it. Raises
+        UnknownServer.
+        """
+        await self._find_server(name).sign_out()
+        self._publish_operations()
+
     async def newest_log_lines(self, name: str) -> str:
         """The newest lines that a server wrote to its standard error. Raises UnknownServer."""
         return await self._find_server(name).log_lines()

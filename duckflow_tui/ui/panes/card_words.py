@@ -253,7 +253,11 @@ def card_rows(
 def _server_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
     """The server's words first, then the field or the page, then where the answer goes."""
     facts = card.facts
-    for number, line in enumerate(card.question.strip().split("\n")):
+    if "signs_in" in facts:
+        says = words("card.signs_in", server=facts["server"])
+        yield QuestionRow("", shown_line(says), wide=True)
+    lines = card.question.strip().split("\n") if card.question.strip() else []
+    for number, line in enumerate(lines):
         label = words("card.asks") if number == 0 else ""
         yield QuestionRow(label, shown_line(line))
     if "url" in facts:

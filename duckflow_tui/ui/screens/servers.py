@@ -34,10 +34,13 @@ class ServerSource(StateSource[McpServer]):
     def list_actions(self, item: McpServer | None) -> Sequence[PageAction]:
         if item is None:
             return ()
+        sign_out = self._make_server_action("sign_out", lambda s: s.sign_out(item.name))
+        signs_out = [sign_out] if item.transport == "http" else []
         return [
             self._make_server_action("start", lambda servers: servers.start(item.name)),
             self._make_server_action("stop", lambda servers: servers.stop(item.name)),
             self._make_server_action("restart", lambda servers: servers.restart(item.name)),
+            *signs_out,
         ]
 
     def _make_server_action(

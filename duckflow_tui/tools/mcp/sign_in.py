@@ -1,0 +1,292 @@
+"""Signing in at a server with OAuth: when it asks for that, in the browser, by the SDK's provider.
+
+Tokens belong to the server's origin. They are in the system's keyring, or else in the private file
+of the program's keys; a file beside it only says where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+from pydantic import TypeAdapter, ValidationError
+
+from duckflow_tui.places import lock_folder, read_plain_file, write_private
+from duckflow_tui.safety.desk import Unanswered
+from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
+
+if TYPE_CHECKING:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import (
+        AuthorizationCodeResult,
+        OAuthClientInformationFull,
+        OAuthToken,
+    )
+
+SIGN_INS: Final = "mcp_sign_ins.json"
+MAX_FILE: Final = 64 * 1024  # bytes
+REDIRECT_S: Final = 600.0  # seconds that the user has in the browser
+_UNAUTHORIZED: Final = 401
+_PORTS: Final = (49152, 16_000)  # the first one of those that no service has, and how many
+SecretPlace = Literal["keyring", "file"]
+_PLACES: Final = TypeAdapter(dict[str, SecretPlace])
+
+
+class SecretStore(Protocol):
+    """Where secrets are kept, each under a name that tells its origin; ``folder`` is private."""
+
+    @property
+    def folder(self) -> Path: ...
+    def put_secret(self, user: str, secret: str) -> SecretPlace: ...
+    def get_secret(self, user: str, place: SecretPlace) -> str: ...
+    def drop_secret(self, user: str, place: SecretPlace) -> None: ...
+
+
+class SignInFailed(Exception):
+    """The user did not come to sign in; the text says why."""
+
+
+class KeptTokens:
+    """The tokens of one server over sessions, and what it registered the program as."""
+
+    def __init__(self, config: McpServerConfig, keys: SecretStore) -> None:
+        parts = urlsplit(config.url)
+        self._user = f"mcp {parts.scheme}://{parts.netloc} {config.name}"
+        self._keys = keys
+        self._file = keys.folder / SIGN_INS
+        self._kept: dict[str, Any] | None = None  # as read or written last
+
+    def is_there(self) -> bool:
+        """Whether the user has signed in before. Reads a file, and asks no keyring."""
+        return self._user in self._read_places()
+
+    def drop(self) -> None:
+        """Forget the tokens; waits for the keyring."""
+        with lock_folder(self._file.parent):
+            places = self._read_places()
+            place = places.pop(self._user, None)
+            if place is not None:
+                self._write_places(places)
+        if place is not None:
+            self._keys.drop_secret(self._user, place)
+        self._kept = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """The tokens, if any are kept."""
+        from mcp.shared.auth import OAuthToken
+
+        return await self._get("tokens", OAuthToken)
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep the tokens."""
+        until = time.time() + tokens.expires_in if tokens.expires_in else None
+        await self._set("until", until)
+        await self._set("tokens", tokens.model_dump(mode="json", exclude_none=True))
+
+    async def get_expiry(self) -> float | None:
+        """When the access token runs out, in seconds since the epoch; None where nobody said."""
+        if self._kept is None:
+            self._kept = await asyncio.to_thread(self._read)
+        until: object = self._kept.get("until")
+        return float(until) if isinstance(until, int | float) else None
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """What the server registered the program as, if it did."""
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        return await self._get("client", OAuthClientInformationFull)
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep what the server registered the program as."""
+        await self._set("client", client_info.model_dump(mode="json", exclude_none=True))
+
+    async def _get(self, part: str, kind: Any) -> Any:
+        if self._kept is None:
+            self._kept = await asyncio.to_thread(self._read)
+        try:
+            return kind.model_validate(self._kept[part]) if part in self._kept else None
+        except ValidationError:
+            return None
+
+    async def _set(self, part: str, value: object) -> None:
+        if self._kept is None:
+            self._kept = await asyncio.to_thread(self._read)
+        self._kept[part] = value
+        await asyncio.to_thread(self._write, json.dumps(self._kept))
+
+    def _read(self) -> dict[str, Any]:
+        place = self._read_places().get(self._user)
+        secret = self._keys.get_secret(self._user, place) if place is not None else ""
+        try:
+            found: object = json.loads(secret or "{}")
+        except ValueError:
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+    def _write(self, secret: str) -> None:
+        place = self._keys.put_secret(self._user, secret)
+        with lock_folder(self._file.parent):
+            self._write_places({**self._read_places(), self._user: place})
+
+    def _read_places(self) -> dict[str, SecretPlace]:
+        try:
+            return _PLACES.validate_json(read_plain_file(self._file, MAX_FILE) or b"{}")
+        except (OSError, ValueError):
+            return {}
+
+    def _write_places(self, places: dict[str, SecretPlace]) -> None:
+        write_private(self._file, json.dumps(places, indent=1).encode())
+
+
+class SignIn(httpx2.Auth):
+    """Authenticates the requests to one server: with the tokens that are kept, and by signing in
+    once it answers 401. A server that never asks for it costs nothing and is told nothing.
+    """
+
+    def __init__(
+        self,
+        config: McpServerConfig,
+        tokens: KeptTokens,
+        ask_to_open: Callable[[str], Awaitable[bool]],
+        wait_for_user: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """``ask_to_open`` opens a page with the user's consent; ``wait_for_user`` stops the time
+        limits of the server meanwhile. Reads a file.
+        """
+        self._ask_to_open = ask_to_open
+        self._wait_for_user = wait_for_user
+        self._port = redirect_port(config)
+        self._tokens = tokens
+        self._provider = self._make_provider(config, tokens)
+        self._is_used = tokens.is_there()
+        self._redirect: asyncio.Future[dict[str, str]] | None = None
+        self._listener: asyncio.Server | None = None
+
+    def _make_provider(self, config: McpServerConfig, tokens: KeptTokens) -> OAuthClientProvider:
+        from mcp.client.auth import OAuthClientProvider
+        from mcp.shared.auth import OAuthClientMetadata
+        from pydantic import AnyUrl
+
+        metadata = OAuthClientMetadata(
+            client_name="duckflow-tui",
+            redirect_uris=[AnyUrl(f"http://127.0.0.1:{self._port}/callback")],
+            token_endpoint_auth_method="none",
+        )
+        return OAuthClientProvider(
+            config.url, metadata, tokens, self._open_page, self._wait_for_redirect
+        )
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        answer: httpx2.Response | None = None
+        if not self._is_used:
+            answer = yield request
+            if answer.status_code != _UNAUTHORIZED:
+                return
+            self._is_used = True
+        context = self._provider.context
+        if context.token_expiry_time is None:  # the SDK keeps no time over a restart
+            context.token_expiry_time = await self._tokens.get_expiry()
+        flow = self._provider.async_auth_flow(request)
+        try:
+            sent = await flow.__anext__()
+            if context.is_token_valid():
+                answer = None  # another request has signed in meanwhile: send this one again
+            while True:
+                if answer is None:
+                    answer = yield sent
+                sent, answer = await flow.asend(answer), None
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _open_page(self, url: str) -> None:
+        """Listen for the way back, then ask the user to open the page. Raises SignInFailed."""
+        state = dict(parse_qsl(urlsplit(url).query)).get("state", "")
+        self._redirect = asyncio.get_running_loop().create_future()
+        try:
+            self._listener = await asyncio.start_server(
+                lambda reader, writer: self._answer_browser(reader, writer, state),
+                "127.0.0.1",
+                self._port,
+                limit=16 * 1024,
+            )
+        except OSError as error:
+            words = f"it asks to sign in, and port {self._port} is in use: {error.strerror}"
+            raise SignInFailed(words) from error
+        try:
+            with self._wait_for_user():
+                opened = await self._ask_to_open(url)
+        except Unanswered as unanswered:
+            self._listener.close()
+            raise SignInFailed("it asks to sign in, and nobody answered") from unanswered
+        except BaseException:
+            self._listener.close()
+            raise
+        if not opened:
+            self._listener.close()
+            raise SignInFailed("it asks to sign in, and the user declined")
+
+    async def _wait_for_redirect(self) -> AuthorizationCodeResult:
+        """The code with which the browser came back. Raises SignInFailed."""
+        from mcp.shared.auth import AuthorizationCodeResult
+
+        assert self._redirect is not None
+        assert self._listener is not None
+        try:
+            with self._wait_for_user():
+                async with asyncio.timeout(REDIRECT_S):
+                    query = await self._redirect
+        except TimeoutError as error:
+            raise SignInFailed("it asks to sign in, and the browser did not come back") from error
+        finally:
+            self._listener.close()
+        if "code" not in query:
+            reason = printable_line(query.get("error_description") or query.get("error", ""))
+            raise SignInFailed(f"the sign-in was refused: {reason}")
+        return AuthorizationCodeResult(
+            code=query["code"], state=query.get("state"), iss=query.get("iss")
+        )
+
+    async def _answer_browser(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: str
+    ) -> None:
+        """Take the redirect of this sign-in; any other request is answered and forgotten."""
+        try:
+            line = (await reader.readline()).decode("ascii", "replace").split(" ")
+            target = urlsplit(line[1] if len(line) > 1 else "")
+            query = dict(parse_qsl(target.query))
+            ours = target.path == "/callback" and query.get("state") == state
+            status = "200 OK" if ours else "404 Not Found"
+            body = "<!doctype html><title>duckflow-tui</title><h1>✓</h1>" if ours else ""
+            text = body.encode()
+            writer.write(
+                f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\n"
+                f"content-length: {len(text)}\r\nconnection: close\r\n\r\n".encode()
+                + text
+            )
+            await writer.drain()
+            if ours and self._redirect is not None and not self._redirect.done():
+                self._redirect.set_result(query)
+        except (ConnectionError, ValueError):
+            pass  # a browser that went away, or what is no request
+        finally:
+            writer.close()
+
+
+def redirect_port(config: McpServerConfig) -> int:
+    """The port to which the browser comes back: the same in every session, because a server may
+    know the program by its whole address.
+    """
+    first, count = _PORTS
+    return first + zlib.crc32(f"{config.name} {config.url}".encode()) % count
