@@ -125,7 +125,7 @@ class _Look:
     ignored: dict[str, str] = field(default_factory=dict[str, str])  # file → its topmost folder
     closed: set[str] = field(default_factory=set[str])  # repositories, and what the app keeps
     obeyed: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])  # by other programs
-    began: int = 0  # nanoseconds
+    began: int = field(default_factory=time.time_ns, init=False)
     rules: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
     #: Topmost ignored folders of which not all was looked at; empty: of all that is not ignored.
     cut: set[str] = field(default_factory=set[str])
@@ -279,8 +279,7 @@ class FileCopies:
         """All files as they are now, by the ignore rules as they were in an ``earlier`` look, but
         for those of folders that it did not know.
         """
-        rules_then = {} if earlier is None else dict(earlier.rules)
-        look = _Look(rules=rules_then, began=time.time_ns())
+        look = _Look(rules={} if earlier is None else dict(earlier.rules))
         rules = IgnoreRules(lambda path: self._read_rules(path, look.rules))
         ignored: dict[str, DirectoryEntry] = {}  # the topmost
         until = time.monotonic() + MAX_SECONDS
