@@ -70,16 +70,9 @@ def read_patch(text: str, path: str = "") -> list[PatchCall]:
     if (begin := text.find(BEGIN_PATCH)) >= 0:
         end = _END.search(text, begin)
         body = text[begin : end.start()] if end else ""
-        heads = [*_FILE.finditer(body)]
-        parts = [
-            (head[1], head[2].strip(), body[head.end() + 1 : after.start() if after else len(body)])
-            for head, after in zip(heads, [*heads[1:], None], strict=True)
-        ]
-    elif heads := [*_DIFF_FILE.finditer(text)]:
-        parts = [
-            (*_name_change(head), text[head.end() : after.start() if after else len(text)])
-            for head, after in zip(heads, [*heads[1:], None], strict=True)
-        ]
+        parts = [(head[1], head[2].strip(), part) for head, part in _split_files(_FILE, body)]
+    elif heads := _split_files(_DIFF_FILE, text):
+        parts = [(*_name_change(head), part) for head, part in heads]
     elif path and re.search(r"^@@", text, re.M):
         parts = [("Update", path, text)]
     else:
@@ -87,6 +80,16 @@ def read_patch(text: str, path: str = "") -> list[PatchCall]:
     changes = [_read_change(kind, name, split_bare_lines(body)) for kind, name, body in parts]
     found = [change for change in changes if change is not None]
     return found if len(found) == len(changes) else []
+
+
+def _split_files(head: re.Pattern[str], text: str) -> list[tuple[re.Match[str], str]]:
+    """The heads of files in a patch, each with the text up to the next."""
+    heads = [*head.finditer(text)]
+    ends = [after.start() for after in heads[1:]] + [len(text)]
+    return [
+        (found, text[found.end() : end].removeprefix("\n"))
+        for found, end in zip(heads, ends, strict=False)
+    ]
 
 
 def _name_change(head: re.Match[str]) -> tuple[str, str]:
@@ -139,7 +142,7 @@ def split_blocks(text: str) -> tuple[str, str]:
     """
     lines = text.splitlines() if "SEARCH" in text else []
     first = next((at for at, line in enumerate(lines) if _SEARCH.fullmatch(line)), -1)
-    if first < 0:
+    if first < 0 or not any(map(_MIDDLE.fullmatch, lines[first:])):
         return text, ""
     while first and (lines[first - 1].startswith(_FENCES) or _find_path(lines[:first][-1:])):
         first -= 1

@@ -331,9 +331,12 @@ class _Reader:
     def _read_python(self, found: re.Match[str]) -> bool:
         """Read a call as Python has it, on lines of its own, whose arguments are literals."""
         end = _find_end(self._text, found.end("python"))
-        line = _LINE_END.match(self._text, end) if end > 0 else None
-        if line is None:
+        if end < 0:
             return False
+        line = _LINE_END.match(self._text, end)
+        if line is None:  # words of a sentence
+            self.rest.append(found.group())
+            return True
         call = _of_python(found["python"], self._text[found.start("python") : end], self._known)
         if call is None:
             return False
@@ -348,15 +351,20 @@ class _Reader:
         if stop < 0:
             return False
         given: JsonObject = {}
-        for field in _ELEMENT.finditer(text, self._at, stop):
-            given[field[1]] = _read_value(field[2], self._known[key].get(field[1]))
+        at = self._at
+        while field := _ELEMENT.search(text, at, stop):
+            end = text.find(f"</{field[1]}>", field.end(), stop)
+            if end < 0:
+                return False
+            value = text[field.end() : end]
+            given[field[1]] = _read_value(value, self._known[key].get(field[1]))
+            at = end + 1
         self.calls.append(TextCall(key, given))
         self._at = stop + len(name) + 3
         return True
 
 
-#: An element within an element; it ends where the first of its name ends.
-_ELEMENT: Final = re.compile(r"<([a-z_]{1,60})>(.*?)</\1>", re.S)
+_ELEMENT: Final = re.compile(r"<([a-z_]{1,60})>")
 _LINE_END: Final = re.compile(r"[ \t]*[)\]]?[ \t]*(?=,|\n|\Z)")
 _PYTHON_TOKEN: Final = re.compile(
     r"\"\"\".*?\"\"\"|\'\'\'.*?\'\'\'|\"(?:[^\"\\\n]|\\.)*\"|\'(?:[^\'\\\n]|\\.)*\'"

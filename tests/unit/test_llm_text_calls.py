@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckflow_tui.llm.patches import read_patch
 from duckflow_tui.llm.text_calls import TextCall, read_calls
 
 TEXT = {"type": "string"}
@@ -153,6 +154,29 @@ def test_what_looks_like_a_call_and_cannot_be_read_is_no_answer(text: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n", [(EDIT, "a.py")]),
+        ("--- /dev/null\n+++ b/b.py\n@@ -0,0 +1 @@\n+y\n", [(WRITE, "b.py")]),
+        ("--- a/c.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-y\n", [("file_ops.delete_file", "c.py")]),
+        ("a.py\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE", [(EDIT, "a.py")]),
+        ("**b/c.py**\n```\n<<<<<<< SEARCH\n=======\ny\n>>>>>>> REPLACE\n```", [(WRITE, "b/c.py")]),
+        # Where it belongs is not said, or it is cut off.
+        ("@@\n+y\n", []),
+        ("So:\n<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE", []),
+        ("a.py\n<<<<<<< SEARCH\nx\n=======\ny\n", []),
+        ("*** Begin Patch\n*** End Patch", []),
+        ("*** Begin Patch\n*** Update File: a.py\n+y\n*** End Patch", []),
+        ("x is 1.", []),
+    ],
+)
+def test_a_patch_is_read_in_each_of_its_forms_or_not_at_all(
+    text: str, changes: list[tuple[str, str]]
+) -> None:
+    assert [(change.operation, change.args["path"]) for change in read_patch(text)] == changes
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "x is 1.",
@@ -161,6 +185,11 @@ def test_what_looks_like_a_call_and_cannot_be_read_is_no_answer(text: str) -> No
         '{"name": "shop", "parameters": {}}',
         "A list: [1, 2, 3] and a < b.",
         "Use `*** Begin Patch` for that.",
+        "file_ops.read_file(path) reads a file.",
+        "```python\nread_file('a.py')\n```\nis such a call.",
+        "<file_ops__read_file> is its tag.",
+        "The block begins with\n<<<<<<< SEARCH\nand more.",
+        "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> main",
     ],
 )
 def test_an_answer_stays_one(text: str) -> None:
