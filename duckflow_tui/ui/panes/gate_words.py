@@ -435,7 +435,9 @@ def title_of(
     what = (
         words("gate.several", count=len(gate.previews)) if several else subject_words(gate, words)
     )
-    shown = fit(what, max(room - cell_len(f"{head}{rest}"), 0), keep="end")
+    # Of a path the end says most, of a command the beginning.
+    keep = "start" if gate.effect is Effect.EXECUTE else "end"
+    shown = fit(what, max(room - cell_len(f"{head}{rest}"), 0), keep=keep)
     text = Text(f"{head}{shown}", style=f"bold {palette.accent}", no_wrap=True)
     text.append(rest, style=f"not bold {palette.quiet}")
     return text, shown != what

@@ -249,7 +249,7 @@ def _reply_blocks(
         blocks.append(reply)
     if live.waiting is not None and waits:
         said = waiting_text(live.waiting, look, moment)
-        blocks.append(_moving_block(said, "", look, moment, look.palette.accent))
+        blocks.append(_moving_block(said, "", look, moment, look.palette.text))
     elif live.aside and not blocks:
         said = look.words("transcript.purpose.aside")
         time = whole_seconds(moment.now - live.started_at, look.words)
@@ -284,7 +284,7 @@ def _working_block(
     if live is not None and live.waiting is not None:
         said = waiting_text(live.waiting, look, moment)
         said = f"{said[:1].upper()}{said[1:]} · {words('transcript.esc_pauses')}"
-        block = _moving_block(said, "", look, moment, look.palette.accent)
+        block = _moving_block(said, "", look, moment, look.palette.text)
         block.group = "text"
         return block
     key = "transcript.working"
