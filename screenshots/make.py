@@ -139,8 +139,10 @@ class Camera:
         await self._pilot.pause(SETTLED_S)
 
     async def end(self) -> None:
-        """Wait for the end of the turn."""
+        """Wait for the end of the turn, and until it is drawn."""
         await self.until(lambda state: state.turn is None and state.last_turn is not None)
+        chat = self._app.bench.talk.transcript
+        await self.until(lambda _: chat is not None and not chat.is_moving)
 
     async def press(self, *keys: str) -> None:
         """Press keys wherever the focus is."""
