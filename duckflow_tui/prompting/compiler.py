@@ -158,6 +158,8 @@ class PromptCompiler:
         #: The files that the work is about, as they are now, where the history no longer has them:
         #: sent behind it.
         self.in_hand: tuple[FileRead, ...] = ()
+        self._full: dict[str, tuple[int, int]] = {}
+        """Of each model the last count that fills a usual window, and what was sent, in tokens."""
         self._stable: dict[bool, _Stable] = {}  # by whether the window is small
         self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
 
@@ -298,8 +300,12 @@ class PromptCompiler:
         """
         model, sent = state.session.model, prompt_tokens(prompt)
         least = REPORTED_FIRST if self._counter.factor(model) == 1.0 else REPORTED
-        if tokens_in < least * sent or (tokens_in < sent and is_usual_window(tokens_in)):
+        if tokens_in < least * sent:
             return tokens_in < LEAST_REPORTED
+        if tokens_in < sent and is_usual_window(tokens_in):
+            counted, size = self._full.get(model, (0, 0))
+            self._full[model] = tokens_in, sent
+            return counted != tokens_in or sent <= size  # a longer one counted the same was cut
         self._counter.learn(model, sent, tokens_in)
         return True
 
@@ -523,7 +529,7 @@ class PromptCompiler:
 
 def is_usual_window(tokens: int) -> bool:
     """Whether so many tokens fill a window that a local server has unless it was told
-    otherwise: to the last one, which no request does by chance.
+    otherwise, to the last one.
     """
     return any(size - 1 <= tokens <= size for size in USUAL_WINDOWS)
 

@@ -116,20 +116,23 @@ async def test_a_server_that_cuts_in_silence_is_noticed(tmp_path: Path, window: 
 async def test_a_count_that_is_a_window_to_the_last_token_is_taken_for_one(
     tmp_path: Path, counted: int, words: int
 ) -> None:
-    """It is said, what follows fits, and a new process finds it anew."""
+    """Where a longer request counts the same: it is said, what follows fits, and a new process
+    finds it anew. Once alone it may be chance, and nothing is learned of it.
+    """
     text = "the words of a long message " * words
     look = decision("Look.", action("file_ops.list_dir"))
-    replies = [counting(look, counted), counting(done("It is there."), 1_500)]
+    full = counting(look, counted)
+    replies = [full, full, counting(done("It is there."), 1_500)]
     async with session(tmp_path, script(*replies)) as s:
         await s.turn(text)
         assert told(s, "turn.window_cut")
         (notice,) = told(s, "llm.learned.window")
         assert notice.params["tokens"] == f"{counted:,}"
-        first, second, *_ = (e.figures.tokens for e in s.events(PromptMeasured))
-        assert second < counted < first
+        first, second, third, *_ = (e.figures.tokens for e in s.events(PromptMeasured))
+        assert third < counted < first < second
         assert s.state.usage.context_window == counted
         session_id = s.session_id
-    again = script(counting(done("Yes."), counted))
+    again = script(full, counting(done("Yes."), counted))
     async with session(tmp_path, again, resume=session_id) as s:
         await s.turn(text)
         assert len(told(s, "turn.window_cut")) == len(told(s, "llm.learned.window")) == 2
