@@ -195,6 +195,7 @@ class ChatClient:
         silence: SilenceLimit,
         teller: FailureTeller,
     ) -> None:
+        """Send a chat completion and read its answer; raises LlmError and errors of the library."""
         answer = await self._sdk.post(
             "/chat/completions",
             cast_to=object,
@@ -215,6 +216,9 @@ class ChatClient:
         silence: SilenceLimit,
         teller: FailureTeller,
     ) -> None:
+        """Send the same by the Responses API and read its answer; raises LlmError and errors of the
+        library.
+        """
         request = write_request(body)
         model: str = request.pop("model")
         items: ResponseInputParam = request.pop("input")

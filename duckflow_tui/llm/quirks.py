@@ -142,11 +142,13 @@ def _stop_streaming(body: JsonObject) -> None:
 
 
 def _stop_thinking(body: JsonObject) -> None:
+    """Turn thinking off in requests with native calls."""
     if "tools" in body:
         body["reasoning_effort"] = "none"
 
 
 def _limit_reply(body: JsonObject) -> None:
+    """Limit the length of the reply where the settings do not."""
     if not body.keys() & set(_LIMITS):
         body["max_tokens"] = _REPLY_LIMIT
 
@@ -172,6 +174,7 @@ def _simplify_functions(body: JsonObject) -> None:
 
 
 def _simplify(schema: object) -> JsonObject:
+    """The schema with the keywords of ``_COMMON`` only, at each of its levels."""
     if not isinstance(schema, dict):  # true stands for any value
         return {}
     given = cast("JsonObject", schema)
@@ -224,6 +227,7 @@ def _shorten_ids(message: JsonObject) -> JsonObject:
 
 
 def _sign_calls(message: JsonObject) -> JsonObject:
+    """Put the signature that stands for none on a reply's first call, which needs one."""
     calls: list[JsonObject] = message.get("tool_calls") or []
     if not calls or "extra_content" in calls[0]:
         return message
@@ -236,6 +240,7 @@ def _drop_empty_text(message: JsonObject) -> JsonObject:
 
 
 def _add_thought(message: JsonObject) -> JsonObject:
+    """Put a stand-in where a reply with calls has lost its reasoning."""
     lacks_it = message.get("tool_calls") and not message.get("reasoning_content")
     return {**message, "reasoning_content": _NOT_KEPT} if lacks_it else message
 

@@ -54,6 +54,9 @@ def write_request(body: JsonObject) -> JsonObject:
 
 
 def _write_items(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """The messages as items. Results stand behind the reply that asked for them, so each reply
+    takes those that follow it.
+    """
     items: list[JsonObject] = []
     seen = set[str]()  # ids of calls: one that comes twice cannot be told apart
     for at, message in enumerate(messages):
@@ -167,6 +170,7 @@ class ResponseReader:
         completion.ended = True
 
     def _make_error(self, words: JsonObject) -> LlmError:
+        """Make the error of a failed response, whose code stands for an HTTP status."""
         status = _STATUSES.get(str(words.get("code")), 500)
         return self._teller.stream_error({**words, "status": status})
 
