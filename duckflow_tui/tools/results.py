@@ -57,6 +57,17 @@ def read_on(handle: str) -> str:
     return f'file_ops.read_file with path "{HANDLE}{handle}" reads any part of it'
 
 
+def hide_reading_hint(text: str, handle: str) -> str:
+    """The text of a result for the user: without the hint that tells the model how to read on."""
+    if not handle:
+        return text
+    how = read_on(handle)
+    whole = f"the whole is kept: {how}"
+    for hint in (f"; {whole}, with columns", f"; {whole}", f"\n[{whole}]", f": {how}"):
+        text = text.replace(hint, "")
+    return text
+
+
 async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
     """The text with lines of at most MAX_LINE characters and head and tail within MAX_RESULT, the
     number of characters left out, and the handle of the whole; empty where nothing is left out.

@@ -88,6 +88,8 @@ class Compactor:
         """Shorten the conversation because the user wants it; a code of what is in the way."""
         if self._store.state.turn is not None:
             return "busy"
+        if self._parts.compacting.locked():
+            return "running"
         return "" if await self.make_room("user", hint) else "nothing"
 
     async def undo_compaction(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:

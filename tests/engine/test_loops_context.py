@@ -4,6 +4,7 @@ compacted, what is told of it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -401,7 +402,8 @@ async def test_after_a_resume_figures_and_compactions_are_there_and_texts_are_no
 async def test_the_user_compacts_and_takes_it_back(tmp_path: Path) -> None:
     async with session(tmp_path, talk(8, digest=(DIGEST,)), window=64_000) as s:
         await hold(s, 6)
-        assert await s.engine.context.compact_by_hand("the names of files") == ""
+        compact = s.engine.context.compact_by_hand
+        assert await asyncio.gather(compact("the names of files"), compact()) == ["", "running"]
         assert "the names of files" in s.server.of("digest")[0].text
         (card,) = shown(s)
         assert (card.by, card.hint) == ("user", "the names of files")

@@ -60,7 +60,8 @@ def said(app: ChatApp) -> list[str]:
 
 FOLDED = [
     "› mend the total",
-    "▸ 5 operations, 1 not allowed, 1 edit  pricing.py +3 −2       1.8 s",
+    "▸ Read 2 files, searched once, edited  pricing.py +3 −2, ran pytest",
+    "-q, 1 command not allowed",
     "◆ They are applied one after the other now.",
     "3 calls",
 ]
@@ -79,8 +80,8 @@ async def test_work_that_has_ended_is_one_row_between_request_and_answer() -> No
         app.chat.focus()
         await pilot.press("up", "enter")
         unfolded = said(app)
-        assert unfolded[1].startswith("▾ 5 operations")
-        assert unfolded.index("◆ I look at the code.") < unfolded.index(FOLDED[2])
+        assert unfolded[1].startswith("▾ Read 2 files")
+        assert unfolded.index("◆ I look at the code.") < unfolded.index(FOLDED[3])
         assert any("+3 −2" in line for line in unfolded[2:])
         await pilot.press("enter")
         assert said(app) == FOLDED
@@ -110,11 +111,11 @@ async def test_the_next_turn_has_a_row_of_its_own_and_a_resumed_chat_is_the_same
     app = ChatApp(state)
     async with app.run_test(size=(72, 40)):
         lines = said(app)
-        assert lines[:3] == FOLDED[:3]
+        assert lines[:4] == FOLDED[:4]
         second = lines.index("› and the tests?")
-        assert lines[second + 1].startswith("▸ 1 file read, 1 folder listed  ")
+        assert lines[second + 1].startswith("▸ Read 1 file, listed 1 folder  ")
         assert lines[second + 2].startswith("! Note:")  # a warning is never folded
-        assert lines[second + 3] == "▸ 1 command, 1 read failed"
+        assert lines[second + 3] == "▸ Ran pytest, 1 read failed"
         assert "◆ They pass." in lines
         assert lines[-2].startswith("▸ read   a.py")  # one row is no shorter as a count
         assert not any("0.0 s" in line for line in lines)
@@ -142,7 +143,7 @@ async def test_what_failed_is_not_counted_as_done_and_files_of_commands_are_name
         assert rows == [
             "▸ 1 read not allowed, 7 reads failed",
             "▸ 2 commands cut off",
-            "▸ 1 command, 1 read failed  README.md +1  made.txt +1",
+            "▸ Ran fmt  README.md +1  made.txt +1, 1 read failed",
         ]
         row = next(n for n, line in enumerate(app.lines()) if "README.md" in line)
         await pilot.click(app.chat, offset=(6, row))
@@ -168,7 +169,7 @@ async def test_a_step_is_folded_with_its_report_which_says_nothing_twice() -> No
     async with app.run_test(size=(90, 30)):
         text = "\n".join(said(app))
     assert text.count("gone from both files") == 1
-    assert "▸ 3 operations, 1 edit  pricing.py +3 −2" in text
+    assert "▸ Read 2 files, edited  pricing.py +3 −2" in text
     assert "I look at the code." not in text
     told = told.model_copy(update={"summary": "Two files, no cap."})
     state.messages[-1] = ReportMessage(message_id="r", report=told, step_id=FIX, at=START)
@@ -265,15 +266,15 @@ async def test_work_before_and_after_a_card_is_folded_above_and_below_it() -> No
     app = ChatApp(state)
     async with app.run_test(size=(72, 40)):
         rows = [line for line in said(app) if line[:1] in "▸◆"]
-    assert rows[0].startswith("▸ 2 files read  ")
-    assert rows[2].startswith("▸ 2 operations, 1 edit  pricing.py +3 −2")
+    assert rows[0].startswith("▸ Read 2 files  ")
+    assert rows[2].startswith("▸ Edited  pricing.py +3 −2, ran pytest -q")
     assert rows[3] == "◆ Done."
     assert len(rows) == 4  # the card is the second
 
 
 def reads_of(line: str) -> int:
     """How many reads a row on the screen stands for."""
-    counted = re.match(r"▸ (\d+) files? read", line)
+    counted = re.match(r"▸ Read (\d+) files?", line)
     return int(counted[1]) if counted else line.startswith("▸ read ")
 
 

@@ -25,6 +25,7 @@ from support.running_states import (
 from support.screens import screen_text
 from textual.pilot import Pilot
 
+from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import TAIL, LiveOutput, OperationOutput
 from duckflow_tui.state.conversation import NoticeAdded, QueueItemRemoved, UserMessage
@@ -32,8 +33,10 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.processes import McpServerChanged, ProcessEnded, ProcessOutput
 from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.turn import TurnPaused
+from duckflow_tui.tools.results import bound_result
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.panes.operation_blocks import CommandBlock
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.waiting import EditMessage
@@ -405,6 +408,35 @@ async def test_a_command_of_the_users_own_is_marked_and_a_signal_named() -> None
         assert "$ ls" not in text
         assert "failed · SIGTERM" in text
         assert "… 5,000 more characters" in text
+
+
+@pytest.mark.parametrize(
+    ("printed", "by_user", "missing"), [(30, True, 0), (30, False, 25), (50, True, 18)]
+)
+async def test_the_output_of_the_users_own_command_fills_the_screen(
+    printed: int, by_user: bool, missing: int
+) -> None:
+    state = AgentState()
+    output = "\n".join(f"modified: file_{n}.py" for n in range(printed))
+    state.messages = [ended("git status", output, 0, by_user=by_user)]
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 40)):
+        text = "\n".join(app.lines())
+    assert text.count("modified: file_") == printed - missing
+    assert (f"… {missing} more lines" in text) is bool(missing)
+
+
+async def test_how_a_model_reads_on_is_not_for_the_screen() -> None:
+    long = ended("make", "compiled", 0)
+    for left_out in (
+        await bound_result("x" * 500_000, MemoryBlobs()),
+        await bound_result("a line\n" * 100_000, MemoryBlobs()),
+    ):
+        result = long.result.model_copy(update={"text": left_out[0], "blob": left_out[2]})
+        block = CommandBlock(long.model_copy(update={"result": result}))
+        assert "result:" in left_out[0]
+        assert "result:" not in block.output_text()
+        assert "left out" in block.output_text()
 
 
 async def test_of_a_stopped_command_its_output_is_left() -> None:

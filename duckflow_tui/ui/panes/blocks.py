@@ -64,6 +64,7 @@ class Look:
     palette: Palette
     width: int
     words: Catalogue
+    screen_rows: int = 40  # rows of the terminal
 
     @property
     def margin(self) -> int:

@@ -15,6 +15,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.tools.results import hide_reading_hint
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
     SHORTEST,
@@ -148,7 +149,8 @@ class OperationBlock(Block):
 
     def output_text(self) -> str:
         """The result's rows while it is open."""
-        return self.message.result.text
+        result = self.message.result
+        return hide_reading_hint(result.text, result.blob)
 
     def left_out(self, look: Look) -> str:
         """How many characters of the result were cut off, in words; empty for none."""
@@ -405,6 +407,7 @@ def _mark_color(outcome: Outcome, palette: Palette) -> str:
 
 FIRST_LINES: Final = 2  # of the output that a folded block shows
 LAST_LINES: Final = 3
+OWN_BESIDE: Final = 8  # rows of the screen that the output of the user's own command leaves
 _NOTHING: Final = "(no output)"  # what a result says of a command that printed nothing
 
 
@@ -416,7 +419,7 @@ def is_command(message: OperationMessage) -> bool:
 def printed_text(message: OperationMessage) -> str:
     """The command's output, without the result's own remarks."""
     result = message.result
-    text, command = result.text, message.args.get("command")
+    text, command = hide_reading_hint(result.text, result.blob), message.args.get("command")
     head = f"$ {command}\n" if message.by_user else ""
     _, found, rest = text.partition(f"{head}{result.summary}\n")
     text = (rest if found and result.summary else text).strip("\n")
@@ -452,7 +455,10 @@ class CommandBlock(OperationBlock):
 
     def preview_rows(self, look: Look) -> list[Row]:
         lines, width = self._lines, look.output_width
-        hidden = len(lines) - FIRST_LINES - LAST_LINES
+        first, last = FIRST_LINES, LAST_LINES
+        if self.message.by_user:  # whole, as far as a screen has room for it
+            first = max(first, look.screen_rows - OWN_BESIDE - last)
+        hidden = len(lines) - first - last
         quiet = ink(look.palette.quiet)
         rows: list[Row] = []
         touched = self.message.result.shown_changes
@@ -460,12 +466,12 @@ class CommandBlock(OperationBlock):
         changed = rows_of([label, *file_pieces(list(touched), look)], width) if touched else []
         if lines == [""]:
             return bar_rows(changed, look) if changed else []
-        shown = lines if hidden <= 1 else [*lines[:FIRST_LINES], *lines[-LAST_LINES:]]
+        shown = lines if hidden <= 1 else [*lines[:first], *lines[-last:]]
         for line in shown:
             rows.append([Segment(fit(make_visible(line[: 4 * width]), width), quiet)])
         if hidden > 1:
             said = look.words("output.more", count=f"{hidden:,}")
-            rows.insert(FIRST_LINES, [Segment(fit(said, width), quiet)])
+            rows.insert(first, [Segment(fit(said, width), quiet)])
         if left_out := self.left_out(look):
             rows += rows_of([(left_out, quiet)], width)
         return bar_rows(rows + changed, look)

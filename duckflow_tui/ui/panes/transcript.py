@@ -276,7 +276,7 @@ class Transcript(ColumnView, can_focus=True):
 
     def _new_look(self) -> Look:
         width = max(1, self.scrollable_content_region.width) if self.size else 80
-        return Look(palette_of(self), width, self.words)
+        return Look(palette_of(self), width, self.words, host_of(self).size.height)
 
     def _take_look(self) -> None:
         look = self._new_look()

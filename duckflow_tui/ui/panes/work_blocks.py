@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
 
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
@@ -30,18 +30,32 @@ from duckflow_tui.ui.panes.operation_blocks import (
     file_pieces,
     is_unasked,
 )
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefix_rows, row_cells, rows_of
+from duckflow_tui.ui.panes.strips import (
+    PLAIN,
+    Piece,
+    Row,
+    fit,
+    ink,
+    prefix_rows,
+    row_cells,
+    rows_of,
+)
 from duckflow_tui.words.figures import find_target
 
-#: How operations are counted where none changed a file, in this order; all others are the last.
-_KINDS: Final = {
+#: The kinds of operations in the order in which they are told.
+_KINDS: Final = ("read", "listing", "search", "edit", "command", "operation")
+_KIND_OF: Final = {
     "file_ops.read_file": "read",
     "file_ops.list_dir": "listing",
     "file_ops.find_files": "search",
     "file_ops.search_text": "search",
+    "file_ops.write_file": "edit",
+    "file_ops.edit_file": "edit",
+    "file_ops.move_file": "edit",
+    "file_ops.delete_file": "edit",
     "shell.run": "command",
 }
-_OTHER: Final = "operation"
+COMMAND_CELLS: Final = 40  # of a command that is told by its words
 _APART: Final = ("refused", "cut_off", "not_run", "failed")  # what did not end well, in this order
 _NOT_RUN: Final[dict[Outcome, str]] = {
     Outcome.REJECTED: "refused",
@@ -53,7 +67,9 @@ _NOT_RUN: Final[dict[Outcome, str]] = {
 
 
 class WorkBlock(Block):
-    """``▸ 6 operations, 1 edit pricing.py +3 −2``. It is hidden until the work has ended."""
+    """``▸ Read 3 files, edited pricing.py +3 −2, ran pytest -q``. It is hidden until the work has
+    ended.
+    """
 
     group: Group = "row"
     foldable = True
@@ -106,39 +122,47 @@ class WorkBlock(Block):
         return super().search_text(look) if not self.hidden else ""
 
     def _figure_pieces(self, look: Look) -> list[Piece]:
-        """The counted kinds: all operations and the edits, or where there are none, each kind."""
+        """Each kind of call with its count and the files that it changed, then the calls that did
+        not end well.
+        """
         palette, calls = look.palette, self.finished_calls
-        edits = [call for call in calls if call.result.changes]
-        ended = Counter(
-            (how, _OTHER if edits else _KINDS.get(call.operation, _OTHER))
-            for call, how in zip(calls, _ways_of_ending(calls), strict=True)
-        )
-        kinds = tuple(dict.fromkeys((*_KINDS.values(), _OTHER)))
+        sorted_calls: dict[tuple[str, str], list[OperationMessage]] = {}
+        for call, how in zip(calls, _ways_of_ending(calls), strict=True):
+            sorted_calls.setdefault((how, _kind_of(call)), []).append(call)
+        parts: list[list[Piece]] = []
+        for kind in _KINDS:
+            if some := sorted_calls.get(("well", kind)):
+                changes = [change for call in some for change in call.result.undoable_changes]
+                said = _did_words(kind, some, look)
+                parts.append([(said, ink(palette.quiet)), *file_pieces(changes, look)])
         attempts = sum(isinstance(block, AttemptBlock) for block in self.members)
-        counts = {kind: ended["well", kind] for kind in kinds}
-        if edits and counts[_OTHER] == sum(way == "well" for way in _ways_of_ending(edits)):
-            counts[_OTHER] = 0  # each of them is named as an edit
-        counts["attempt"] = attempts + 1 if attempts else 0
-        counts["unasked"] = sum(is_unasked(call) for call in calls)
-        said = [(count_words(kind, n, look), "well") for kind, n in counts.items() if n]
+        unasked = sum(is_unasked(call) for call in calls)
+        for kind, count in (("attempt", attempts + bool(attempts)), ("unasked", unasked)):
+            if count:
+                parts.append([(count_words(kind, count, look), ink(palette.quiet))])
         for how in _APART:
-            for kind in kinds:
-                n = ended[how, kind]
-                if n and edits:
-                    said.append((count_words(how, n, look), how))
-                elif n:
-                    what = count_words(f"kind.{kind}", n, look)
-                    said.append((look.words(f"work.of.{how}", what=what), how))
-        if edits:
-            said.append((count_words("edit", len(edits), look), "well"))
-        pieces: list[Piece] = []
-        for text, how in said:
-            if pieces:
-                pieces.append((look.words("work.joined"), ink(palette.quiet)))
-            pieces.append((text, ink(palette.bad if how == "failed" else palette.quiet)))
-        return pieces + file_pieces(
-            [c for call in calls for c in call.result.undoable_changes], look
-        )
+            for kind in _KINDS:
+                if some := sorted_calls.get((how, kind)):
+                    what = count_words(f"kind.{kind}", len(some), look)
+                    colour = palette.bad if how == "failed" else palette.quiet
+                    parts.append([(look.words(f"work.of.{how}", what=what), ink(colour))])
+        if parts:
+            text, style = parts[0][0]
+            parts[0][0] = text[:1].upper() + text[1:], style
+        comma: Piece = (look.words("work.joined"), ink(palette.quiet))
+        return [piece for part in parts for piece in (comma, *part)][1:]
+
+
+def _kind_of(call: OperationMessage) -> str:
+    return _KIND_OF.get(call.operation, "operation")
+
+
+def _did_words(kind: str, calls: list[OperationMessage], look: Look) -> str:
+    """``read 3 files``, ``ran pytest -q``, ``edited``: a kind of call that ended well."""
+    command = calls[0].args.get("command")
+    if kind == "command" and len(calls) == 1 and isinstance(command, str):
+        return look.words("work.ran", command=fit(visible_line(command), COMMAND_CELLS))
+    return count_words(f"did.{kind}", len(calls), look)
 
 
 def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
