@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.bench import done
-from support.mcp_servers import Served, http_server, noted, served
+from support.mcp_servers import Served, hostile, http_server, noted, served
 
 from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.calls import OperationMessage
@@ -89,6 +89,17 @@ async def test_an_answer_that_is_declined_or_not_waited_for(
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await s.bench.until(lambda state: not state.cards)
+
+
+async def test_a_server_that_asks_without_end_has_five_cards(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("net", "--notes", str(notes))) as s:
+        task = await begin(s, "asks_often")
+        await noted(notes, "dismissed 95")
+        assert len(s.bench.store.state.cards) == 5
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await s.bench.until(lambda state: not state.cards)
 
 
 async def allow_all(*_: object) -> frozenset[CallFact]:

@@ -38,6 +38,7 @@ TOOLS = [
     tool("never_writes"),
     tool("die", annotations=READS),
     tool("dies_twice", annotations=READS),
+    tool("asks_often", annotations=READS),
     tool("garbage", annotations=READS),
     tool("flood", annotations=READS),
     tool("long_line", annotations=READS),
@@ -118,10 +119,12 @@ class Hostile:
             case "initialize":
                 result = {
                     "protocolVersion": "2025-06-18",
-                    "capabilities": {"tools": {"listChanged": True}},
+                    "capabilities": {"tools": {"listChanged": True}, **self.more_capabilities()},
                     "serverInfo": {"name": "hostile", "version": "1"},
                 }
                 self.send(id=message["id"], result=result)
+            case "resources/list":
+                return  # never
             case "tools/list" if self.options.no_object:
                 self.send(id=message["id"], result={"tools": [tool("a", {"type": "string"})]})
             case "tools/list":
@@ -130,6 +133,20 @@ class Hostile:
                 self.call(message)
             case _:
                 self.send(id=message["id"], error={"code": -32601, "message": "no such method"})
+
+    def more_capabilities(self) -> dict[str, Any]:
+        return {"resources": {}} if self.options.odd else {}
+
+    def ask_often(self) -> None:
+        """Ask the user a hundred things at once; what comes back is noted."""
+        given: dict[str, Any] = {
+            "message": "Well?",
+            "requestedSchema": {"type": "object", "properties": {}},
+        }
+        for number in range(100):
+            self.send(id=f"ask{number}", method="elicitation/create", params=given)
+        answers = [json.loads(next(sys.stdin))["result"]["action"] for _ in range(95)]
+        self.note(f"dismissed {answers.count('cancel')}")
 
     def call(self, message: dict[str, Any]) -> None:
         name = message["params"]["name"]
@@ -156,6 +173,9 @@ class Hostile:
                     again = file.read().count(f"call {name}") > 1
                 if not (self.options.once and again):
                     return
+            case "asks_often":
+                self.ask_often()
+                return
             case "die":
                 print("my last words", file=sys.stderr, flush=True)
                 os._exit(7)

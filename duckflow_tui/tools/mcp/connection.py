@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 MAX_PAGES: Final = 20  # of a list
+_EXTRAS_S: Final = 3.0  # for the lists of resources and prompts, without which tools are served
 _SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at most so often
 #: The words of the SDK where the connection has gone; by a code alone, servers say other things.
 _CLOSED: Final = frozenset(
@@ -306,16 +307,19 @@ class Connection:
         tools = await _list_pages(client.list_tools, "tools") if has.tools else []
         offers = Offers(tools, tuple(self._odd_items))
         try:
-            if has.resources:
-                offers = offers._replace(
-                    resources=await _list_pages(client.list_resources, "resources"),
-                    templates=await _list_pages(
-                        client.list_resource_templates, "resource_templates"
-                    ),
-                )
-            if has.prompts:
-                offers = offers._replace(prompts=await _list_pages(client.list_prompts, "prompts"))
-        except (MCPError, ValidationError) as error:
+            async with asyncio.timeout(_EXTRAS_S):
+                if has.resources:
+                    offers = offers._replace(
+                        resources=await _list_pages(client.list_resources, "resources"),
+                        templates=await _list_pages(
+                            client.list_resource_templates, "resource_templates"
+                        ),
+                    )
+                if has.prompts:
+                    offers = offers._replace(
+                        prompts=await _list_pages(client.list_prompts, "prompts")
+                    )
+        except (MCPError, ValidationError, TimeoutError) as error:
             self._log.add_line(f"[no list] {printable_line(_describe_error(error))}")
         return offers
 

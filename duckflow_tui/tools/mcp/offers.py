@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.mcp.connection import Offers
 
 MAX_LISTED: Final = 500  # resources, and prompts, of one server
+LONGEST: Final = 300  # characters of an address or a name
 _ABOUT: Final = 160  # characters
 _MENTION: Final = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9_-]{1,24}):(\S+)")
 _PROMPT: Final = re.compile(r"([A-Za-z0-9_-]{1,24}):(\S+)")
@@ -50,7 +51,7 @@ def list_resources(offers: Offers) -> tuple[McpResource, ...]:
             is_template=template,
         )
         for uri, name, about, template in listed[:MAX_LISTED]
-        if uri.isprintable() and " " not in uri
+        if uri.isprintable() and " " not in uri and len(uri) <= LONGEST
     )
 
 
@@ -58,7 +59,8 @@ def list_prompts(offers: Offers) -> tuple[McpPrompt, ...]:
     """Prompts whose names can be written as a command."""
     found: list[McpPrompt] = []
     for prompt in offers.prompts[:MAX_LISTED]:
-        if not prompt.name.isprintable() or re.search(r"[\s/]", prompt.name):
+        name = prompt.name
+        if not name.isprintable() or len(name) > LONGEST or re.search(r"[\s/]", name):
             continue
         given = prompt.arguments or []
         found.append(

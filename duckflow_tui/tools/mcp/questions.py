@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mcp import types
 
 MAX_FIELDS: Final = 20  # of one form
+MAX_OPEN: Final = 5  # cards of one server at the same time; more are dismissed
 _MAX_MESSAGE: Final = 2_000  # characters of a server's words on a card
 _MAX_URL: Final = 2_000
 _DIGITS: Final = 9  # choices that have a key; of more, one is typed
@@ -132,6 +133,9 @@ class ServerQuestions:
     async def _ask(
         self, options: tuple[CardOption, ...], message: str, facts: dict[str, str]
     ) -> CardAnswer:
+        """Open a card and wait for its answer; raises _Cancelled, Unanswered."""
+        if len(self._cards) >= MAX_OPEN:
+            raise _Cancelled
         words = "\n".join(printable_line(line) for line in message[:_MAX_MESSAGE].split("\n"))
         card = self._desk.make_card(
             CardKind.SERVER,
