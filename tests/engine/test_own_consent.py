@@ -17,7 +17,7 @@ from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, GateWithdrawn, before_hashes
 from duckflow_tui.state.operations import Outcome
 
-CHOICES = [GateChoice.ONCE, GateChoice.SESSION]
+CHOICES = [GateChoice.ONCE, GateChoice.ONLY]
 
 
 def yes(gate: Gate, choice: GateChoice = GateChoice.ONCE) -> GateAnswer:

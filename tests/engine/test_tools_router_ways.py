@@ -9,7 +9,7 @@ import pytest
 from support.bench import Bench, done
 
 from duckflow_tui.state.base import StateError
-from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.gates import EDITS, GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.tools.operation import (
     Arguments,
@@ -91,7 +91,7 @@ async def test_what_may_have_had_an_effect_is_never_tried_again(tmp_path: Path) 
     assert flaky.calls == 1
 
 
-async def test_consent_for_a_step_holds_for_that_file_in_that_step_alone(tmp_path: Path) -> None:
+async def test_consent_for_a_step_holds_for_edits_in_that_step_alone(tmp_path: Path) -> None:
     """Covers S4-69."""
     bench = Bench(tmp_path)
 
@@ -106,10 +106,12 @@ async def test_consent_for_a_step_holds_for_that_file_in_that_step_alone(tmp_pat
     await bench.answer(gate, GateChoice.STEP)
     await done(first)
     (grant,) = bench.store.state.grants
-    assert (grant.step_id, grant.path) == ("step_1", "a.txt")
+    assert (grant.step_id, grant.path) == ("step_1", EDITS)
     await done(begin("step_1", text=" again"))
+    await done(begin("step_1", "b.txt"))
+    assert (tmp_path / "b.txt").read_text() == "step_1\n"
     assert (tmp_path / "a.txt").read_text() == "step_1 again\n"
-    for step_id, path in (("step_1", "b.txt"), ("step_2", "a.txt"), ("", "a.txt")):
+    for step_id, path in (("step_2", "b.txt"), ("step_2", "a.txt"), ("", "a.txt")):
         task = begin(step_id, path, " other")
         gate = await bench.gate()
         assert gate.can_grant_step is bool(step_id)
