@@ -125,6 +125,7 @@ def test_why_a_call_was_asked_about_or_not_is_a_sentence(
     [
         (f"{ON_NETWORK}a.example b.example", f"{NETWORK}: a.example, b.example"),
         (ROUTINE, "every edit inside the folder, and every command there in the sandbox"),
+        ("//edits", "every edit inside the folder"),
         ("*sandbox", "every command inside the folder, in the sandbox"),
         ("*sandbox make test", "only make test, in the sandbox"),
         ("make test", ""),
