@@ -49,6 +49,7 @@ class WireRequest:
     tools: list[JsonObject] = field(default_factory=list[JsonObject])
     response_format: JsonObject | None = None
     decoder: Callable[[Show], Decoder] | None = None  # of what is answered, for a decision
+    shared: int = 1  # messages with which the next request begins too
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,18 @@ def judged_before(history: Sequence[Message]) -> TurnDecision | None:
 def user_message(text: str) -> JsonObject:
     """Make a message of the role user."""
     return {"role": "user", "content": wire_text(text)}
+
+
+def add_note(messages: list[JsonObject], prompt: Prompt) -> int:
+    """Add the note that changes with each request, behind the conversation, but before a message of
+    the user that nobody has answered: models, small ones above all, answer what stands at the end.
+    Returns how many messages stand before both.
+    """
+    unanswered = bool(prompt.history) and isinstance(prompt.history[-1], UserMessage)
+    place = len(messages) - unanswered
+    if prompt.tail:
+        messages.insert(place, user_message(prompt.tail))
+    return place
 
 
 def assistant_message(text: str) -> JsonObject:

@@ -13,6 +13,7 @@ from duckflow_tui.llm.codec import (
     Decoded,
     Show,
     WireRequest,
+    add_note,
     assistant_message,
     calls_in,
     decision_schema,
@@ -61,12 +62,11 @@ _WRITTEN: Final = re.compile(
 
 
 def encode_request(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
-    """Write the request; its messages before the tail are a prefix of the next request's."""
+    """Write the request."""
     messages = [system_of(prompt, "json"), *_encode_history(prompt.history)]
-    if prompt.tail:
-        messages.append(user_message(prompt.tail))
+    shared = add_note(messages, prompt)
     form = response_format(rung, "turn_decision", decision_schema())
-    return WireRequest(messages, response_format=form, decoder=JsonDecoder)
+    return WireRequest(messages, response_format=form, decoder=JsonDecoder, shared=shared)
 
 
 def response_format(rung: JsonRung, name: str, schema: JsonObject) -> JsonObject | None:

@@ -16,6 +16,7 @@ from duckflow_tui.llm.codec import (
     Decoded,
     Show,
     WireRequest,
+    add_note,
     assistant_message,
     calls_in,
     decide_function,
@@ -54,9 +55,8 @@ Receiver = tuple[str, str, Api]
 
 
 def encode_request(prompt: Prompt, receiver: Receiver | None = None) -> WireRequest:
-    """Write the request; its messages before the tail are a prefix of the next request's. Each call
-    has its result right behind the reply. What a model wants back with its message goes with it
-    where the ``receiver`` is the one that it came from.
+    """Write the request. Each call has its result right behind the reply. What a model wants back
+    with its message goes with it where the ``receiver`` is the one that it came from.
     """
     history = said_to_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
@@ -75,11 +75,10 @@ def encode_request(prompt: Prompt, receiver: Receiver | None = None) -> WireRequ
             messages.append(user_message(result_text(item)))
         elif item.call_id in results:  # of a call that no reply here made
             messages.append(user_message(f"{RESULT_OF} {item.operation}: {result_text(item)}"))
-    if prompt.tail:
-        messages.append(user_message(prompt.tail))
+    shared = add_note(messages, prompt)
     functions = (operation_function(spec) for spec in prompt.operations if spec.name in own)
     tools = [decide_function(), *functions, other_function()]
-    return WireRequest(messages, tools=tools, decoder=ToolsDecoder)
+    return WireRequest(messages, tools=tools, decoder=ToolsDecoder, shared=shared)
 
 
 def _give_back(message: JsonObject, thought: Thought) -> None:

@@ -175,7 +175,7 @@ class Exchange:
         }
         quirks.change_body(body)
         if is_chat and cache == "marks" and "no_marks" not in quirks.flags:
-            body["messages"] = _mark_cache_points(body["messages"], with_tail=self.calls)
+            body["messages"] = _mark_cache_points(body["messages"], request.shared)
         return body
 
     def make_error(
@@ -242,13 +242,12 @@ class Exchange:
         return asked, said, 0, reasoning, True
 
 
-def _mark_cache_points(messages: Sequence[JsonObject], *, with_tail: bool) -> list[JsonObject]:
-    """Mark messages for the cache where a prefix ends that the next request begins with too: behind
-    the system message, and behind the last before the tail. Two of the four marks that there may
-    be.
+def _mark_cache_points(messages: Sequence[JsonObject], shared: int) -> list[JsonObject]:
+    """Mark messages for the cache: the first, and the last of the ``shared`` ones with which the
+    next request begins too. Two of the four marks that there may be.
     """
     made = [*messages]
-    last = len(made) - 2 if with_tail else 0
+    last = min(shared, len(made)) - 1  # a quirk may have joined messages
     while last > 0 and not made[last]["content"]:  # nothing empty may be marked
         last -= 1
     for place in {0, max(last, 0)}:

@@ -9,7 +9,6 @@ from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.budget import Cuttable, Trim
 from duckflow_tui.prompting.lines import (
     LINE,
-    cut_text,
     format_bullets,
     format_minute,
     format_numbered,
@@ -39,7 +38,6 @@ _LEARNED: Final = 5
 
 _RESULTS: Final = 10
 
-_SAID: Final = 600  # characters of the user's last message that stand at the end, too
 _KNOWN: Final = 60  # characters of a requirement whose words travel with the conversation
 
 
@@ -113,7 +111,6 @@ def main_values(
     first = turn is not None and turn.attempt == 1 and turn.loop <= 1
     guess = turn.request if turn is not None and first else ""
     before = state.earlier[-1] if guess == "guessed_new" and state.earlier else None
-    said = _find_unanswered(state)
     values = {
         "phase": state.phase.value,
         "attempt": str(turn.attempt) if turn else "",
@@ -130,8 +127,6 @@ def main_values(
         "execution_mode": "" if execution_mode == "auto" else execution_mode,
         "running": lines.format_running(state),
         **_goal_values(state),
-        **({"goal_guess": ""} if said and _is_asked_last(state) else {}),
-        "said": cut_text(said, _SAID),
         "why_now": memory.why_now,
         "constraints": "\n".join(format_bullets(memory.constraints)),
         "last_delta": memory.last_delta,
@@ -221,14 +216,6 @@ def _is_asked_last(state: AgentState) -> bool:
     return state.objective is None or (
         last is not None and last.message_id == state.objective.message_id
     )
-
-
-def _find_unanswered(state: AgentState) -> str:
-    """The user's last message as long as the model has not answered it; else empty."""
-    for message in reversed(state.messages):
-        if isinstance(message, UserMessage | AssistantMessage) and not message.aside:
-            return message.text if isinstance(message, UserMessage) else ""
-    return ""
 
 
 def request_line(state: AgentState) -> str:

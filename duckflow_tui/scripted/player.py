@@ -32,6 +32,8 @@ _PIECE_S: Final = 0.02
 _SMALLEST_PIECE: Final = 3  # characters
 _RESULT_LINES: Final = 3  # of a result that a reply quotes
 _GOOD_FROM: Final = 0.8  # score from which a request is met
+#: How the app's note in a request begins (``prompts/*/session.md``).
+_NOTES: Final = ("[Written by the app, not by", "[アプリが書いたもの。")
 #: Outcomes of a call after which a recording cannot go on.
 _STOPS: Final = ("rejected", "declined", "denied", "error")
 
@@ -53,7 +55,7 @@ class _Take:
             return self._follow(lines)
         if not _is_received(self.text, body):
             return sent
-        told = {"messages": list_messages(body)[:-1]}  # without the app's notes at the end
+        told = {"messages": _list_conversation(body)}
         for outcome, replies in sent.after.items():
             if When(gate=outcome).matches(told):
                 self.replies = list(replies)
@@ -158,7 +160,8 @@ class StoryPlayer:
         return _Take([next(known, self._lines.beside)])
 
     def _take_step(self, body: JsonObject) -> _Take:
-        step = self._find_step(_text_of(list_messages(body)[-1]))
+        notes = [m for m in map(_text_of, list_messages(body)) if m.startswith(_NOTES)]
+        step = self._find_step(notes[-1] if notes else "")
         if step is None:
             return _Take([self._lines.step])
         listed = self._takes.pop(("tasks", step.id), None)  # what comes behind its list
@@ -332,10 +335,15 @@ def _write_plan(story: Story) -> JsonObject:
     }
 
 
+def _list_conversation(body: JsonObject) -> list[JsonObject]:
+    """The messages of a request without the app's note."""
+    return [m for m in list_messages(body) if not _text_of(m).startswith(_NOTES)]
+
+
 def _list_new_words(body: JsonObject) -> list[str]:
-    """The user messages behind the last reply, without the app's notes at the end."""
-    messages, found = list_messages(body)[:-1], list[str]()
-    for message in reversed(messages):
+    """The user messages behind the last reply."""
+    found: list[str] = []
+    for message in reversed(_list_conversation(body)):
         if message.get("role") == "assistant":
             break
         if message.get("role") == "user":
@@ -346,7 +354,7 @@ def _list_new_words(body: JsonObject) -> list[str]:
 def _quote_result(sent: str, body: JsonObject) -> str:
     """The last lines of the newest result of the reply that was sent."""
     texts, begun = list[str](), False
-    for message in list_messages(body)[:-1]:
+    for message in _list_conversation(body):
         if message.get("role") == "assistant":
             is_own = _is_received(sent, {"messages": [message]})
             begun, texts = is_own, [] if is_own else texts

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from support.session import action, decision, done, script, session
+from support.session import action, decision, done, note_of, script, session
 
 from duckflow_tui.scripted.replies import Reply, ScriptedCall
 from duckflow_tui.state.conversation import NoticeMessage
@@ -258,7 +258,7 @@ async def test_after_two_failures_in_a_row_the_app_goes_back_to_planning(tmp_pat
     )
     async with session(tmp_path, replies) as s:
         await s.turn("read lost.py")
-        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
+        tails = [note_of(request) for request in s.server.of("main")]
         assert "Phase EXECUTION" in tails[1]
         assert "Phase PLANNING" in tails[2]
         assert "The last operation failed: gone.py does not exist" in tails[2]
@@ -280,7 +280,7 @@ async def test_a_move_that_the_table_forbids_is_told_in_one_line(tmp_path: Path)
         told = [
             line
             for request in s.server.of("main")
-            for line in request.json["messages"][-1]["content"].splitlines()
+            for line in note_of(request).splitlines()
             if "was refused" in line
         ]
         assert len(told) == len(s.state.refusals)
@@ -301,7 +301,7 @@ async def test_the_reason_of_a_refusal_is_told_whole_as_long_as_the_request_last
         await s.ended()
         (entry,) = s.state.memory.decision_log
         assert reason.strip() in entry
-        assert entry in s.server.of("main")[2].json["messages"][-1]["content"]
+        assert entry in note_of(s.server.of("main")[2])
 
 
 async def test_the_goal_is_the_request_marked_as_such_until_the_model_states_one(
@@ -317,8 +317,7 @@ async def test_the_goal_is_the_request_marked_as_such_until_the_model_states_one
     )
     async with session(tmp_path, replies) as s:
         await s.turn("What is x?\nTell me.")
-        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
-        assert tails[0].endswith("\nWhat is x?\nTell me.")  # small models answer what stands last
-        assert "\nGoal (the request, until you state one): What is x?" in tails[1]
+        tails = [note_of(request) for request in s.server.of("main")]
+        assert "\nGoal (the request, until you state one): What is x?" in tails[0]
         assert "\nGoal: x is known" in tails[2]
         assert "until you state one" not in tails[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.plan_talk import PROPOSE, answer, plan_reply
-from support.session import Session, action, decision, done, session
+from support.session import Session, action, decision, done, note_of, session
 
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, Script, When
@@ -46,8 +46,9 @@ async def answers(running: Session, count: int) -> list[str]:
 
 
 def last_words(request: Request) -> str:
-    """The last message before the tail."""
-    return str(request.json["messages"][-2]["content"])
+    """The last message that is not the app's note."""
+    texts = [str(message["content"]) for message in request.json["messages"]]
+    return texts[-2] if texts[-1] == note_of(request) else texts[-1]
 
 
 async def test_two_messages_at_once_are_answered_in_order_each_for_itself(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ async def test_an_answer_that_goes_on_after_the_users_key_still_has_its_own_mess
         assert (await answers(running, 3))[-1] == "Then without it."
         asked = running.server.of("main")[-1]
         assert "no, leave it" in last_words(asked)
-        assert "a third one too" in str(asked.json["messages"][-1]["content"])
+        assert "a third one too" in note_of(asked)
 
 
 async def test_a_stop_ends_the_answers_that_wait_their_turn(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from support.session import Session, action, decision, done, script, session
+from support.session import Session, action, before_note, decision, done, note_of, script, session
 
 from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.scripted.endpoint import Request
@@ -62,10 +62,6 @@ def read(number: int) -> Reply:
 
 def whole(request: Request) -> str:
     return json.dumps(request.json, ensure_ascii=False)
-
-
-def before_tail(request: Request) -> list[dict[str, Any]]:
-    return request.json["messages"][:-1]
 
 
 def shown(s: Session) -> list[Compaction]:
@@ -218,9 +214,9 @@ async def test_results_read_longest_ago_leave_before_anything_is_digested(
             shortened = shortened or "The parser of lists was mended" in request.text
             if number:
                 assert (source if shortened else SOURCE) in request.text
-                old = before_tail(requests[number - 1])
+                old = before_note(requests[number - 1])
                 old = [m for m in old if "files in hand" not in m["content"]]
-                moved += before_tail(request)[: len(old)] != old
+                moved += before_note(request)[: len(old)] != old
         # The schemas of native calls are counted a fifth higher than thought: less room is left.
         assert 3 <= moved <= (4 if protocol == "json" else 5)
 
@@ -276,7 +272,7 @@ async def test_nine_tenths_of_a_request_are_the_one_before_from_20_000_tokens_on
         requests = s.server.of("main")
         large = 0
         for earlier, later in pairwise(requests):
-            old, new = before_tail(earlier), before_tail(later)
+            old, new = before_note(earlier), before_note(later)
             assert new[: len(old)] == old
             if estimate_tokens(whole(later)) >= 20_000:
                 large += 1
@@ -470,7 +466,7 @@ async def test_the_first_request_of_a_session_shows_what_lies_at_the_top_of_the_
         await s.engine.note_project_files()
         await s.turn("look at it")
         await s.turn("and another thing: look again")
-        first, second, third = (r.json["messages"][-1]["content"] for r in s.server.of("main"))
+        first, second, third = map(note_of, s.server.of("main"))
     assert "Top of the project" in first
     assert "src/: deep/, m00.py, m01.py" in first
     assert "… 11 more" in first

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from support.plan_talk import answer
-from support.session import Session, action, decision, done, judged_good, session
+from support.session import Session, action, decision, done, judged_good, note_of, session
 
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.replies import Reply, Script, When
@@ -337,5 +337,5 @@ async def test_each_mode_is_told_to_the_model(tmp_path: Path) -> None:
         (tmp_path / mode).mkdir()
         async with session(tmp_path / mode, one, environ=environ) as s:
             await s.turn("hello")
-            tail = str(s.server.of("main")[0].json["messages"][-1]["content"])
+            tail = note_of(s.server.of("main")[0])
             assert mode in tail

@@ -19,7 +19,7 @@ from support.plan_talk import (
     tasks_reply,
     write,
 )
-from support.session import DEADLINE, action, decision, done, session
+from support.session import DEADLINE, action, before_note, decision, done, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.base import LocalizedText
@@ -921,7 +921,9 @@ async def test_a_step_is_a_part_of_the_conversation(
         assert "The first note is as wanted." in last
         assert "looking around first" in last
         assert 'first note": completed' in running.server.of("main")[-1].text
-        sent = [r.json["messages"][1:-1] for r in running.server.requests if r.purpose != "plan"]
+        sent = [
+            before_note(r)[1:] for r in running.server.requests if r.purpose in ("main", "task")
+        ]
         assert all(after[: len(before)] == before for before, after in pairwise(sent[:4]))
         step_body = str([r.text for r in running.server.requests if r.purpose == "task"][-1])
         assert "looking around first" in step_body

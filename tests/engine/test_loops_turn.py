@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from support.reviews import judged, story
-from support.session import action, decision, done, script, session
+from support.session import action, before_note, decision, done, note_of, script, session
 
 from duckflow_tui.llm.service import BROKEN_RETRIED
 from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script
@@ -119,7 +119,7 @@ async def test_the_pattern_of_a_decision_builds_the_next_request(tmp_path: Path)
     async with session(tmp_path, replies) as s:
         await s.turn("look at it")
         assert len(s.server.of("main")) == 3  # the choice costs no call
-        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
+        tails = [note_of(request) for request in s.server.of("main")]
         execution = "# Execution"
         assert [execution in tail for tail in tails] == [False, True, False]
 
@@ -132,20 +132,19 @@ async def test_the_working_memory_travels_with_the_next_request(tmp_path: Path) 
         await s.turn("fix it")
         assert s.state.memory.goal == "totals are right"
         assert s.state.memory.decision_log[0] == "one by one"
-        tail = s.server.of("main")[1].json["messages"][-1]["content"]
+        tail = note_of(s.server.of("main")[1])
         assert "totals are right" in tail
         assert "no new file" in tail
 
 
 async def test_all_calls_of_a_turn_share_their_history(tmp_path: Path) -> None:
-    """A request before its tail begins the next one: Covers S4-2."""
+    """A request before its note begins the next one: Covers S4-2."""
     workspace(tmp_path)
     async with session(tmp_path, main_job(), mode="trusted") as s:
         await s.turn("fix the total")
-        requests = [r.json["messages"] for r in s.server.of("main")]
-        for earlier, later in itertools.pairwise(requests):
-            kept = earlier[:-1]
-            assert later[: len(kept)] == kept
+        for earlier, later in itertools.pairwise(s.server.of("main")):
+            kept = before_note(earlier)
+            assert later.json["messages"][: len(kept)] == kept
 
 
 async def test_a_rejection_reaches_the_model_with_its_reason_and_is_no_error(
@@ -632,7 +631,7 @@ async def test_prompts_name_every_operation_of_the_registry_and_stay_in_their_bu
         count = ScriptCounter().count
         for request in s.server.of("main"):
             system = request.json["messages"][0]["content"]
-            tail = request.json["messages"][-1]["content"]
+            tail = note_of(request)
             assert "file_ops.edit_file" in system
             assert count(tail) <= 500 + 800 + 1200
 
@@ -673,7 +672,7 @@ async def test_a_refused_move_of_the_phase_is_told_in_one_line_and_once(tmp_path
     )
     async with session(tmp_path, replies) as s:
         await s.turn("look at the shop")
-        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
+        tails = [note_of(request) for request in s.server.of("main")]
         told = [[line for line in t.split("\n") if "EXECUTION → PLANNING" in line] for t in tails]
         assert [len(lines) for lines in told] == [0, 0, 1, 0]
         assert [m.result.outcome for m in s.results()] == [Outcome.OK] * 3

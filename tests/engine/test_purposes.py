@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.plan_talk import plan_reply, report_reply, tasks_reply, write
 from support.reviews import claim, diagnosis, judged, lacks, next_plan
-from support.session import Session, action, decision, done, script, session
+from support.session import Session, action, decision, done, note_of, script, session
 
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.gates import TRUST, CardAnswer, CardKind, GateChoice
@@ -162,8 +162,8 @@ async def test_only_a_request_that_fills_a_quarter_of_the_window_is_cut_and_says
 
 
 def tail(s: Session, number: int) -> str:
-    """The last message of a request of the main model: where things stand."""
-    return str(s.server.of("main")[number].json["messages"][-1]["content"])
+    """The note of a request of the main model: where things stand."""
+    return note_of(s.server.of("main")[number])
 
 
 AIMS = {
@@ -246,7 +246,7 @@ async def test_a_step_is_told_how_to_change_things_safely_and_the_error_it_met(
     scripted = scripted.model_copy(update={"replies": {**scripted.replies, "task": tasks}})
     async with session(tmp_path, scripted, mode="trusted") as s:
         await run(s)
-        first, second = (str(r.json["messages"][-1]["content"]) for r in s.server.of("task"))
+        first, second = map(note_of, s.server.of("task"))
         assert "Before each change: is the path the one meant" in first
         assert "The last operation failed" not in first
         assert "The last operation failed: gone.txt does not exist" in second

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from support.prepared import UNTOUCHED
 from support.zoo import Provider
@@ -99,6 +99,25 @@ def done(reply: str = "Done.", **fields: Any) -> Reply:
 def script(*replies: Reply) -> Script:
     """Main replies, one after the other."""
     return judged_good(Script(replies={"main": replies}))
+
+
+NOTE: Final = "[Written by the app, not by"  # how a note begins
+
+
+def note_of(request: Request) -> str:
+    """The app's note in a request: where the work stands."""
+    return str(request.json["messages"][_find_note(request)]["content"])
+
+
+def before_note(request: Request) -> list[dict[str, Any]]:
+    """The messages of a request with which the next one begins too."""
+    return request.json["messages"][: _find_note(request)]
+
+
+def _find_note(request: Request) -> int:
+    messages = request.json["messages"]
+    found = (at for at, m in enumerate(messages) if str(m["content"]).startswith(NOTE))
+    return next(found)
 
 
 def judged_good(scripted: Script) -> Script:

@@ -149,14 +149,15 @@ def test_a_plain_answer_needs_no_call() -> None:
 @pytest.mark.parametrize("encode", [codec_json.encode_request, codec_tools.encode_request])
 def test_each_request_is_the_beginning_of_the_next(encode: Any) -> None:
     for length in (1, 6, 7, 8, 9, 10):
-        shorter = encode(prompt(*HISTORY[:length], tail="one")).messages[:-1]
+        made = encode(prompt(*HISTORY[:length], tail="one"))
+        shorter = made.messages[: made.shared]
         whole = encode(prompt(*HISTORY, tail="another")).messages
         assert json.dumps(whole[: len(shorter)]) == json.dumps(shorter)
 
 
 def test_text_that_utf8_cannot_carry_is_replaced() -> None:
     for encode in (codec_json.encode_request, codec_tools.encode_request):
-        message = encode(prompt(user("a\ud800b 🦆"))).messages[1]
+        message = encode(prompt(user("a\ud800b 🦆"))).messages[-1]
         assert message["content"] == "a\ufffdb 🦆"
         message["content"].encode("utf-8")
 

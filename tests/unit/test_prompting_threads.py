@@ -66,8 +66,17 @@ def with_step(plan: Plan, step_id: str, **update: Any) -> Plan:
 
 
 def stays(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> bool:
-    """Whether all of a request but its tail begins the next one."""
-    return now[: len(before) - 1] == before[:-1]
+    """Whether all of a request before its note begins the next one."""
+    kept = before[: _find_note(before)]
+    return now[: len(kept)] == kept
+
+
+def _find_note(messages: list[dict[str, Any]]) -> int:
+    """The index of the app's note; 0 where there is none."""
+    begins = "[Written by the app, not"
+    return next(
+        (at for at, m in enumerate(messages) if str(m.get("content")).startswith(begins)), 0
+    )
 
 
 def no_result_without_its_call(history: tuple[Message, ...]) -> bool:
@@ -100,7 +109,7 @@ def test_a_request_for_a_step_has_every_part_a_decision_needs(encode: Encode) ->
     state = working_talk().state
     prompt = of.compile(state, STEP_OPERATIONS, thread=WRITING)
     messages = encode(prompt)
-    system, tail = messages[0]["content"], messages[-1]["content"]
+    system, tail = messages[0]["content"], messages[_find_note(messages)]["content"]
     operations, look = system, "- files.look(path: string"
     if encode is as_tools:
         operations, look = (
@@ -295,7 +304,7 @@ def test_what_was_said_beside_the_work_is_marked_for_the_model(encode: Encode) -
     talk = working_talk()
     talk.user("How far?", aside=True)
     for prompt in (of_turn(talk), of_aside(talk)):
-        said = [m["content"] for m in encode(prompt)[:-1] if "How far?" in str(m["content"])]
+        said = [m["content"] for m in encode(prompt) if str(m["content"]).endswith("How far?")]
         assert said == [f"{BESIDE_THE_WORK}\nHow far?"]
 
 
