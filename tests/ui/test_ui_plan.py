@@ -330,6 +330,19 @@ async def test_the_title_says_what_the_plan_is(plan: Any, words: list[str]) -> N
         assert shown(app.bench.query_one("#plan-title")).split() == words
 
 
+@pytest.mark.parametrize("width", [120, 100, 80, 60])
+async def test_a_failed_review_stands_in_the_title_however_narrow_it_is(width: int) -> None:
+    """Covers S1-56."""
+    store, plan = store_with(), ended(PlanStatus.COMPLETED)
+    plan = plan.replace(review_failed=True, name="discounts for regular customers", risk="high")
+    store.state.plans, store.state.active_plan_id = (plan,), PLAN
+    app = app_with(FakeEngine(store))
+    async with standing(app, width) as pilot:
+        await in_the_plan(pilot)
+        title = " ".join(shown(app.bench.query_one("#plan-title")).split())
+        assert title.endswith("3/3 review failed")
+
+
 async def test_what_the_model_means_to_do_shows_as_provisional_until_there_is_a_plan() -> None:
     """Covers S3-36."""
     fake = FakeEngine(store_with(turn_started()))

@@ -150,11 +150,14 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         text = Text(self.words("pane.plan"), style=f"bold {palette.accent}", no_wrap=True)
         done, total = plan.progress
         risk = self.words(f"plan.risk.{plan.risk}") if plan.risk not in ("", "low") else ""
+        risk = "" if plan.is_done_but_not_met else risk
         said = " · ".join(word for word in (status_words(plan, self.words), risk) if word)
         rest = f"  {done}/{total}"
         room = width - text.cell_len - len(rest) - 2
         tail = Text(f"  {said}" if said else "").cell_len
-        if tail and room - tail < min(12, Text(visible_line(plan.name)).cell_len):
+        fits = room - tail >= min(12, Text(visible_line(plan.name)).cell_len)
+        # That all steps are done says too much where the request is not met.
+        if tail and not (fits or plan.is_done_but_not_met):
             tail, said = 0, ""
         text.append(f"  {fit(visible_line(plan.name), max(0, room - tail))}", palette.text)
         text.append(rest, style=f"not bold {palette.quiet}")
