@@ -140,7 +140,7 @@ def split_blocks(text: str) -> tuple[str, str]:
     """A text in two: what stands before blocks of SEARCH and REPLACE, and these with the path and
     the fence before the first; the second is empty where there is none.
     """
-    lines = text.splitlines() if "SEARCH" in text else []
+    lines = split_bare_lines(text) if "SEARCH" in text else []
     first = next((at for at, line in enumerate(lines) if _SEARCH.fullmatch(line)), -1)
     if first < 0 or not any(map(_MIDDLE.fullmatch, lines[first:])):
         return text, ""
