@@ -97,12 +97,12 @@ ASKS = "It asks: a command outside the folder needs your approval in standard mo
         (
             AuditKind.REFUSED,
             {"ruling": ruled("gate", "shell"), "ruleable": True, "no_rule": "of_later"},
-            f"{ASKS} A rule for it could have answered; there was none.",
+            f"{ASKS} A rule could have allowed it; there was none.",
         ),
         (
             AuditKind.REFUSED,
             {"ruling": ruled("gate", "shell"), "ruleable": True, "no_rule": "not_named"},
-            f"{ASKS} A rule for it could have answered; there was none.",
+            f"{ASKS} A rule could have allowed it; there was none.",
         ),
         (
             AuditKind.REFUSED,
