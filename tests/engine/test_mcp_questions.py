@@ -102,6 +102,29 @@ async def test_a_server_that_asks_without_end_has_five_cards(tmp_path: Path) -> 
         await s.bench.until(lambda state: not state.cards)
 
 
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("y", "call it again when they say"), ("n", "visit a page first, and the user did not")],
+)
+async def test_a_call_that_is_refused_until_a_page_was_visited(
+    tmp_path: Path, key: str, words: str
+) -> None:
+    notes, page = tmp_path / "notes", "https://pay.example/1"
+    environ = with_browser(tmp_path / "bin", notes)
+    with http_server("--legacy") as (url, _):
+        config = McpServerConfig(name="net", url=url)
+        async with served(tmp_path, config, environ=environ) as s:
+            task = await begin(s, "closed", url=page)
+            card = await card_of(s)
+            assert (card.question, card.facts["host"]) == ("Pay first.", "pay.example")
+            await press(s, card, key)
+            message = await done(task)
+            assert message.result.outcome is Outcome.ERROR
+            assert words in message.result.text
+            if key == "y":
+                await noted(notes, page)
+
+
 async def allow_all(*_: object) -> frozenset[CallFact]:
     return frozenset({CallFact.APPROVED})
 

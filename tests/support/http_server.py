@@ -14,7 +14,8 @@ import uvicorn
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, Resolve
-from mcp.types import ToolAnnotations
+from mcp.shared.exceptions import UrlElicitationRequiredError
+from mcp.types import ElicitRequestURLParams, ToolAnnotations
 from pydantic import BaseModel, Field
 
 READS = ToolAnnotations(read_only_hint=True)
@@ -76,6 +77,13 @@ async def sign_up(ctx: Context, url: str) -> str:
     """Sends the user to a page; in the protocol before 2026-07-28."""
     answer = await ctx.elicit_url("Sign up first.", url, "1")
     return answer.action
+
+
+@server.tool()
+def closed(url: str) -> str:
+    """Wants a page to be visited before it does anything; in the older protocol."""
+    page = ElicitRequestURLParams(message="Pay first.", url=url, elicitation_id="1")
+    raise UrlElicitationRequiredError([page])
 
 
 @server.tool()

@@ -31,7 +31,7 @@ from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
     import httpx2
-    from mcp import Client, types
+    from mcp import Client, MCPError, types
     from mcp.client import ClientRequestContext
     from mcp.client._transport import TransportStreams
     from mcp.client.session import IncomingMessage
@@ -417,7 +417,8 @@ class Connection:
             if error.message in _CLOSED or self._session_lost:
                 self.end()
                 raise ConnectionFailed(await self._end_reason(), passing=True) from error
-            raise ConnectionFailed(printable_line(error.message)) from error
+            words = await self._open_pages(error) or printable_line(error.message)
+            raise ConnectionFailed(words) from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise ConnectionFailed(await self._end_reason(), passing=True) from error
         except (ValueError, RuntimeError, RecursionError) as error:
@@ -426,6 +427,24 @@ class Connection:
             self._calls -= 1
             if not self._calls:
                 self._questions.withdraw_all()
+
+    async def _open_pages(self, error: MCPError) -> str:
+        """Put the pages to the user that a call waits for, in the protocol before 2026-07-28;
+        returns what came of it, empty for any other error.
+        """
+        from mcp.shared.exceptions import UrlElicitationRequiredError
+
+        try:
+            pages = UrlElicitationRequiredError.from_error(error.error).elicitations
+        except ValueError:
+            return ""
+        for page in pages:
+            if (await self._questions.answer(page)).action != "accept":
+                return "it wants the user to visit a page first, and the user did not"
+        return (
+            "nothing ran: it waits for what the user does on the page that was opened; call it "
+            "again when they say that they are done there"
+        )
 
     async def _end_reason(self) -> str:
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)

@@ -250,6 +250,7 @@ async def stdio_server(
                         server.end_output("it writes text where messages belong")
                         return
                 await server.wait(_LAST_WORDS_S)  # so that its status can be told
+                await asyncio.wait({logging}, timeout=_LAST_WORDS_S)  # and its last words
                 server.end_output()
         except _TooLong:
             server.end_output(f"it sent a message of more than {MAX_LINE // 1024 // 1024} MB")
@@ -272,10 +273,11 @@ async def stdio_server(
             if len(piece) == _PIECE:
                 await asyncio.sleep(_STDERR_PAUSE_S)
 
+    logging = asyncio.create_task(keep_log(), name=f"mcp {config.name} log")
     jobs = [
         asyncio.create_task(listen(), name=f"mcp {config.name} output"),
         asyncio.create_task(speak(), name=f"mcp {config.name} input"),
-        asyncio.create_task(keep_log(), name=f"mcp {config.name} log"),
+        logging,
     ]
     try:
         yield server, (read, write)
