@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
 ONLY_THOUGHTS: Final = ModelText("reply.only_thoughts", {})
-NO_CALL: Final = ModelText("reply.no_call", {})
+CALL_LOST: Final = ModelText("reply.call_lost", {})
 _ASK_CUT: Final = ModelText("reply.answer_cut", {})
 CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
 BROKEN_RETRIED: Final = 2  # times after a reply that broke off, at once and after a wait
@@ -287,7 +287,7 @@ class LLMService:
         if not completion.has_reply:
             missing = ONLY_THOUGHTS
         elif completion.finish == "tool_calls" and not completion.calls:
-            missing = NO_CALL
+            missing = CALL_LOST
         if missing is None or completion.finish == "length":
             if completion.finish == "stop":
                 self._asked_again.discard(target.model)
@@ -476,7 +476,9 @@ class LLMService:
                 if not error.retryable or tries > most_tries or not exchange.may_retry:
                     raise
                 delay = error.retry_after or 0.0
-                if not delay and not (exchange.shown and tries == 1):
+                if not delay and exchange.shown and tries == 1:
+                    continue  # at once: it was answering a moment ago
+                if not delay:
                     most = min(patience.cap_s, patience.base_s * 2 ** min(tries - 1, 10))
                     delay = patience.draw() * most
                 if clock.monotonic() - begun + delay > total_s:

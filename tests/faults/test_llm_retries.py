@@ -193,8 +193,8 @@ async def test_a_reply_that_breaks_before_a_call_is_whole_is_asked_for_anew(case
         reply = await at.decide()
         assert reply.text == at.heard.text == "Hello."
         assert (reply.reasoning, at.heard.thoughts) == ("", [])
-        # At once, where it had begun to speak.
-        assert at.slept == [0.0 if case in TOLD else 1.0, 2.0]
+        # The first time at once, where it had begun to speak.
+        assert at.slept == ([2.0] if case in TOLD else [1.0, 2.0])
 
 
 async def test_a_reply_that_breaks_each_time_is_kept_as_far_as_it_came() -> None:
