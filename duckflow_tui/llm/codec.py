@@ -127,7 +127,7 @@ def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
     return found if found.calls or found.unread else None
 
 
-NO_CALL: Final = ModelText("reply.no_call", {})
+IN_CODE_BLOCK: Final = ModelText("reply.code_block", {})
 _COMMANDS: Final = ("bash", "sh", "shell", "zsh", "console", "powershell", "diff", "patch")
 
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
-    NO_CALL,
+    IN_CODE_BLOCK,
     NOT_READ,
     Decoded,
     Show,
@@ -179,7 +179,7 @@ class JsonDecoder:
             if not plain or _is_owed(prompt):
                 return Decoded(None, raw if plain else shown, raw, (wrong or NOT_READ,))
             if is_untold_command(raw, prompt):
-                return Decoded(None, raw, raw, (NO_CALL,))
+                return Decoded(None, raw, raw, (IN_CODE_BLOCK,))
             found = ReplyObject({"reply": raw.strip()})
         if found.around and not found.data.get("reply"):
             found.data["reply"] = found.around

@@ -10,7 +10,7 @@ from typing import Final
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     DECIDE,
-    NO_CALL,
+    IN_CODE_BLOCK,
     NOT_READ,
     OTHER,
     Decoded,
@@ -231,7 +231,7 @@ class ToolsDecoder:
                 from_text=True,
             )  # fmt: skip
         elif not calls and is_untold_command(text, prompt):
-            return Decoded(None, text, raw, (NO_CALL,))
+            return Decoded(None, text, raw, (IN_CODE_BLOCK,))
         before = judged_before(prompt.history)
         reading.why = before.rationale if before else ""
         if completion.more_calls and not reading.count_allowed(len(calls) + completion.more_calls):
