@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -124,7 +125,8 @@ def test_a_days_loop_costs_few_keys(
                 pressed.allow(title, key)
             terminal.until(lambda: "adds up now" in terminal.text or "to decide" in terminal.text)
             weak(terminal)
-            terminal.sees("It adds up now.", " auto-allowed, ", "auto-allowed: ")
+            terminal.sees("It adds up now.", "auto-allowed: edits, commands")
+            terminal.until(lambda: bool(re.search(r"\d auto-allowed", terminal.text)), "how many")
             terminal.type("\x0f")  # the rows of the work
             terminal.sees("auto-allowed in the sandbox")
         sent = str(server.endpoint.of("main")[-1].json)
@@ -217,11 +219,14 @@ def test_what_is_done_every_day_takes_few_keys(tmp_path: Path, habit: Habit) -> 
                 weak(terminal)
             if habit.focused:
                 terminal.type("\r")
+                terminal.sees("Esc back")
             for number, key in enumerate(habit.keys):
                 if number and habit.keys[number - 1] == key:
                     terminal.sees(f"{key} again allows it")
                 elif habit.keys[:number][-1:] == ("n",):
                     terminal.sees("Enter rejects")
+                elif habit.keys[:number][-1:] == ("\r",):
+                    terminal.sees("Esc back")
                 terminal.listen(GATE_DEAF)
                 terminal.type(key)
             terminal.sees(habit.then)
