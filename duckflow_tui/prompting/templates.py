@@ -76,7 +76,7 @@ class Template:
 def load_texts(folder: Path, language: str) -> Mapping[str, Template]:
     """The texts of ``folder/<language>/*.md`` by name, read once in the life of a process: a file
     is one text, or holds one behind each line ``:: name``. Raises TemplateError where there is no
-    file, and for one that cannot be read.
+    file, for one that cannot be read, and for a name that stands twice.
     """
     found: dict[str, Template] = {}
     for path in sorted((folder / language).glob("*.md")):
@@ -89,6 +89,8 @@ def load_texts(folder: Path, language: str) -> Mapping[str, Template]:
         if not sections:
             found[path.stem] = Template(source, whole)
         for name, words in zip(sections[::2], sections[1::2], strict=True):
+            if name in found:
+                raise TemplateError(f"{source}: {name} stands twice")
             found[name] = Template(f"{source}:{name}", words)
     if not found:
         raise TemplateError(f"{folder / language}: there are no prompt files")

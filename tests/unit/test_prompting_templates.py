@@ -62,6 +62,14 @@ def test_a_folder_without_texts_and_a_file_that_is_none_are_named(tmp_path: Path
         load_texts(tmp_path, "ja")
 
 
+def test_a_name_that_stands_twice_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "a.md").write_text(":: reply.empty\none\n")
+    (tmp_path / "en" / "b.md").write_text(":: reply.empty\ntwo\n")
+    with pytest.raises(TemplateError, match=r"en/b\.md: reply\.empty stands twice"):
+        load_texts(tmp_path, "en")
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_file_begins_with_a_comment_that_names_its_headings(language: str) -> None:
     for path in sorted((find_assets("prompts") / language).glob("*.md")):
