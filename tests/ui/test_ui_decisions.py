@@ -199,7 +199,8 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: Ope
         asks, _, rest = text(app).partition(" asks for ")[2].partition(" refuses ")
         refused, _, unasked = rest.partition(" does not ask for ")
         assert "a change of a file in the folder, " in asks
-        assert "a change outside the folder, commands, tools of servers, a note" in asks
+        assert "a change outside the folder, commands, reading a resource of a server, " in asks
+        assert "of a server, tools of servers, a note" in asks
         assert "a command" not in asks  # which would be only some of them
         assert refused.startswith("a protected place")
         assert "reading in the folder" in unasked
