@@ -324,7 +324,7 @@ def facts_of(purpose: str, value: Any) -> Data:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.purpose)
 async def test_an_answer_in_any_usual_form_is_used_without_asking_again(kind: Any) -> None:
-    """183 forms over all kinds but the judgement's, which ``test_tempers.py`` holds."""
+    """All kinds but the judgement, whose forms ``test_tempers.py`` holds."""
     purpose = kind.purpose
     if purpose == "satisfaction":
         return
@@ -346,5 +346,4 @@ async def test_an_answer_in_any_usual_form_is_used_without_asking_again(kind: An
                 assert facts_of(purpose, asked.value) == {**expected, **other}
             except (AssertionError, ValueError, IndexError) as error:
                 wrong.append(f"{text}\n  {str(error)[:300]}")
-    print(purpose, len(written), len(wrong))
     assert not wrong, "\n".join(wrong)
