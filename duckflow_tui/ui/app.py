@@ -370,6 +370,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.bench.show_pane("diff")
 
     async def _show_session_diff(self, engine: Engine) -> None:
+        """Open the diff of the whole session, unless an approval waits in that pane."""
         found, command = await engine.session_diff()
         state, pane = engine.store.state, self.bench.diff
         if state.gates:  # what is shown is what its keys answer
@@ -406,6 +407,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
 
         def answered(answer: Answer | None) -> None:
+            """Switch to trusted mode, or to plan mode, as the user answered."""
             engine = self.session.get_writable_engine()
             if engine is not None and answer == "yes":
                 self._set_mode(engine, ApprovalMode.TRUSTED)
@@ -517,6 +519,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.spawn(self._undo_rewind(engine), "rewind")
 
     async def _undo_rewind(self, engine: Engine) -> None:
+        """Take the last rewind back, and its draft out of the composer."""
         composer, rewound = self.bench.composer, engine.store.state.rewound
         problem = await engine.rewind.undo_rewind()
         if problem:
@@ -540,6 +543,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 self.spawn(self._remember(engine, text.strip()), "memory")
 
     async def _remember(self, engine: Engine, text: str) -> None:
+        """Note a line in the project's memory, or say why not."""
         from duckflow_tui.ui.screens.memory import fault_words
 
         fault = await engine.memory.add_line(text)

@@ -76,6 +76,7 @@ class Bridge:
                 pane.show(state)
 
     def _changed(self, state: AgentState, _record: Record) -> None:
+        """Schedule one drawing per frame, where a pane shows something that changed."""
         if self._waiting or not any(self._is_news(pane, state) for pane in self._shown):
             return
         self._waiting = True

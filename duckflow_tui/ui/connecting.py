@@ -210,6 +210,7 @@ class Connecting:
             self._app.session.start_demo()
 
     async def _take_key(self, known: KnownKey) -> None:
+        """Use a key of the environment: ask its provider for models, and offer or take one."""
         from duckflow_tui.llm.discovery import reach_server, usual_model
 
         words = self._app.words
@@ -436,6 +437,7 @@ class Connecting:
         """Ask every endpoint for its models at once, and show them as they come."""
 
         async def ask(endpoint: Endpoint) -> None:
+            """Ask one server for its models and add them to the page."""
             from duckflow_tui.llm.discovery import reach_server
 
             key = resolve_key(endpoint, environ) or ""

@@ -49,6 +49,7 @@ class EarlyKeys:
         return came
 
     def _read_keys(self) -> None:
+        """Collect bytes typed before the app reads them; the body of a thread."""
         while True:
             ready, _, _ = select.select([self._fd, self._wake_read], [], [])
             if self._wake_read in ready:
@@ -63,6 +64,7 @@ class EarlyKeys:
                 self._echo_text(self._decode(data))
 
     def _echo_text(self, typed: str) -> None:
+        """Show typed text in the first frame, until a key comes that is no text."""
         for char in typed:
             if char in _ERASES:
                 self._text = self._text[:-1]

@@ -215,6 +215,7 @@ def _side(canvas: _Canvas, words: dict[str, str]) -> None:
 
 
 def _composer(canvas: _Canvas, words: dict[str, str]) -> None:
+    """Draw the empty composer with its placeholder."""
     palette = canvas.palette
     width = min(chat_width(canvas.width, canvas.height), MAIN + 2)
     x, y, end = _line(canvas)
@@ -254,6 +255,7 @@ class _Canvas:
         bold: bool = False,
         end: int | None = None,
     ) -> None:
+        """Write text at a cell, cut to the canvas or to ``end``."""
         room = min(self.width, end if end is not None else self.width) - x
         if room <= 0 or not 0 <= y < self.height:
             return
@@ -265,6 +267,9 @@ class _Canvas:
         return "".join((*self._parts, "\x1b[0m"))
 
     def _colour(self, ground: int, colour: str) -> str:
+        """The escape sequence of a colour ``#rrggbb`` in the terminal's depth; 38 is text, 48
+        ground.
+        """
         red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
         if self._depth == 24:
             return f"\x1b[{ground};2;{red};{green};{blue}m"
@@ -275,6 +280,7 @@ class _Canvas:
 
 
 def _cells(text: str) -> int:
+    """The width of a text in cells, without importing Rich."""
     return sum(
         2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
@@ -283,6 +289,7 @@ def _cells(text: str) -> int:
 
 
 def _cut(text: str, cells: int) -> str:
+    """The beginning of a text that fits into so many cells."""
     used = 0
     for at, char in enumerate(text):
         used += _cells(char)
@@ -306,6 +313,7 @@ def _words(lang: str) -> dict[str, str]:
 
 
 def _harmless(title: str) -> str:
+    """A title with control characters made visible."""
     if title.isascii() and title.isprintable():
         return title
     from duckflow_tui.safety.safe_text import visible_line

@@ -61,6 +61,7 @@ class MessageHistory:
             log.warning("the message history %s cannot be written: %s", self._path, error)
 
     def _read(self) -> list[str]:
+        """The newest messages that were sent, oldest first; empty where they cannot be read."""
         if self._path is None:
             return []
         try:
@@ -77,6 +78,7 @@ class MessageHistory:
 
 
 def _entry(line: str) -> str:
+    """The message on a line of the file; empty for a damaged one."""
     try:
         value: object = json.loads(line)
     except ValueError:  # a line that was cut off by a crash

@@ -101,6 +101,7 @@ class KeyQueue:
         return is_field and is_text(event)
 
     async def _start_key(self, event: Typed, hand_on: HandOn) -> None:
+        """Hand a key to the app, and hold later ones until it has been dealt with."""
         app, held = self._app, list[Typed]()
         self._held, self._page, self._is_handled = held, app.screen, False
         self._workers.clear()
@@ -115,6 +116,7 @@ class KeyQueue:
         )
 
     async def _end_key(self, held: list[Typed], turns: int = _TURNS) -> None:
+        """Mark the key as dealt with, some turns of the loop later."""
         if self._held is held and turns:
             self._app.call_later(self._end_key, held, turns - 1)
         elif self._held is held:

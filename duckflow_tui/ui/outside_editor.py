@@ -140,6 +140,7 @@ def _found(command: str, workspace: Path) -> list[str]:
 
 
 async def _edited(argv: list[str], text: str) -> str | None:
+    """The text as the user left it in an editor; None where the editor failed."""
     with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:  # mode 0700
         path = Path(folder) / "message.md"
         path.write_text(text, encoding="utf-8")

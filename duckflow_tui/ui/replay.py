@@ -49,6 +49,7 @@ class RecordedSession(SessionHost):
         self.opening = False
 
     def _show_position(self) -> None:
+        """Move the scrubber; at the end begin the pause before a repeat."""
         arrived = self.player.at_end and not self._was_at_end
         self._was_at_end = self.player.at_end
         if self._app.bench.bar is not None:

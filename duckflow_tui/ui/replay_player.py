@@ -192,6 +192,7 @@ class Player:
         return call.llm_id, message.text[len(said) :]
 
     def _play_next(self) -> None:
+        """Apply the next recorded event; a question stops the player."""
         beat = self.tape.beats[self.position]
         self.clock.at = beat.at
         state = self.store.state
@@ -202,6 +203,7 @@ class Player:
             self.on_question()
 
     def _go_to(self, position: int) -> None:
+        """Go to an event: play on to a near one, else restore the state there."""
         if 0 <= position - self.position <= NEAR:
             while self.position < position:
                 self._play_next()

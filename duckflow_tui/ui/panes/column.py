@@ -177,6 +177,7 @@ class Column:
         return next((block for block in blocks if not block.hidden), None)
 
     def _measure_ends(self) -> None:
+        """Recompute the line at which each block ends, from the first one that changed."""
         if self._sure == len(self) == len(self._ends):
             return
         del self._ends[self._sure :]

@@ -84,6 +84,7 @@ class ColumnView(ScrollView):
         return place.index, above if place.row >= 0 else -1
 
     def _line_of(self, anchor: Anchor) -> int:
+        """The line where the character of an anchor (block, characters above) is drawn."""
         index, above = anchor
         index = min(index, len(self._column) - 1)
         top = self._column.top_of(index)
@@ -142,6 +143,7 @@ class ColumnView(ScrollView):
         return len(unsure) > most
 
     def _resize_to(self, height: int) -> None:
+        """Set the scrollable height without laying the screen out again."""
         size = Size(self._look.width, height)
         if size == self.virtual_size:
             return
@@ -217,6 +219,7 @@ class ColumnView(ScrollView):
     def _make_strip(
         self, row: Row, place: LinePosition | None, line: int, *, offsets_of: int
     ) -> Strip:
+        """A row as a strip, with what lies over it: selection, hits, cursor."""
         look = self._look
         dressed = row if place is None else self._lay_over(row, place, line)
         ground = ink(look.palette.text, on=look.palette.background)
@@ -257,6 +260,7 @@ class ColumnView(ScrollView):
         self.refresh()
 
     def _new_lines_strip(self, count: int, width: int) -> Strip:
+        """The bar that says how many lines came below."""
         palette, words = self._look.palette, self._look.words
         key = "transcript.new_line" if count == 1 else "transcript.new_lines"
         text = f" {fit(words(key, count=count), max(1, width - 2))} "
@@ -421,6 +425,7 @@ class ColumnView(ScrollView):
         return self.search_position[0]
 
     def _hits_in(self, block: Block) -> list[list[Hit]]:
+        """The hits of the search in a block, by row; cached."""
         if self._search is None or block.rows is None:
             return []
         if block not in self._hits:

@@ -97,6 +97,7 @@ Written = Literal["nothing", "message", "command"]
 
 
 def _stock_bindings() -> list[BindingType]:
+    """The bindings of Textual's text area, without keys that mean something else here."""
     kept: list[BindingType] = []
     for binding in TextArea.BINDINGS:
         if not isinstance(binding, Binding):
@@ -449,6 +450,7 @@ class Composer(TextArea, inherit_bindings=False):
         return token_at(self.document.get_line(row), column, first_line=row == 0)
 
     def _fill_list(self) -> None:
+        """Look up completions for the word under the cursor, or close the list."""
         token = self._current_token()
         line = self.document.get_line(self.cursor_location[0])
         if token is None or line == self._dismissed or self.text == self._loaded:
@@ -468,6 +470,7 @@ class Composer(TextArea, inherit_bindings=False):
     # history
 
     def _recall_sent(self, step: int) -> None:
+        """Go one message back (-1) or forward (1) in the history, at whose end the draft is."""
         messages = self.past.messages
         at = len(messages) if self._recalled is None else self._recalled
         at += step
@@ -489,6 +492,7 @@ class Composer(TextArea, inherit_bindings=False):
             self.replace_text(text)
 
     def _show_hint(self) -> None:
+        """Update placeholder and border: what Enter does now."""
         if self.suggested:
             hint = self.words("composer.suggested", text=self.suggested)
         else:
@@ -505,6 +509,7 @@ class Composer(TextArea, inherit_bindings=False):
     # editing
 
     def _press_enter(self) -> None:
+        """Begin a new line behind a backslash, take a completion, or send."""
         row, column = self.cursor_location
         if column and self.document.get_line(row)[column - 1] == "\\":
             result = self.replace("\n", (row, column - 1), (row, column))

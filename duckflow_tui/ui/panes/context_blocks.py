@@ -218,6 +218,7 @@ class CompactionBlock(Block):
         return told
 
     def _count_parts(self) -> dict[str, object]:
+        """Figures of the compaction for its sentence."""
         found = self.compaction
         return {
             "exchanges": found.exchanges,
@@ -237,6 +238,7 @@ class CompactionBlock(Block):
         return words("compaction.kept.between").join([*parts, words("compaction.kept.newest")])
 
     def _pair_rows(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
+        """Rows of ``(label, text, colour)``, labels in a column."""
         rows: list[Row] = []
         for name, text, colour in told:
             label = look.words(f"compaction.label.{name}") if name else ""
@@ -244,6 +246,7 @@ class CompactionBlock(Block):
         return rows
 
     def _detail_rows(self, look: Look, width: int) -> list[Row]:
+        """The unfolded part: hint, what was kept, and the digest."""
         found, words, palette = self.compaction, look.words, look.palette
         kept = found.kept
         told: list[tuple[str, str, str]] = [("hint", found.hint, palette.accent)]

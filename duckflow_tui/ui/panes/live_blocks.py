@@ -329,6 +329,7 @@ def _token_speed(live: LiveReply, now: float) -> int:
 
 
 def _thinking_block(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> Block:
+    """The moving row of a model that thinks; ``opened``: with the newest of its thoughts."""
     text = "".join(live.reasoning)
     time = whole_seconds(moment.now - (live.reasoning_started or live.started_at), look.words)
     said = look.words("transcript.thinking", time=time, count=f"{len(text):,}")
@@ -343,6 +344,7 @@ def _thinking_block(live: LiveReply, look: Look, moment: Moment, *, opened: bool
 
 
 def _thought_block(live: LiveReply, reply: LiveReplyBlock, *, opened: bool) -> FoldBlock:
+    """The fold with the thoughts of a reply that writes already."""
     text = "".join(live.reasoning)  # of some models more of it comes behind the first words
     if reply.thought is None or len(reply.thought.text) != len(text):
         began = live.reasoning_started or live.started_at
@@ -369,6 +371,7 @@ def waiting_text(waiting: Waiting, look: Look, moment: Moment) -> str:
 
 
 def _moving_block(said: str, time: str, look: Look, moment: Moment, color: str) -> ReadyBlock:
+    """A row with a spinner, a text and a time."""
     width = look.text_width - 2
     text = f"{said}  {time}" if time else said
     row = [
@@ -381,6 +384,7 @@ def _moving_block(said: str, time: str, look: Look, moment: Moment, color: str) 
 def _running_block(
     running: RunningOperation, look: Look, moment: Moment, *, needs_you: bool
 ) -> ReadyBlock:
+    """The row of a call that runs, waits for its turn, or waits for the user."""
     palette, words = look.palette, look.words
     figures = visible_line(running.progress)
     if needs_you:

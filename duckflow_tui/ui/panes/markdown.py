@@ -144,6 +144,7 @@ class MarkdownDocument:
         self.rows += reply_rows(rows, self.look, first=not self.rows)
 
     def _parse_tail(self, *, ended: bool) -> None:
+        """Parse and redraw the text that may still change; ``ended``: no more will come."""
         at, before = self._final, self.rows[self._final :]
         del self.rows[at:]
         text = make_visible(self._tail)
@@ -190,6 +191,7 @@ class MarkdownDocument:
     def _split_chunks(
         self, tokens: Sequence[Token], lines: Sequence[str], *, ended: bool
     ) -> list[_Chunk]:
+        """Cut parsed blocks into pieces that are drawn once and for all."""
         chunks: list[_Chunk] = []
         for block in split_siblings(tokens):
             head = block[0]
@@ -241,6 +243,7 @@ def _split_items(
 
 
 def _split_code(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterator[_Chunk]:
+    """Cut a code block into pieces of bounded length."""
     begin, end = head.map or (0, 0)
     lines = head.content.split("\n")[:-1]
     closed = len(lines) == end - begin - 2

@@ -97,6 +97,7 @@ def fair_widths(wanted: Sequence[int], room: int) -> list[int] | None:
 
 
 def _table_line(line: Sequence[Cell], widths: Sequence[int]) -> list[Row]:
+    """The rows of one line of a table, cells wrapped to their columns."""
     columns = [rows_of(cell.pieces, widths[at]) for at, cell in enumerate(line[: len(widths)])]
     rows: list[Row] = []
     for parts in zip_longest(*columns):
@@ -118,6 +119,7 @@ def _table_line(line: Sequence[Cell], widths: Sequence[int]) -> list[Row]:
 
 
 def _stack_cells(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) -> list[Row]:
+    """A table too wide for its place: each line as ``heading: cell`` below each other."""
     rows: list[Row] = []
     for line in lines[1:] or lines[:1]:
         if rows:
@@ -230,6 +232,7 @@ def fence_rows(code: str, language: str, palette: Palette, width: int) -> list[R
 def _colour_line(
     line: str, spans: Sequence[tuple[Span, SyntaxToken]], palette: Palette
 ) -> list[Piece]:
+    """A line of code as pieces with the colours of its tokens."""
     pieces: list[Piece] = []
     at = 0
     for (start, stop), token in spans:
@@ -261,6 +264,7 @@ def language_of(fence: Token) -> str:
 def _one_block(
     block: Sequence[Token], palette: Palette, width: int, color: str, depth: int
 ) -> list[Row]:
+    """Rows of one block element: paragraph, heading, code, list, quote, table or rule."""
     head = block[0]
     match head.type:
         case "paragraph_open":
@@ -291,6 +295,7 @@ def _one_block(
 def _list_rows(
     block: Sequence[Token], palette: Palette, width: int, color: str, depth: int
 ) -> list[Row]:
+    """Rows of a list, numbered where it is."""
     number = first_number(block[0])
     rows: list[Row] = []
     for item in split_siblings(block[1:-1]):
@@ -309,6 +314,7 @@ def first_number(head: Token) -> int | None:
 
 
 def _read_table(block: Sequence[Token], palette: Palette, width: int, color: str) -> list[Row]:
+    """Collect the cells of a table and draw it."""
     lines: list[list[Cell]] = []
     for index, token in enumerate(block):
         if token.type == "tr_open":

@@ -61,6 +61,7 @@ def change_rows(previews: Sequence[FilePreview], palette: Palette, width: int) -
 
 
 def _line_rows(line: DiffLine, palette: Palette, digits: int, width: int) -> list[Row]:
+    """The rows of one line of a diff, its number and sign before it."""
     ground = {"+": palette.added, "-": palette.removed}.get(line.mark)
     tone = palette.quiet if ground is None else palette.text
     sign = {"+": palette.good, "-": palette.bad}.get(line.mark, palette.faint)
@@ -165,6 +166,7 @@ class OperationBlock(Block):
         return bool(self.message.result.blob and self.message.result.truncated_chars)
 
     def _figures_text(self, look: Look) -> str:
+        """Outcome and figures of the call, such as ``+3 −2``."""
         result = self.message.result
         summary = without_target(visible_line(result.summary), self.message.args)
         summary = visible_line(figures_words(self.message.operation, summary, look.words))
@@ -179,6 +181,7 @@ class OperationBlock(Block):
         return f"{word} · {summary}" if summary else word
 
     def _detail_rows(self, look: Look) -> list[Row]:
+        """The unfolded part: intent, reason, arguments, change and result."""
         message, words = self.message, look.words
         width = look.output_width
         rows: list[Row] = []
@@ -212,6 +215,7 @@ class OperationBlock(Block):
         return bar_rows(rows, look)
 
     def _result_rows(self, look: Look, width: int) -> list[Row]:
+        """The result's text, its middle left out where it is long."""
         text = make_visible(self.output_text().strip("\n"))
         rows = rows_of([(text, ink(look.palette.quiet))], width) if text else []
         rows = shorten_rows(rows, HEAD_ROWS, TAIL_ROWS, look)
@@ -385,6 +389,7 @@ def _in_words(value: Any) -> str:
 
 
 def _labelled_rows(label: str, text: str, look: Look, width: int) -> list[Row]:
+    """Rows of a text behind its label; none for an empty text."""
     if not text.strip():
         return []
     name: Piece = (pad(fit(label, 12), 8 if width >= 40 else 0) + " ", ink(look.palette.faint))
@@ -394,6 +399,7 @@ def _labelled_rows(label: str, text: str, look: Look, width: int) -> list[Row]:
 
 
 def _mark_color(outcome: Outcome, palette: Palette) -> str:
+    """The colour of the mark for an outcome."""
     match outcome:
         case Outcome.OK:
             return palette.good

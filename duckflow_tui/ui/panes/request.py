@@ -303,6 +303,7 @@ class RequestView(LineView, can_focus=False):
         return [cell_len(label) + cell_len(said) for label, said in self._row_heads(width)]
 
     def _wrap_rows(self, width: int) -> list[list[Span]]:
+        """For each row the spans of its text that fit on a line."""
         column = self._label_column(width)
         cuts: list[list[Span]] = []
         for row, (label, said) in zip(self.rows, self._row_heads(width), strict=True):

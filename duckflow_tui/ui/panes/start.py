@@ -179,6 +179,7 @@ class Start(Rows, can_focus=True):
         return [Segment(sign, ink(accent)), Segment(f"{at + 1}  ", ink(accent, bold=True))]
 
     def _story_rows(self, at: int, name: str, width: int, *, texts: int) -> list[Row]:
+        """The rows of one story of the demo: title, and with room what it shows."""
         palette, room = self.palette, max(1, width - 5)
         on = palette.bars if at == self.at else palette.raised
         title = fit(self.words(f"start.story.{name}"), room)
@@ -192,6 +193,7 @@ class Start(Rows, can_focus=True):
         return [mark_row(row, 0, -1, ink(None, on=on)) for row in padded]
 
     def _session_row(self, at: int, facts: SessionFacts, width: int) -> Row:
+        """The row of a recent session: title, state and day."""
         palette, words = self.palette, self.words
         sign, colour = mark_of(facts, palette)
         right: Row = []

@@ -186,6 +186,7 @@ class StatusLine(Rows):
         return parts
 
     def _mood_of(self, level: str) -> Mood:
+        """The face of the duck for what goes on and the lowest vital's level."""
         if self._waiting:
             return "asking"
         if self._failing or level == "low":
@@ -195,6 +196,7 @@ class StatusLine(Rows):
         return "working" if self._turn is not None else "calm"
 
     def _left_parts(self, palette: Palette) -> list[BarPart]:
+        """Context, calls, cost, and what runs in the background."""
         if not self._session.session_id:
             return []
         usage, quiet = self._usage, ink(palette.quiet)
@@ -221,6 +223,7 @@ class StatusLine(Rows):
         return self.words("status.servers_many", count=len(self._failed))
 
     def _context_words(self, usage: UsageTotals) -> str:
+        """How full the context window is; tokens alone where its size is unknown."""
         about = "~" if usage.estimated else ""
         if not usage.context_window:
             return self.words("status.context", used=about + short_count(usage.last_context))

@@ -59,6 +59,7 @@ class SyntaxLines:
 
 
 def _lex_lines(lexer: Lexer, lines: list[str]) -> list[list[TokenSpan]]:
+    """The tokens of each line as spans of characters."""
     text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
     found: list[list[TokenSpan]] = [[] for _ in lines]
     row = column = 0
@@ -75,6 +76,7 @@ def _lex_lines(lexer: Lexer, lines: list[str]) -> list[list[TokenSpan]]:
 
 @lru_cache(maxsize=512)
 def _token_kind(token: Any) -> Token | None:
+    """Our colour class of a Pygments token; None for plain text."""
     name = str(token).removeprefix("Token.")
     for prefix, kind in _KINDS:
         if name == prefix or name.startswith(f"{prefix}."):
@@ -84,6 +86,7 @@ def _token_kind(token: Any) -> Token | None:
 
 @lru_cache(maxsize=32)
 def _find_lexer(language: str) -> Lexer | None:
+    """The lexer of a language by name; None for an unknown one."""
     # Here, because finding lexers costs what the first frame must not wait for.
     from pygments.lexers import (
         get_lexer_by_name,  # pyright: ignore[reportUnknownVariableType]  # Pygments has no types here

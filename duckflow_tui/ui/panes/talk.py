@@ -80,6 +80,7 @@ class Talk(Vertical):
         return list_similar_calls(store.state, gate) if store is not None else ()
 
     def _kept_remarks(self, about: str) -> tuple[Remark, ...]:
+        """Remarks on this proposal from before a restart; those on another one are dropped."""
         session = host_of(self).session
         kept = session.store.state.remarks if session.store is not None else DraftRemarks()
         if kept.about == about:
@@ -251,6 +252,7 @@ class Talk(Vertical):
         return bool(asked) and (said or any(live.aside for live in state.live.values()))
 
     def _show_start(self, start: Start, state: AgentState) -> None:
+        """Show the start page while the session is fresh, and remove it after."""
         from duckflow_tui.ui.panes.start import is_fresh
 
         start.show(state)
@@ -260,6 +262,7 @@ class Talk(Vertical):
             start.remove()
 
     def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
+        """Hand the open approvals to their widget."""
         again = may_ask_again(state)
         self.gates_open = bool(gates) or (self.gate.is_staying and again)
         self.gate.step = step_words(gates[0], state, self.words) if gates else ""

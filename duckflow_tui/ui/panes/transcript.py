@@ -128,6 +128,7 @@ class Transcript(ColumnView, can_focus=True):
             self._start_showing()
 
     def _start_showing(self) -> None:
+        """Show a store or a state from its beginning, and follow the store."""
         self._stop_showing()
         source = self._source
         self._begin_anew()
@@ -160,6 +161,7 @@ class Transcript(ColumnView, can_focus=True):
         return not count or state.messages[count - 1] is self._last
 
     def _stop_showing(self) -> None:
+        """Stop following the store and all timers."""
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
@@ -279,6 +281,7 @@ class Transcript(ColumnView, can_focus=True):
         return Look(palette_of(self), width, self.words, host_of(self).size.height)
 
     def _take_look(self) -> None:
+        """Redraw everything for a new width, theme or language; the reader's place stays."""
         look = self._new_look()
         if look != self._look:
             new_lines = self.new_lines
@@ -295,6 +298,7 @@ class Transcript(ColumnView, can_focus=True):
         self._repaint_all()
 
     def _hand_over(self, llm_id: str, blocks: list[Block]) -> None:
+        """Let finished blocks take over what the live reply had drawn."""
         reply = self._replies.pop(llm_id, None)
         for block in blocks if reply else ():
             if reply and isinstance(block, ReplyBlock):
@@ -309,6 +313,7 @@ class Transcript(ColumnView, can_focus=True):
             self.show_state(self._state)
 
     def _draw_live(self, *, settle: bool = True) -> None:
+        """Redraw what is not finished: streamed replies and running calls."""
         state = self._state
         if state is None:
             return
@@ -354,6 +359,7 @@ class Transcript(ColumnView, can_focus=True):
         return self.animation and host_of(self).animation_level != "none"
 
     def _tick_while(self, *, needed: bool) -> None:
+        """Run the spinner's timer only while it is needed."""
         if not needed:
             if self._ticker is not None:
                 self._ticker.stop()
@@ -399,6 +405,7 @@ class Transcript(ColumnView, can_focus=True):
         return True
 
     def _bring_out(self, index: int) -> None:
+        """Unfold the work that hides a block."""
         block = self._column.block_at(index)
         if not block.hidden:
             return
@@ -444,6 +451,7 @@ class Transcript(ColumnView, can_focus=True):
         self._invalidate_blocks(index, block.members if isinstance(block, WorkBlock) else ())
 
     def _after_fold(self, anchor: Anchor | None) -> None:
+        """Redraw after a fold, with the line of the anchor where it was."""
         new_lines = self.new_lines
         self._draw_live(settle=False)
         self._update_view(anchor)

@@ -77,6 +77,7 @@ def blocks_of(message: Message, plans: Sequence[Plan] = (), above: str = "") -> 
 
 
 def _assistant_blocks(message: AssistantMessage) -> list[Block]:
+    """The blocks of a model's reply: thoughts, text, question."""
     blocks: list[Block] = []
     if message.reasoning.strip():
         blocks.append(FoldBlock("transcript.thought", message.reasoning, message.reasoning_s))
@@ -109,6 +110,7 @@ class TurnBlock(Block):
         return frame_rows(rows_of([(said, ink(look.palette.faint))], look.text_width), look)
 
     def _list_figures(self, look: Look) -> list[str]:
+        """Calls, tokens, cost and time of the turn, as words."""
         turn, words = self.turn, look.words
         key = "turn_line.call" if turn.llm_calls == 1 else "turn_line.calls"
         found: list[str] = [words(key, count=turn.llm_calls)]
@@ -219,6 +221,7 @@ def draw_gutter(row: Row, style: Style) -> Row:
 
 
 def _make_head(step_id: str, state: AgentState) -> StepBlock:
+    """The heading of a step; ``?`` where no plan has it any more."""
     for plan in reversed(state.plans):
         for number, step in enumerate(plan.steps, 1):
             if step.step_id == step_id:

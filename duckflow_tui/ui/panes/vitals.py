@@ -223,6 +223,7 @@ class VitalsPane(LineView, can_focus=True):
         return self._made[1]
 
     def _make_lines(self, width: int) -> list[_Line]:
+        """All lines of the pane: gauges, phase, and with Enter how each came about."""
         names = max(cell_len(self.words(f"vitals.{name}")) for name in NAMES)
         lines: list[_Line] = []
         for name in NAMES:
@@ -303,6 +304,7 @@ class VitalsPane(LineView, can_focus=True):
         return bar, points
 
     def _why_lines(self, name: str, width: int) -> list[_Line]:
+        """What a vital means, its formula, and its newest changes."""
         palette, words = palette_of(self), self.words
         changes = changes_of(name, self._vitals)
         lines = self._text_lines(words(f"vitals.means.{name}"), palette.quiet, width)
@@ -326,6 +328,7 @@ class VitalsPane(LineView, can_focus=True):
         return [*lines, _Line([])]
 
     def _change_line(self, change: VitalChange, width: int) -> _Line:
+        """One change of a vital: from, to and cause."""
         palette = palette_of(self)
         lit = ink(palette.accent if change.refs else palette.bars)
         moved = f"{change.old:.2f} → {change.new:.2f}  "
@@ -341,6 +344,7 @@ class VitalsPane(LineView, can_focus=True):
         return _Line(row, f"{change.vital} {change.at} {change.old} {change.new}", change)
 
     def _limit_lines(self, width: int) -> list[_Line]:
+        """How the limit of loops came about, and what the user was asked."""
         palette, words, pace = palette_of(self), self.words, self._pace
         heading = words("pace.heading_step" if self._of_step else "pace.heading")
         used = words("vitals.loop", number=pace.used, limit=pace.limit.max_loops) if pace else ""
@@ -363,6 +367,7 @@ class VitalsPane(LineView, can_focus=True):
         return [*row, Segment(f"  {more}", ink(palette.quiet))] if more else row
 
     def _block_lines(self, pace: Pace, width: int) -> list[_Line]:
+        """The terms of the limit, names in a column."""
         palette = palette_of(self)
         found = limit_blocks(pace.limit, self.words)
         names = max(cell_len(block.name) for block in found)

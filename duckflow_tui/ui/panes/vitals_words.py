@@ -137,6 +137,7 @@ def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
 
 
 def _short_words(changes: Sequence[VitalChange], words: Catalogue) -> str:
+    """The cause of a vital's newest change in a few words."""
     newest = changes[-1]
     if newest.cause == "progress":
         return words(f"vitals.short.progress_{newest.params.get('kind', 'read')}")
@@ -373,6 +374,7 @@ def limit_blocks(limit: LoopLimit, words: Catalogue) -> list[LimitBlock]:
 
 
 def _vitals_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
+    """The term that the vitals contribute to the limit."""
     values = {name: float(getattr(limit, name)) for name, _ in VITAL_WEIGHTS}
     said = " · ".join(f"{words(f'vitals.{name}')} {value:.2f}" for name, value in values.items())
     sum_ = " + ".join(f"{weight} × {figure_text(values[name])}" for name, weight in VITAL_WEIGHTS)
@@ -388,6 +390,7 @@ def _vitals_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
 
 
 def _context_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
+    """The term that the request's complexity contributes to the limit."""
     complexity = limit.complexity
     lines: list[str] = []
     if complexity is not None:
@@ -415,6 +418,7 @@ def _context_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
 
 
 def _measured_values(complexity: Complexity) -> dict[str, float]:
+    """The measured parts of the complexity, 0 to 1 each."""
     parts = {
         "files": complexity.files,
         "history": complexity.history,
@@ -461,6 +465,7 @@ def _in_range(product: float, limit: LoopLimit) -> int:
 
 
 def _final_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
+    """The limit itself, with its extension and range."""
     lines: list[str] = [words("pace.figure.limit", limit=limit.max_loops - limit.extended)]
     if limit.extended:
         lines.append(

@@ -171,6 +171,7 @@ class Welcome(VerticalScroll, can_focus=True):
         self._say_keys()
 
     def _say_head(self) -> None:
+        """Write the title, and what went wrong before."""
         palette, words = palette_of(self), self.words
         text, bad = ink(palette.text), ink(palette.bad)
         parts: list[Piece] = [(words("welcome.title"), ink(palette.accent, bold=True))]
@@ -201,6 +202,7 @@ class Welcome(VerticalScroll, can_focus=True):
         self._rows.invalidate()
 
     def _say_answer(self) -> None:
+        """Write what the search for servers and keys found."""
         palette, owner = palette_of(self), self._connecting
         said = owner.said
         if owner.looking:

@@ -100,6 +100,7 @@ class ConnectForm(Form[WrittenConnection | None]):
             self.run_worker(self._submit_once(), exit_on_error=False)
 
     async def _submit_once(self) -> None:
+        """Ask the server, unless it is being asked."""
         self._asking = True
         try:
             await self._ask_server()
@@ -107,6 +108,7 @@ class ConnectForm(Form[WrittenConnection | None]):
             self._asking = False
 
     async def _ask_server(self) -> None:
+        """Ask the typed address for its models; close the form, or show what is wrong."""
         place = self._place
         written = self.query_one("#connect-key", Input).value.strip()
         variable = written if place == "variable" else ""

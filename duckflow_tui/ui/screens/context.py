@@ -56,6 +56,7 @@ class ContextSource(StateSource[PromptFigures]):
         )
 
     def _open_request(self, engine: Engine, request: PromptFigures) -> None:
+        """Open the parts of a request that was sent."""
         parts = engine.context.list_sent_parts(request.llm_id)
         if parts is None:
             self.page.report(self.words("context.only_figures"))

@@ -87,6 +87,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         self.page.ask_first(asks, self._make_return(point, way).run)
 
     async def _fork_session(self, engine: Engine, message_id: str) -> None:
+        """Fork a session at a message, and switch to it when nothing runs."""
         host = self.host
         if not host.session.own_key:  # nowhere, or in the demo's own folder
             self.host.report(self.words("rewind.not.not_kept"))
@@ -104,6 +105,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
             host.status.show_notice("rewind.fork_waits", command=command)
 
     async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
+        """Rewind to a message: conversation, files or both."""
         composer = self.host.bench.composer
         if way == "files":
             problem = await engine.rewind.undo_files(message_id)
@@ -179,6 +181,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return rows + self.wrap_text(text, width, self.palette.text)
 
     def _render_file(self, path: str, changes: Sequence[FileChange], width: int) -> Row:
+        """The row of a file that was changed since the message."""
         palette = self.palette
         added, removed = sum(c.added for c in changes), sum(c.removed for c in changes)
         kind = self.words(f"rewind.kind.{changes[-1].kind}")
@@ -196,6 +199,7 @@ def _format_resume_command(session_id: str, workspace: str) -> str:
 
 
 def _group_by_file(point: Point) -> dict[str, list[FileChange]]:
+    """The changes by file; a moved one as ``old → new``."""
     found: dict[str, list[FileChange]] = {}
     for change in point.changes:
         path = f"{change.path} → {change.target}" if change.target else change.path

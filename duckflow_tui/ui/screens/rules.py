@@ -100,6 +100,7 @@ class RuleSource(StateSource[Item]):
         return [*rows, *render_facts([f for f in facts if f[0] != label], width, palette)]
 
     def _about_rule(self, rule: Grant, width: int) -> list[Row]:
+        """The details of a rule: what it allows or denies, from whom, and each use."""
         palette, words = self.palette, self.words
         given = to_datetime(rule.at)
         denies = rule.operation == DENY
@@ -166,6 +167,7 @@ class RuleSource(StateSource[Item]):
         ]
 
     def _read_calls(self) -> dict[str, AuditEntry]:
+        """The newest calls as entries, by reference; read again when a message came."""
         count = len(self.state.messages)
         if self._entries[0] != count:
             calls = (m for m in reversed(self.state.messages) if isinstance(m, OperationMessage))

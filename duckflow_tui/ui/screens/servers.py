@@ -46,6 +46,8 @@ class ServerSource(StateSource[McpServer]):
     def _make_server_action(
         self, name: str, change: Callable[[McpServers], Coroutine[Any, Any, None]]
     ) -> PageAction:
+        """An action that starts, stops or restarts a server."""
+
         def act(engine: Engine) -> object:
             return change(engine.servers) if engine.servers is not None else None
 
@@ -58,6 +60,7 @@ class ServerSource(StateSource[McpServer]):
             self.page.run_worker(self._read_log(server.name), exclusive=True, exit_on_error=False)
 
     async def _read_log(self, name: str) -> None:
+        """Read the newest lines of a server's log."""
         engine = self.host.session.engine  # a replay has none: the log is another one by now
         servers = engine.servers if engine is not None else None
         text = await servers.newest_log_lines(name) if servers is not None else ""
@@ -130,6 +133,7 @@ class ServerSource(StateSource[McpServer]):
         return make_row(width, [(text, self.palette.quiet)], bold=True)
 
     def _render_tool(self, tool: McpTool, width: int) -> list[Row]:
+        """The rows of one tool of a server."""
         palette = self.palette
         name: list[Part] = [(f"  {visible_line(tool.operation)}", palette.ai)]
         if tool.read_only:

@@ -105,6 +105,7 @@ class Columns:
         return two_sided(left, right, self._width)
 
     def _list_cells(self, one: Listed) -> list[str]:
+        """The cells behind the title; fewer in a narrow window."""
         facts, words = one.facts, self._words
         day = format_day(facts.last_at, self._now)
         if self._width < _STATE:

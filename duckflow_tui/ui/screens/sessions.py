@@ -124,6 +124,7 @@ class SessionSource(ListSource[Listed]):
         await self._read_preview()
 
     async def _read_catalog(self) -> None:
+        """List the sessions that are known, then read the others piece by piece."""
         await self.reload()
         again = True
         while await asyncio.to_thread(self._catalog.refresh, AT_ONCE, again=again):
@@ -196,6 +197,7 @@ class SessionSource(ListSource[Listed]):
         return self.make_action(f"keys.sessions_{name}", start)
 
     def _open_session(self, facts: SessionFacts) -> None:
+        """Switch to a session; for another folder's say the command."""
         if facts.key == self._own:
             self.page.dismiss(None)
         elif facts.key.split("/")[1] != workspace_key(self._workspace):
@@ -215,6 +217,7 @@ class SessionSource(ListSource[Listed]):
         self.page.run_worker(self.reload(), group="reading", exit_on_error=False)
 
     async def _rename_session(self, facts: SessionFacts) -> None:
+        """Ask for a name and rename the session."""
         engine = self.host.session.engine
         form = LineForm(self.words, "sessions.rename", facts.name)
         name = await self.host.push_screen_wait(form)
@@ -227,6 +230,7 @@ class SessionSource(ListSource[Listed]):
         await self._refresh_catalog()
 
     async def _pin_session(self, facts: SessionFacts) -> None:
+        """Pin or unpin a session."""
         engine = self.host.session.engine
         if engine is not None and facts.key == self._own:
             engine.title.pin_session(not facts.pinned)
@@ -235,6 +239,8 @@ class SessionSource(ListSource[Listed]):
         await self._refresh_catalog()
 
     async def _ask_to_delete(self, facts: SessionFacts) -> None:
+        """Ask whether to delete a session; not the one in use."""
+
         async def delete() -> None:
             await self._try_change(lambda: self._catalog.delete(facts))
             await self._refresh_catalog()
