@@ -359,8 +359,8 @@ def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, lan
     options = HeadlessOptions(text, args.json, args.stream, args.sandboxed, is_piped)
     ending = Ending()
     status = asyncio.run(run_turn(lambda spawn: open_session(choice, spawn, ending), options, say))
-    if ending.kept is not None:
-        print(say("cli.demo_kept", path=str(ending.kept)), file=sys.stderr)
+    if ending.kept_project is not None:
+        print(say("cli.demo_kept", path=str(ending.kept_project)), file=sys.stderr)
     if not args.json:  # whose first record names the session
         _print_resume_command(ending, args, workspace, say, sys.stderr)
     return status
@@ -418,8 +418,8 @@ def _run_interactive(
     ending.write_all()
     if ending.fault is not None:
         raise ending.fault
-    if ending.kept is not None:
-        print(say("cli.demo_kept", path=str(ending.kept)))
+    if ending.kept_project is not None:
+        print(say("cli.demo_kept", path=str(ending.kept_project)))
     _print_resume_command(ending, args, workspace, say, sys.stdout)
     return status
 

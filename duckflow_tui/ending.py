@@ -45,7 +45,7 @@ class Ending:
         self._newest: tuple[Recording, Store] | None = None
 
     @property
-    def kept(self) -> Path | None:
+    def kept_project(self) -> Path | None:
         """The demo's project, when something in it changed and it therefore stays."""
         return next((stage.kept for stage in self.stages if stage.kept is not None), None)
 

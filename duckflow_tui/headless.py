@@ -352,12 +352,12 @@ class _Turn:
                     self.outlet.write_text(self._out, text)
             return False
         assert typed.command.act is not None
-        work = typed.command.act(engine, typed.argument, self._on_command_told)
+        work = typed.command.act(engine, typed.argument, self._on_command_notice)
         if work is not None:
             await work
         return engine.is_working
 
-    def _on_command_told(self, key: str, *, stays: bool = False, **params: object) -> None:
+    def _on_command_notice(self, key: str, *, stays: bool = False, **params: object) -> None:
         """A command says what came of it."""
         if key:
             told = {
@@ -467,7 +467,7 @@ class _JsonLines:
     async def _print_pending(self) -> None:
         while self._due:
             due, self._due = self._due, []
-            await self._recorder.flushed(self._newest)
+            await self._recorder.wait_until_flushed(self._newest)
             for record in due:
                 line = await asyncio.to_thread(self._make_line, record)
                 self._outlet.write_text(self._out, line)

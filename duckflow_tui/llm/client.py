@@ -176,11 +176,11 @@ class ChatClient:
                     else:
                         await self._read_chat(body, headers, completion, silence, teller)
             except TimeoutError as error:
-                if silence.stalled is None:
+                if silence.silent_seconds is None:
                     raise
                 setting = "first_token_s" if completion.first_token_at is None else "idle_s"
                 stalled = teller.make_error("stalled", setting=setting)
-                stalled.seconds = silence.stalled
+                stalled.seconds = silence.silent_seconds
                 raise stalled from error
             finally:
                 completion.close()

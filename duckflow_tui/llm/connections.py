@@ -115,7 +115,7 @@ class Connections:
         self.problem = ""
         self._kept = _Kept()
         try:
-            self._kept = self._read_kept()
+            self._kept = self._read_file()
         except (OSError, ValueError) as error:
             self.problem = str(error)
 
@@ -159,7 +159,7 @@ class Connections:
         if secret:
             place = self.keys.put_key(connection, secret)
             connection = connection.model_copy(update={"key_place": place, "variable": ""})
-        with self._change_kept() as kept:
+        with self._edit_file() as kept:
             kept.connections[connection.name] = connection
         return connection
 
@@ -169,7 +169,7 @@ class Connections:
         if connection is None:
             return
         self.keys.drop_key(connection)
-        with self._change_kept() as kept:
+        with self._edit_file() as kept:
             kept.connections.pop(name, None)
             begin = f"{name}/"
             kept.roles = {r: text for r, text in kept.roles.items() if not text.startswith(begin)}
@@ -181,14 +181,14 @@ class Connections:
     ) -> None:
         """Use this model for a role; ``line`` is the server's description of it."""
         text = str(ref)
-        with self._change_kept() as kept:
+        with self._edit_file() as kept:
             kept.roles[role] = text
             if line is not None:
                 kept.models[text] = line.with_date
 
     def set_favourite(self, ref: ModelRef, favourite: bool = True) -> None:
         """Mark a model as a favourite, or take the mark away."""
-        with self._change_kept() as kept:
+        with self._edit_file() as kept:
             kept.favourites = [text for text in kept.favourites if text != str(ref)]
             if favourite:
                 kept.favourites.append(str(ref))
@@ -205,16 +205,16 @@ class Connections:
                     found[connection.key_name] = secret
         return found
 
-    def _read_kept(self) -> _Kept:
+    def _read_file(self) -> _Kept:
         data = _read_file(self.path)
         return _Kept.model_validate_json(data) if data else _Kept()
 
     @contextlib.contextmanager
-    def _change_kept(self) -> Generator[_Kept]:
+    def _edit_file(self) -> Generator[_Kept]:
         """Gives the newest content of the file to the block, then writes what it has become."""
         with lock_folder(self.path.parent):
             try:
-                kept = self._read_kept()
+                kept = self._read_file()
             except ValueError:
                 kept = _Kept()
                 self.put_aside.append(_put_aside(self.path))

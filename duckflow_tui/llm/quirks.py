@@ -553,7 +553,7 @@ class LearnedModels:
         self._path = path
         self._on_lesson = on_lesson
         self.models: defaultdict[str, Quirks] = defaultdict(Quirks)
-        self.models.update(self._read_kept(now))
+        self.models.update(self._read_file(now))
 
     def keep_lesson(self, lesson: Lesson, target: Target, now: float) -> None:
         """Write down what was learned just now, unless it holds for this session only: failures
@@ -569,7 +569,7 @@ class LearnedModels:
         lasting = replace(known, flags=known.flags - _OF_SESSION, window=0, output=0)
         self._write_change(lambda kept: kept.update({name: lasting}), now)
 
-    def _read_kept(self, now: float) -> dict[str, Quirks]:
+    def _read_file(self, now: float) -> dict[str, Quirks]:
         """Read the file, leaving out entries older than a week."""
         known: dict[str, Quirks] = {}
         if self._path is not None:
@@ -583,7 +583,7 @@ class LearnedModels:
         if self._path is None:
             return
         with suppress(OSError), lock_folder(self._path.parent, LEARNED_LOCK_S):
-            change(kept := self._read_kept(now))
+            change(kept := self._read_file(now))
             if kept:
                 write_private(self._path, _LEARNED.dump_json(kept, indent=1))
             else:

@@ -336,7 +336,7 @@ class SilenceLimit:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def stalled(self) -> float | None:
+    def silent_seconds(self) -> float | None:
         """Seconds without an answer that ended the stream; None while it was not ended so."""
         if not self._limit.expired():
             return None

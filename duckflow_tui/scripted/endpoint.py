@@ -19,7 +19,7 @@ from duckflow_tui.scripted.http_answer import (
     ConnectionCut,
     cut,
     pause,
-    stall,
+    stall_reply,
     stream_fault,
     whole_fault,
 )
@@ -195,7 +195,7 @@ class ScriptedEndpoint:
         async with asyncio.timeout(deadline_s):
             await self._hold(hold).reached.wait()
 
-    async def left(self, hold: str, deadline_s: float = 10.0) -> None:
+    async def wait_for_hangup(self, hold: str, deadline_s: float = 10.0) -> None:
         """Return once the client has hung up on a reply that waits at this hold; raises
         TimeoutError.
         """
@@ -259,7 +259,7 @@ class ScriptedEndpoint:
             await answer.error(401, "the key is missing or wrong")
         elif request.method == "GET" and path == "/models":
             rows = [{"id": name, "object": "model"} for name in self._script.models]
-            await answer.whole(200, json.dumps({"object": "list", "data": rows}))
+            await answer.send_whole(200, json.dumps({"object": "list", "data": rows}))
         elif request.method == "POST" and path in ("/chat/completions", "/responses"):
             await self._chat(request, answer)
         else:
@@ -290,7 +290,7 @@ class ScriptedEndpoint:
         kind = ResponseSpeech if "input" in request.json else Speech
         speech = kind(reply, request.json, self._calls)
         if not request.json.get("stream"):
-            await answer.whole(200, speech.completion())
+            await answer.send_whole(200, speech.completion())
             return
         await answer.begin()
         await self._speak(reply, fault, speech, answer)
@@ -320,9 +320,9 @@ class ScriptedEndpoint:
         if fault.cut_after is not None:
             marks.append((fault.cut_after, cut))
         if fault.stall_after is not None:
-            marks.append((fault.stall_after, lambda: stall(fault, answer)))
+            marks.append((fault.stall_after, lambda: stall_reply(fault, answer)))
         if reply.hold:
-            marks.append((reply.hold_after, lambda: self._held(reply.hold, answer)))
+            marks.append((reply.hold_after, lambda: self._hold_reply(reply.hold, answer)))
         marks.sort(key=lambda mark: mark[0])
         sent = 0
         for event, size in speech.events():
@@ -343,7 +343,7 @@ class ScriptedEndpoint:
             answer.add(event)
         await answer.end()
 
-    async def _held(self, name: str, answer: Answer) -> AsyncIterator[None]:
+    async def _hold_reply(self, name: str, answer: Answer) -> AsyncIterator[None]:
         hold = self._hold(name)
         hold.reached.set()
         if not await answer.is_waited_for(hold.released.wait()):

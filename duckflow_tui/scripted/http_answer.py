@@ -39,7 +39,7 @@ class Answer:
             gone.cancel()
             await asyncio.wait((ends, gone))  # until then nobody else may read
 
-    async def whole(
+    async def send_whole(
         self,
         status: int,
         body: str | bytes,
@@ -61,7 +61,7 @@ class Answer:
     ) -> None:
         """An error object in the usual form."""
         error = {"message": message, "type": "scripted", "param": param or None, "code": None}
-        await self.whole(status, json.dumps({"error": error}), headers=headers)
+        await self.send_whole(status, json.dumps({"error": error}), headers=headers)
 
     async def begin(self, headers: dict[str, str] | None = None) -> None:
         """Start an event stream."""
@@ -125,7 +125,7 @@ async def cut() -> AsyncIterator[None]:
     yield
 
 
-async def stall(fault: Fault, answer: Answer) -> AsyncIterator[None]:
+async def stall_reply(fault: Fault, answer: Answer) -> AsyncIterator[None]:
     left = fault.stall_s
     while left > 0:
         step = min(fault.keepalive_s or left, left)
@@ -142,13 +142,13 @@ async def whole_fault(fault: Fault, answer: Answer) -> bool:
         raise ConnectionCut
     if fault.html:
         page = fault.body or "<!doctype html><html><body><h1>Sign in</h1></body></html>"
-        await answer.whole(fault.status, page, "text/html; charset=utf-8", fault.headers)
+        await answer.send_whole(fault.status, page, "text/html; charset=utf-8", fault.headers)
     elif fault.gzip_bytes:
         body = gzip.compress(bytes(fault.gzip_bytes))
         headers = {"content-encoding": "gzip", **fault.headers}
-        await answer.whole(fault.status, body, "text/event-stream", headers)
+        await answer.send_whole(fault.status, body, "text/event-stream", headers)
     elif fault.body is not None:
-        await answer.whole(fault.status, fault.body, "application/json", fault.headers)
+        await answer.send_whole(fault.status, fault.body, "application/json", fault.headers)
     elif fault.status != 200:
         message = fault.message or f"scripted status {fault.status}"
         await answer.error(fault.status, message, fault.param, fault.headers)

@@ -85,7 +85,7 @@ async def open_stage(
             )
             yield stage
     finally:
-        if stage is not None and _changed(workspace, before):
+        if stage is not None and _has_changed(workspace, before):
             stage.kept = workspace
             for other in folder.iterdir():
                 if other != workspace:
@@ -118,7 +118,7 @@ def _content(path: Path) -> str:
     return hash_data(path.read_bytes())
 
 
-def _changed(workspace: Path, before: dict[str, str]) -> bool:
+def _has_changed(workspace: Path, before: dict[str, str]) -> bool:
     """Whether a file came, went or changed; what cannot be read counts as changed."""
     now = _files(workspace)
     if [str(path.relative_to(workspace)) for path in now] != list(before):

@@ -157,7 +157,7 @@ def make_facts(session_id: str, found: Restored) -> SessionFacts:
         cost=state.usage.cost,
         tokens=state.usage.tokens_in + state.usage.tokens_out,
         state=_last_state(state),
-        last=_clean_line(_last_said(state)),
+        last=_clean_line(_find_last_text(state)),
         messages=sum(isinstance(m, (UserMessage, AssistantMessage)) for m in state.messages),
         waiting=len(state.queue),
         draft=_clean_line(state.draft),
@@ -286,7 +286,7 @@ def _first_request(state: AgentState) -> str:
     return next(texts, state.queue[0].text if state.queue else "")
 
 
-def _last_said(state: AgentState) -> str:
+def _find_last_text(state: AgentState) -> str:
     """The newest text of user or AI; empty where nothing was said."""
     for message in reversed(state.messages):
         if isinstance(message, (UserMessage, AssistantMessage)) and message.text.strip():

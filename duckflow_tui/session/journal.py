@@ -81,7 +81,7 @@ class Backlog:
         self.wait = 0.0
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether it holds every record that is not safe, and at least one."""
         return bool(self.pending) and not self._given_up
 
@@ -295,10 +295,10 @@ class Journal:
             if self.health.mode == "memory":
                 self._call_on_health()
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         """Return once every record up to ``seq`` survives a power loss, or cannot: see health."""
         with self._guard:
-            if self._is_settled(seq):
+            if self._is_durable(seq):
                 return
             waiter = concurrent.futures.Future[None]()
             waiter.set_running_or_notify_cancel()  # set also when nobody waits any more
@@ -480,7 +480,7 @@ class Journal:
     def _to_disk_again(self, *, at_end: bool = False) -> None:
         """Try to write what lives in memory: a full disk may have room again."""
         backlog = self._backlog
-        if self.health.mode != "memory" or not (backlog.is_whole if at_end else backlog.may_try):
+        if self.health.mode != "memory" or not (backlog.is_complete if at_end else backlog.may_try):
             return
         try:
             self._rewrite_backlog()
@@ -520,7 +520,7 @@ class Journal:
 
     # what both sides see
 
-    def _is_settled(self, seq: int) -> bool:
+    def _is_durable(self, seq: int) -> bool:
         return self.health.mode != "disk" or self.health.durable >= seq
 
     def _wake_waiters(self) -> None:
@@ -528,7 +528,7 @@ class Journal:
         with self._guard:
             waiters, self._waiters = self._waiters, []
             for seq, waiter in waiters:
-                if self._is_settled(seq):
+                if self._is_durable(seq):
                     waiter.set_result(None)
                 else:
                     self._waiters.append((seq, waiter))

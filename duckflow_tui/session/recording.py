@@ -102,10 +102,10 @@ class Recording:
             self.newest = record.seq
             self.recorder.append(record)
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         """Return once the record survives a crash; at once when it will never be written."""
         if not self.frozen:
-            await self.recorder.flushed(seq)
+            await self.recorder.wait_until_flushed(seq)
 
     def freeze(self) -> None:
         """Record nothing more; what was recorded is being written. Never waits."""

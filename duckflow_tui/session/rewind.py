@@ -194,7 +194,7 @@ class RecordedPast:
 
     async def state_before(self, message_id: str) -> AgentState | None:
         """The state just before the user sent this message, None where that is nowhere recorded."""
-        await self.recording.flushed(self.recording.newest)
+        await self.recording.wait_until_flushed(self.recording.newest)
         return await asyncio.to_thread(self._find_state, message_id)
 
     async def fork(self, message_id: str, event: SessionForked) -> None:
@@ -203,7 +203,7 @@ class RecordedPast:
         nothing behind.
         """
         until = self.recording.newest  # the event tells how things stood then
-        await self.recording.flushed(until)
+        await self.recording.wait_until_flushed(until)
         await asyncio.to_thread(self._write_fork, message_id, until, event)
 
     def _find_state(self, message_id: str) -> AgentState | None:

@@ -34,7 +34,7 @@ class Recorder(Protocol):
         """Take a record that is not transient; cheap, never waits for the disk."""
         ...
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         """Return once every record up to ``seq`` would survive a crash."""
         ...
 
@@ -48,7 +48,7 @@ class MemoryRecorder:
     def append(self, record: Record) -> None:
         self.records.append(record)
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         return
 
 
@@ -115,7 +115,7 @@ class Store:
     async def commit(self, event: Event) -> None:
         """Dispatch, then wait until the event is on disk: before any effect that rests on it."""
         self.dispatch(event)
-        await self.recorder.flushed(self._seq)
+        await self.recorder.wait_until_flushed(self._seq)
 
     def _apply_event(self, event: Event) -> None:
         """Apply an event to the state, record it unless it is transient, and tell the watchers."""

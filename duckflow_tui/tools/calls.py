@@ -181,7 +181,7 @@ class Together:
     removed: int  # lines
     allowed: dict[str, Consent] = field(default_factory=dict[str, "Consent"])  # by call id
 
-    def seen_whole(self, access: Access) -> Access:
+    def with_all_changes(self, access: Access) -> Access:
         """The same call with what its decision changes in all."""
         facts = access.facts | {CallFact.WIDE} if self.files >= WIDE_FILES else access.facts
         removed = max(access.removed_lines, self.removed)

@@ -188,13 +188,15 @@ def _find_near(text: str, old: str, new: str) -> tuple[list[tuple[int, int]], st
     for how, searched, wanted in kinds:
         spans = _find_spans(searched, rf"[{_BLANKS}]*\r?\n".join(map(re.escape, wanted)) + end)
         if len(spans) == 1:
-            return spans, _as_it_stands(new, rows, text[slice(*spans[0])]), how
+            return spans, _keep_unchanged_lines(new, rows, text[slice(*spans[0])]), how
         if spans:
             return spans, new, how
     return _find_shifted(text, rows, new)
 
 
-def _as_it_stands(new: str, old: Sequence[str], found: str, shift: Shift | None = None) -> str:
+def _keep_unchanged_lines(
+    new: str, old: Sequence[str], found: str, shift: Shift | None = None
+) -> str:
     """The new text, where each line that it repeats of the old one stays as the file has it."""
     stands = found.replace("\r\n", "\n").split("\n")
     written = new.split("\n")
@@ -261,7 +263,7 @@ def _find_shifted(
     if len(found) != 1:
         return spans, new, "other_indentation" if found else None
     try:
-        made = _as_it_stands(new, old, text[slice(*spans[0])], found[0][1])
+        made = _keep_unchanged_lines(new, old, text[slice(*spans[0])], found[0][1])
     except ValueError:
         return [], new, None
     return spans, made, "other_indentation" if found[0][1].by else "other_blanks"

@@ -370,7 +370,7 @@ class ToolRouter:
             )
         together = self._together.get(call.action.call_id)
         if together is not None:
-            access = together.seen_whole(access)
+            access = together.with_all_changes(access)
         verdict = self._judge_access(access, call.step_id)
         check_denied(call, verdict)
         if call.renewed and call.gate is not None:
@@ -496,7 +496,7 @@ class ToolRouter:
             return await self._keeper.ask(question)
         verdict = question.verdict
         for other in others:
-            own = self._judge_access(together.seen_whole(other.access), call.step_id)
+            own = self._judge_access(together.with_all_changes(other.access), call.step_id)
             verdict = verdict.join_verdict(own)
         return await self._keeper.ask_all(together, question._replace(verdict=verdict), others)
 

@@ -138,9 +138,9 @@ class _Search(NamedTuple):
             return True
         if found.secret and not self.place.secret:
             return False
-        return found.zone in (Zone.INSIDE, self.place.zone) and self._is_meant(path)
+        return found.zone in (Zone.INSIDE, self.place.zone) and self._passes_filters(path)
 
-    def _is_meant(self, path: str) -> bool:
+    def _passes_filters(self, path: str) -> bool:
         """Whether the file is one of those that the glob and the ignore files leave, as
         ``find_files`` lists them. A program may have searched more.
         """

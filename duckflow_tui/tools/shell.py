@@ -127,7 +127,7 @@ class NamedCommands:
             return frozenset({CallFact.NAMED}) if named else frozenset()
         unheld = args.outside and self._store.state.session.sandbox != "none"
         said = {
-            CallFact.HELD: self._is_held(args),
+            CallFact.HELD: self._is_sandboxed(args),
             CallFact.UNHELD: unheld,
             CallFact.NAMED: not (unheld or self.why_not(args)),
             CallFact.BACKGROUND: args.background,
@@ -141,7 +141,7 @@ class NamedCommands:
         """
         line, root = read_command(args.command), self._workspace.root
         code = self._rules.why_not(
-            line, lambda target: self._is_root(args.cwd, target), held=self._is_held(args)
+            line, lambda target: self._is_root(args.cwd, target), held=self._is_sandboxed(args)
         )
         if code:
             return code
@@ -157,7 +157,7 @@ class NamedCommands:
         open_anyway = args.outside or self._store.state.session.sandbox in ("none", "external")
         return () if open_anyway else tuple(args.hosts)
 
-    def _is_held(self, args: Run) -> bool:
+    def _is_sandboxed(self, args: Run) -> bool:
         level = self._store.state.session.sandbox
         # Elsewhere every host could be reached.
         only_hosts = level == "full" or not self.wanted_hosts(args)

@@ -131,7 +131,7 @@ class _Look:
     cut: set[str] = field(default_factory=set[str])
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all that is not ignored was looked at."""
         return "" not in self.cut
 
@@ -247,7 +247,9 @@ class FileCopies:
         return Touched(
             changes=tuple(one.change for one in counted),
             uncovered=(*files, *lost),
-            whole=before.look.whole and after.whole and all(path in tops for path in uncovered),
+            whole=before.look.is_complete
+            and after.is_complete
+            and all(path in tops for path in uncovered),
             previews=tuple(previews),
             destroyed=tuple(destroyed),
             obeyed=obeyed,
@@ -384,7 +386,7 @@ class FileCopies:
                 room -= sizes[top]
             elif paths:
                 left.append(top if groups[top] == [top] else f"{top}/")
-        return chosen, (*left, *([] if look.whole else [_MORE]))
+        return chosen, (*left, *([] if look.is_complete else [_MORE]))
 
     def _take_snapshot(self, *, copy: bool) -> Before:
         """The look in its thread; copies what has no copy."""
@@ -493,7 +495,7 @@ class FileCopies:
         for path in after.stamps.keys() - was_there.keys() - after.ignored.keys():
             stamp = after.stamps[path]
             now = self._read_file(path, stamp.size) if path in after.readable else None
-            if now is None or not before.look.whole:
+            if now is None or not before.look.is_complete:
                 uncovered.append(path)  # else it may have been there, and not been looked at
                 continue
             made = tuple(f for f in _parent_paths(path) if f not in before.look.folders)

@@ -352,7 +352,7 @@ class Undoing:
         )
         if not change.after:
             return _Step(change, place, place, None)
-        return _Step(change, place, place, await self._read_kept(change))
+        return _Step(change, place, place, await self._read_copy(change))
 
     def _locate_path(self, path: str) -> Place:
         place = place_of(self.workspace, path)
@@ -360,7 +360,7 @@ class Undoing:
             raise _Refused("taken", path)
         return place
 
-    async def _read_kept(self, change: FileChange) -> bytes:
+    async def _read_copy(self, change: FileChange) -> bytes:
         if change.after == change.before:  # also where it was never kept
             return await self.workspace.read_bytes(self._locate_path(change.path))
         try:
@@ -370,7 +370,7 @@ class Undoing:
 
     async def _refuse_changed(self, change: FileChange, place: Place, now: str) -> _Refused:
         """The refusal, with what would become of the file as it is now."""
-        data = await self._read_kept(change) if change.after else b""
+        data = await self._read_copy(change) if change.after else b""
         held = await self.workspace.read_bytes(place) if now else b""
         diff = await compare_bytes(held, data)
         figures = {"added": str(diff.added), "removed": str(diff.removed)}

@@ -159,7 +159,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def watch_state(self, state: AgentState | None) -> None:
         if state is not None:
-            self.bridge.spread(state)
+            self.bridge.show_changes(state)
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
@@ -247,20 +247,20 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         else:
             self.status.show_message(said)
 
-    def keep(self, write: Callable[[], str]) -> None:
+    def save_in_background(self, write: Callable[[], str]) -> None:
         """Write something that the user chose, beside the screen and behind what was chosen
         before; ``write`` returns what the user should know of it, empty for nothing.
         """
-        self.spawn(self._report_kept(self._keeper.submit(write)), "keep")
+        self.spawn(self._report_saved(self._keeper.submit(write)), "keep")
 
-    async def _report_kept(self, written: Future[str]) -> None:
+    async def _report_saved(self, written: Future[str]) -> None:
         said = await asyncio.shield(asyncio.wrap_future(written))  # the end of the app waits for it
         if said:
             self.status.show_message(said, stays=True)
 
     def _keep_setting(self, name: str, value: str) -> None:
         if self.options.keep is not None:
-            self.keep(partial(self.options.keep, name, value, self.words))
+            self.save_in_background(partial(self.options.keep, name, value, self.words))
 
     # --- commands ---------------------------------------------------------------------------
 

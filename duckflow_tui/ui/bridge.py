@@ -45,7 +45,7 @@ class Bridge:
         """Follow this store from now on, and have every pane show it."""
         self.detach()
         self._store = store
-        self._unwatch = store.subscribe(self._changed)
+        self._unwatch = store.subscribe(self._on_change)
         self._shown = dict.fromkeys(self._shown)
         self._app.state = store.state
 
@@ -68,14 +68,14 @@ class Bridge:
         if self._waiting:
             self._show()
 
-    def spread(self, state: AgentState) -> None:
+    def show_changes(self, state: AgentState) -> None:
         """Have those show the state that look at something new in it."""
         for pane in list(self._shown):
             if self._is_news(pane, state):
                 self._shown[pane] = pane.slices(state)
                 pane.show(state)
 
-    def _changed(self, state: AgentState, _record: Record) -> None:
+    def _on_change(self, state: AgentState, _record: Record) -> None:
         """Schedule one drawing per frame, where a pane shows something that changed."""
         if self._waiting or not any(self._is_news(pane, state) for pane in self._shown):
             return

@@ -127,7 +127,7 @@ def enter(
     _write(ENTER + drawing(width, height, lang, title, palette, depth, demo=demo))
 
     def show(text: str) -> bool:
-        drawn = typed(text, width, height, lang, palette, depth)
+        drawn = render_typed_text(text, width, height, lang, palette, depth)
         if drawn is not None:
             _write(drawn)
         return drawn is not None
@@ -166,7 +166,7 @@ def drawing(
     if demo:
         canvas.put(at, 0, words["demo"], palette.accent, palette.bars, end=end)
         at += _cells(words["demo"]) + 2
-    canvas.put(at, 0, _harmless(title), palette.text, palette.bars, end=end)
+    canvas.put(at, 0, _make_harmless(title), palette.text, palette.bars, end=end)
     if canvas.height > 2:
         canvas.fill(0, canvas.height - 1, canvas.width, 1, palette.bars)
     _composer(canvas, words)
@@ -174,7 +174,7 @@ def drawing(
     return canvas.text()
 
 
-def typed(
+def render_typed_text(
     text: str, width: int, height: int, lang: str, palette: Palette, depth: int = 24
 ) -> str | None:
     """The composer's line with this text in it; None when it does not fit in."""
@@ -312,7 +312,7 @@ def _words(lang: str) -> dict[str, str]:
     return words
 
 
-def _harmless(title: str) -> str:
+def _make_harmless(title: str) -> str:
     """A title with control characters made visible."""
     if title.isascii() and title.isprintable():
         return title

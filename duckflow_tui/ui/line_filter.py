@@ -18,7 +18,7 @@ class SafeLineFilter(LineFilter):
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        if all(_harmless(segment) for segment in segments):  # R13c
+        if all(_is_harmless(segment) for segment in segments):  # R13c
             return segments
         width = sum(cell_len(segment.text) for segment in segments)
         return Segment.adjust_line_length(
@@ -26,7 +26,7 @@ class SafeLineFilter(LineFilter):
         )
 
 
-def _harmless(segment: Segment) -> bool:
+def _is_harmless(segment: Segment) -> bool:
     text, style, control = segment
     if style is not None and style.link:
         return False

@@ -51,11 +51,11 @@ class OutsideEditor:
 
     async def edit(self, text: str) -> str | None:
         """The text as it was left; None when nothing came of it."""
-        return await self._run(lambda argv: _edited(argv, text))
+        return await self._run(lambda argv: _edit_text(argv, text))
 
     async def edit_file(self, path: Path) -> None:
         """Open a file where it lies."""
-        await self._run(lambda argv: _ran(argv, path))
+        await self._run(lambda argv: _run_editor(argv, path))
 
     async def _run(self, work: Callable[[list[str]], Awaitable[T]]) -> T | None:
         """Do it while nobody else has the terminal; None when it could not be, which is said."""
@@ -139,17 +139,17 @@ def _found(command: str, workspace: Path) -> list[str]:
     return [os.path.abspath(program), *argv[1:]]
 
 
-async def _edited(argv: list[str], text: str) -> str | None:
+async def _edit_text(argv: list[str], text: str) -> str | None:
     """The text as the user left it in an editor; None where the editor failed."""
     with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:  # mode 0700
         path = Path(folder) / "message.md"
         path.write_text(text, encoding="utf-8")
-        if not await _ran(argv, path):
+        if not await _run_editor(argv, path):
             return None
         return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
 
 
-async def _ran(argv: list[str], path: Path) -> bool:
+async def _run_editor(argv: list[str], path: Path) -> bool:
     """False when the editor says that it failed."""
     editor = await asyncio.create_subprocess_exec(*argv, str(path))
     return await editor.wait() == 0

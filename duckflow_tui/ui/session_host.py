@@ -306,7 +306,7 @@ class SessionHost:
 
         start = self._app.bench.talk.start
         if start is not None:
-            start.offer(await asyncio.to_thread(read))
+            start.show_recent(await asyncio.to_thread(read))
 
     def give_back_unsent(self) -> None:
         """No session comes: messages are the user's draft again, commands say what they need."""

@@ -260,7 +260,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
         host, composer = self.host, event.composer
         session = host.session
-        if self.talk.takes(event.text):
+        if self.talk.take_line(event.text):
             return
         typed = None if event.own else commands.parse_command(event.text)
         command = typed.command if typed is not None else None
@@ -346,7 +346,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_text_area_changed(self) -> None:
         """Keep what is being written, a moment later: a key waits for nothing."""
         self.status.written = self.composer.written
-        self.talk.typed(self.composer.text)
+        self.talk.take_typed_digit(self.composer.text)
         if self._drafting is None:
             self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)
 
@@ -579,7 +579,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             reason = now.write(folder)
             return words("choice.not_kept", reason=reason) if reason else ""
 
-        self.host.keep(write)
+        self.host.save_in_background(write)
 
     def _lay_out(self) -> None:
         if not self._stands:

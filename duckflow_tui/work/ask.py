@@ -276,12 +276,12 @@ class Asker:
         """Whether the model has to state its own checks first (S4-58): where a call of the decision
         has a high risk, and it was not asked in this turn before.
         """
-        if decision.judged or not decision.actions or self._was_told(UNCHECKED):
+        if decision.judged or not decision.actions or self._has_noticed(UNCHECKED):
             return False
         risk = await self._parts.router.highest_risk(decision.actions)
         return risk.rank >= Risk.HIGH.rank
 
-    def _was_told(self, key: str) -> bool:
+    def _has_noticed(self, key: str) -> bool:
         """Whether this notice was given since the user's last message."""
         for message in reversed(self._store.state.messages):
             if isinstance(message, NoticeMessage) and message.key == key:
@@ -292,7 +292,7 @@ class Asker:
 
     def _tell_small(self, key: str, sent: int, window: int) -> None:
         """Say that the window is too small, once in a turn."""
-        if self._was_told(key):
+        if self._has_noticed(key):
             return
         self._parts.notices.warn(key, step_id=self._step_id, sent=f"{sent:,}", window=f"{window:,}")
 

@@ -271,7 +271,7 @@ class Attempts:
             match found.next:
                 case "new_round" if text or not found.ledger:
                     if text:
-                        await self._parts.user_said(text)
+                        await self._parts.add_user_words(text)
                     return await self._begin_attempt(
                         review, context, replan=True, instructions=text, rounds=rounds
                     )

@@ -162,7 +162,7 @@ class Consultation:
         if found.forgives:
             self._keeper.forgive_repeats()
         if text:
-            await self._parts.user_said(text, self._step_id)
+            await self._parts.add_user_words(text, self._step_id)
         match found.ledger:
             case "first":
                 self._put_first(text)

@@ -285,7 +285,7 @@ class PlanDesk:
     # --- what the turn does ---------------------------------------------------------------------
 
     @property
-    def is_due(self) -> bool:
+    def may_begin_step(self) -> bool:
         """Whether the user's word, or the model's call, lets a step begin behind the decision."""
         plan = self._ready_plan(asks=self._wanted is not None)
         return plan is not None and (plan.run is RunMode.ALL or self._wanted is not None)
@@ -296,7 +296,7 @@ class PlanDesk:
         the model asked for the run, or the user approved the plan as it was proposed.
         """
         plan = self._store.state.active_plan
-        if plan is None or not self.is_due:
+        if plan is None or not self.may_begin_step:
             return False
         return self._wanted is not None or was_approved_as_proposed(self._store.state, plan)
 

@@ -44,7 +44,7 @@ class TurnParts:
     #: One compaction at a time.
     compacting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    async def user_said(self, text: str, step_id: str = "") -> None:
+    async def add_user_words(self, text: str, step_id: str = "") -> None:
         """Put the user's own words where the model, or the step's, reads them."""
         message_id, now = self.ids("msg"), self.store.clock.now()
         message = UserMessage(message_id=message_id, text=text, step_id=step_id, at=now)

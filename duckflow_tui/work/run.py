@@ -274,7 +274,7 @@ class PlanRun:
                 return True
             case RETRY.action:
                 if answer.text.strip():  # for the next run of the step
-                    await self._parts.user_said(answer.text, report.step_id)
+                    await self._parts.add_user_words(answer.text, report.step_id)
                 self._set_status(report.step_id, WorkStatus.PENDING)
             case TAKE.action:
                 self._set_status(report.step_id, WorkStatus.COMPLETED, taken=True)

@@ -136,7 +136,7 @@ class Turn(Thread):
             return rest
         await self.steering.safe_point()  # a paused turn waits for the user's key
         worked = state.interrupted is not None and state.interrupted.work is not None
-        if worked or self._desk.is_due:
+        if worked or self._desk.may_begin_step:
             await self._desk.run_rest(rest, asks=True)
         if (escalated := find_escalation(state)) is not None:
             await self._take_verdict(await self._reviewer.ask_again(*escalated))
@@ -211,7 +211,7 @@ class Turn(Thread):
         return newest in BEGINS_PLAN and self._desk.takes_calls
 
     def reason_to_skip(self, action: Action) -> str:
-        if self._desk.is_due:
+        if self._desk.may_begin_step:
             return self.parts.notices.words("skip.begins")
         step = self._desk.waiting_step
         if step is None or not self.parts.router.registry.has_effects(action.operation):
@@ -235,7 +235,7 @@ class Turn(Thread):
         """Never True: a turn ends by TurnEnd."""
         if self.changes_course:
             return False
-        if self._desk.is_due and (plan := await self._desk.run_rest(self.left)) is not None:
+        if self._desk.may_begin_step and (plan := await self._desk.run_rest(self.left)) is not None:
             self.idle = 0
             if not self._ends_with(plan, decision):
                 return False  # its reports are sent, and answered, before the turn ends
@@ -329,7 +329,7 @@ class Turn(Thread):
             reason = BY_USER if end == "cancelled" else None
             raise TurnEnd(outcome, status, reason, laid_down=end in ENDS_WORK)
         self._answer_wanted = False
-        if self._desk.is_due:
+        if self._desk.may_begin_step:
             await self._desk.run_rest()
 
     def _wants_an_answer(self) -> bool:

@@ -125,7 +125,7 @@ class TimedJournal:
         self.handed_s.append(time.perf_counter() - began)
 
     async def flushed(self, seq: int) -> None:
-        await self.journal.flushed(seq)
+        await self.journal.wait_until_flushed(seq)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Kept(MemoryRecorder):
         self.recording.append(record)
 
     async def flushed(self, seq: int) -> None:
-        await self.recording.flushed(seq)
+        await self.recording.wait_until_flushed(seq)
 
     def fill(self) -> None:
         """From now on nothing more fits on the disk."""

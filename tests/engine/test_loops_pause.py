@@ -37,7 +37,7 @@ async def pause(running: Session) -> None:
     await running.until(lambda state: bool(state.live))
     before = len(running.server.requests)
     running.engine.pause()
-    await running.server.left("held", AT_ONCE)
+    await running.server.wait_for_hangup("held", AT_ONCE)
     await running.until(lambda state: state.turn is not None and state.turn.pause == "paused")
     assert len(running.server.requests) == before
     assert not any(not live.aside for live in running.state.live.values())
@@ -131,7 +131,7 @@ async def test_the_second_time_the_work_is_stopped(tmp_path: Path) -> None:
         s.engine.pause()
         s.engine.stop()  # before anything of the pause was done
         assert (await s.ended()).outcome == "stopped"
-        await s.server.left("held", AT_ONCE)
+        await s.server.wait_for_hangup("held", AT_ONCE)
         assert [m.stopped for m in replies(s)] == [True]
         assert await s.engine.retry()
         assert (await s.ended(2)).reply == "Again."

@@ -585,7 +585,7 @@ async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouch
         await s.turn("third words")
         s.store.dispatch(SessionPinned(pinned=True))
         path, [recording] = path_of(s), s.ending.recordings
-        await recording.flushed(recording.newest)
+        await recording.wait_until_flushed(recording.newest)
         before = {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
         forked = await s.engine.rewind.fork(id_of(s, "third words"))
         assert (forked.problem, s.session_id) == ("", path.name)
@@ -654,9 +654,9 @@ class Meanwhile(Recording):
     """Something more is recorded while a fork waits for what there was to be on the disk."""
 
     async def flushed(self, seq: int) -> None:
-        await super().flushed(seq)
+        await super().wait_until_flushed(seq)
         self.append(Record(seq=seq + 1, at=3.0, event=DraftSaved(text="later")))
-        await super().flushed(seq + 1)
+        await super().wait_until_flushed(seq + 1)
 
 
 class OnItsWay(Recording):
@@ -664,7 +664,7 @@ class OnItsWay(Recording):
 
     async def flushed(self, seq: int) -> None:
         self.append(Record(seq=seq + 1, at=3.0, event=UserMessageAdded(message=HELLO)))
-        await super().flushed(seq + 1)
+        await super().wait_until_flushed(seq + 1)
 
 
 def recorded(tmp_path: Path, kind: type[Recording] = Recording) -> tuple[Recording, SessionInfo]:
@@ -710,7 +710,7 @@ async def test_what_was_before_a_message_is_read_once_the_message_is_on_the_disk
 async def test_what_tells_nothing_or_does_not_fit_is_no_part_of_a_fork(tmp_path: Path) -> None:
     """Nor does it keep the past from being read."""
     recording, info = recorded(tmp_path)
-    await recording.flushed(1)
+    await recording.wait_until_flushed(1)
     assert recording.path is not None
     with (recording.path / "journal-1.d1").open("ab") as journal:
         journal.write(encode(2, b'{"at":2.0,"event":{"kind":"of_a_later_version"}}'))
@@ -737,7 +737,7 @@ async def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path: Pat
     recording.append(Record(seq=2, at=2.0, event=UserMessageAdded(message=large)))
     output = await recording.blobs.put(b"output")
     recording.append(Record(seq=3, at=3.0, event=DraftSaved(text=output)))
-    await recording.flushed(3)
+    await recording.wait_until_flushed(3)
     assert recording.path is not None
     blob = recording.path / "blobs" / output[:2] / output
     blob.unlink()

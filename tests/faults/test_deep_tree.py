@@ -94,7 +94,7 @@ async def _look_through(root: Path, tmp_path: Path) -> tuple[list[str], list[boo
     copies.close()
     assert before is not None
     assert "near.txt" in before.copies
-    return texts, [before.look.whole, find_guarded_places(bench.workspace).whole]
+    return texts, [before.look.is_complete, find_guarded_places(bench.workspace).whole]
 
 
 @pytest.mark.usefixtures("few_descriptors")

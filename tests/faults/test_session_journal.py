@@ -344,8 +344,8 @@ async def test_who_waits_for_a_journal_that_was_closed_waits_no_longer(tmp_path:
     await driven.commit(started())
     await driven.journal.close()
     async with asyncio.timeout(10):
-        await driven.journal.flushed(1)
-        await driven.journal.flushed(2)
+        await driven.journal.wait_until_flushed(1)
+        await driven.journal.wait_until_flushed(2)
 
 
 async def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -582,14 +582,14 @@ def test_what_waits_for_a_disk_is_kept_up_to_64_mb_and_then_given_up() -> None:
     """After that a disk with room again would hold only a part of the session."""
     half = b"x" * 32_000_000
     backlog = Backlog(first_wait=0.0)
-    assert (backlog.is_whole, backlog.may_try) == (False, True)
+    assert (backlog.is_complete, backlog.may_try) == (False, True)
     for seq in (1, 2):
         backlog.add_record(Pending(seq, half, "x", 1.0))
-    assert (backlog.size, backlog.is_whole, backlog.may_try) == (64_000_000, True, True)
+    assert (backlog.size, backlog.is_complete, backlog.may_try) == (64_000_000, True, True)
     for seq in (3, 4):
         backlog.add_record(Pending(seq, b"x", "x", 1.0))
         assert (backlog.pending, backlog.size) == ([], 0)
-        assert (backlog.is_whole, backlog.may_try) == (False, False)
+        assert (backlog.is_complete, backlog.may_try) == (False, False)
 
 
 def test_a_disk_that_keeps_failing_is_tried_ever_more_seldom() -> None:

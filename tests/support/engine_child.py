@@ -121,7 +121,7 @@ class Worker:
     async def _acknowledge(self, recording: Recording) -> None:
         while True:
             seq, kind = await self._records.get()
-            await recording.flushed(seq)
+            await recording.wait_until_flushed(seq)
             assert recording.is_resumable
             self._say("ack", seq, kind)
 

@@ -245,7 +245,7 @@ def test_runs_of_blank_lines_and_of_spaces_become_counts() -> None:
         (RowKind.BLANKS, "", 9),
         (RowKind.LINE, "b⟨␠×70⟩c", 1),
     ]
-    assert document.unseen == 11  # that it is new, its title says
+    assert document.unseen_lines == 11  # that it is new, its title says
 
 
 def test_line_that_only_looks_blank_is_shown() -> None:
@@ -321,7 +321,7 @@ async def test_a_broken_line_keeps_its_indentation(open_apps: OpenApps) -> None:
         lines = [line for line in app.text().split("\n") if "↳" in line]
         assert lines
         assert all(line.split("↳ ")[1].startswith(" " * 8) for line in lines)
-        assert app.card.diff.view.document.unseen == 0
+        assert app.card.diff.view.document.unseen_lines == 0
 
 
 def test_no_single_sign_is_lit_beside_words_that_changed_or_alone() -> None:
@@ -397,7 +397,7 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApp
         app.clock.advance(ANEW_S)
         await press(pilot, "v", "space", "end")
         assert any(line.count("│") == 1 for line in app.text().split("\n"))
-        assert app.card._document.unseen == 0  # pyright: ignore[reportPrivateUsage]
+        assert app.card._document.unseen_lines == 0  # pyright: ignore[reportPrivateUsage]
         await press(pilot, "z", "y")  # too soon: the focus has just come
         assert app.answers == []
         assert "1 of 6 hunks left out" in app.text()
@@ -432,7 +432,7 @@ async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
         assert app.card._document.left_out == {(0, 1)}  # pyright: ignore[reportPrivateUsage]
         view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
         assert view.heading.hunk == 3
-        left = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
+        left = app.card._document.unseen_lines  # pyright: ignore[reportPrivateUsage]
         total = app.card._document.to_see  # pyright: ignore[reportPrivateUsage]
         assert (f"seen {total - left} of {total}" in app.text()) is bool(left)
 

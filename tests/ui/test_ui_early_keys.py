@@ -102,7 +102,7 @@ def test_the_line_stands_where_the_hint_was_and_inside_every_size(size: tuple[in
     stream = pyte.Stream(screen)
     stream.feed(first_frame.drawing(width, height, "en", "shop", palette))
     empty = list(screen.display)
-    drawn = first_frame.typed("wörld 日本", width, height, "en", palette)
+    drawn = first_frame.render_typed_text("wörld 日本", width, height, "en", palette)
     if drawn is None:
         assert width < 20
         return
@@ -110,11 +110,11 @@ def test_the_line_stands_where_the_hint_was_and_inside_every_size(size: tuple[in
     changed = [row for row, line in enumerate(screen.display) if line != empty[row]]
     assert [empty[row].strip(" │")[:7] for row in changed] == ["Message"]
     assert empty[changed[0]].index("M") == screen.display[changed[0]].index("w")
-    again = first_frame.typed("", width, height, "en", palette)
+    again = first_frame.render_typed_text("", width, height, "en", palette)
     assert again is not None
     stream.feed(again)
     assert list(screen.display) == empty
-    assert first_frame.typed("x" * width, width, height, "en", palette) is None
+    assert first_frame.render_typed_text("x" * width, width, height, "en", palette) is None
 
 
 def _read_by(keys: EarlyKeys, pipe: tuple[int, int]) -> None:

@@ -142,7 +142,7 @@ async def test_a_command_typed_in_full_width_runs() -> None:
     async with standing(app) as pilot:
         await typed(pilot, "／ｍｏｄｅ")
         assert app.bench.composer.text == "/mode"
-        await settled(pilot, lambda: app.bench.completions.chosen is not None)
+        await settled(pilot, lambda: app.bench.completions.chosen_candidate is not None)
         await typed(pilot, "　ｐｌａｎ")
         await pilot.press("enter")
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.PLAN)
@@ -157,7 +157,7 @@ async def test_full_width_signs_begin_what_their_half_width_forms_begin() -> Non
         assert app.bench.composer.text == "@ｐ"
         await pilot.press("backspace", "p")
         chosen = Candidate("src/shop/pricing.py")
-        await settled(pilot, lambda: app.bench.completions.chosen == chosen)
+        await settled(pilot, lambda: app.bench.completions.chosen_candidate == chosen)
         app.bench.composer.replace_text("")
         await typed(pilot, "！！ｌs")
         assert app.bench.composer.text == "!!ｌs"

@@ -62,13 +62,13 @@ async def test_y_asks_once_before_what_was_not_on_screen(
         pilot,
     ):
         await at_gate(pilot)
-        unseen = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
+        unseen = app.card._document.unseen_lines  # pyright: ignore[reportPrivateUsage]
         assert 500 < unseen < 600
         assert f"seen {600 - unseen} of 600" in app.text()
         next_line = f"value_{600 - unseen} ="
         assert next_line not in app.text()
         await press(pilot, "y")
-        left = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
+        left = app.card._document.unseen_lines  # pyright: ignore[reportPrivateUsage]
         assert 500 < left < unseen
         assert f"You have not seen {left} of 600 changed lines" in unframed(app)
         assert next_line in app.text()

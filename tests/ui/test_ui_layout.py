@@ -307,7 +307,7 @@ async def test_the_border_moves_on_while_the_disk_that_keeps_it_is_busy(tmp_path
     app = app_with(FakeEngine(working()), data_dir=tmp_path)
     async with standing(app, 200, 40) as pilot:
         side = app.bench.side
-        app.keep(lambda: "" if has_time.wait(DEADLINE) else "too late")
+        app.save_in_background(lambda: "" if has_time.wait(DEADLINE) else "too late")
         before = round(100 * BROAD / 200)
         await pilot.press("alt+left", "alt+left")
         await settled(pilot, lambda: side.share == before + 8, "moved twice")

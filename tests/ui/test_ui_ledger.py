@@ -344,7 +344,7 @@ async def test_a_new_requirement_is_checked_before_it_is_taken(
         new = objective.extracted_requirements[-1]
         assert (new.requirement, new.priority, new.by_user) == ("It is documented", 2, True)
         assert new.check.value == value
-        assert open_list(app).chosen == new.requirement_id  # the next key is meant for it
+        assert open_list(app).chosen_id == new.requirement_id  # the next key is meant for it
 
 
 async def test_a_requirement_is_waived_with_a_reason_and_wanted_again(open_apps: OpenApps) -> None:

@@ -163,11 +163,11 @@ async def test_every_line_of_a_long_file_can_be_walked_to(open_apps: OpenApps) -
         await at_gate(pilot)
         document = app.card._document  # pyright: ignore[reportPrivateUsage]
         places = [document.cursor]
-        while document.unseen and len(places) < 99:
+        while document.unseen_lines and len(places) < 99:
             await press(pilot, "down")
             places.append(document.cursor)
         assert list(dict.fromkeys(places))[1:] == document.lines
-        assert document.unseen == 0
+        assert document.unseen_lines == 0
         await press(pilot, "home", "up")
         assert document.cursor < 5
         app.card.gates = (gate([many_lines(300)], gate_id="gate_2", call_id="call_2"),)

@@ -368,7 +368,7 @@ class Clockwork:
     @state.setter
     def state(self, state: AgentState) -> None:
         self._state = state
-        self.bridge.spread(state)
+        self.bridge.show_changes(state)
 
     def __init__(self) -> None:
         self.soon: list[Any] = []

@@ -10,7 +10,7 @@ import pytest
 
 from duckflow_tui.scripted.servers.calculator import evaluate
 from duckflow_tui.scripted.servers.clock import current_time
-from duckflow_tui.scripted.servers.place import weather, where_am_i
+from duckflow_tui.scripted.servers.place import get_weather, where_am_i
 from duckflow_tui.scripted.servers.serving import ToolProblem
 from duckflow_tui.scripted.servers.shop import MAX_ROWS, Shop, make
 
@@ -48,10 +48,10 @@ def test_the_clock_knows_zones() -> None:
 
 
 def test_the_weather_belongs_to_the_place() -> None:
-    told = weather(where_am_i()["city"])
-    assert told == weather(where_am_i()["city"])
+    told = get_weather(where_am_i()["city"])
+    assert told == get_weather(where_am_i()["city"])
     with pytest.raises(ToolProblem, match="Duckhaven"):
-        weather("Atlantis")
+        get_weather("Atlantis")
 
 
 def test_the_shop_tells_tables_columns_and_rows(shop: Shop) -> None:

@@ -14,14 +14,14 @@ def current_time(timezone: str = "") -> JsonObject:
     now = datetime.now(UTC)
     if not timezone:
         local = now.astimezone()
-        return _told(local, local.tzname() or "local")
+        return _describe_moment(local, local.tzname() or "local")
     try:
-        return _told(now.astimezone(ZoneInfo(timezone)), timezone)
+        return _describe_moment(now.astimezone(ZoneInfo(timezone)), timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ToolProblem(f"there is no time zone {timezone!r}; one is Asia/Tokyo") from error
 
 
-def _told(moment: datetime, timezone: str) -> JsonObject:
+def _describe_moment(moment: datetime, timezone: str) -> JsonObject:
     return {
         "datetime": moment.isoformat(timespec="seconds"),
         "date": moment.strftime("%Y-%m-%d"),

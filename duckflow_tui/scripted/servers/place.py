@@ -23,7 +23,7 @@ def where_am_i() -> JsonObject:
     return {"city": CITY, "country": CITIES[CITY][0], "made_up": True}
 
 
-def weather(city: str) -> JsonObject:
+def get_weather(city: str) -> JsonObject:
     """The weather of a city today, the same all day. Raises ToolProblem for an unknown city."""
     name = next((known for known in CITIES if known.casefold() == city.strip().casefold()), None)
     if name is None:
@@ -45,7 +45,7 @@ TOOLS: Final = (
     Tool(
         "weather",
         "Tells today's weather in a city (made up).",
-        weather,
+        get_weather,
         {"city": {"type": "string", "description": "as where_am_i tells it"}},
     ),
 )

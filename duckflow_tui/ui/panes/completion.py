@@ -87,11 +87,11 @@ class CompletionList(Rows):
         return bool(self.candidates)
 
     @property
-    def chosen(self) -> Candidate | None:
+    def chosen_candidate(self) -> Candidate | None:
         """The row that Tab would take."""
         return self.candidates[self._at] if self.candidates else None
 
-    def offer(self, candidates: tuple[Candidate, ...]) -> None:
+    def show_candidates(self, candidates: tuple[Candidate, ...]) -> None:
         """Show these; the first is chosen."""
         self.candidates, self._at = candidates, 0
         self.set_class(bool(candidates), "-open")
@@ -102,19 +102,19 @@ class CompletionList(Rows):
         if token.kind == "command":
             commands = find_by_prefix(token.query)
             own = tuple(Candidate(f"/{name}", self.words(c.text)) for name, c in commands)
-            self.offer((*own, *self._list_prompts(token.query)))
+            self.show_candidates((*own, *self._list_prompts(token.query)))
             return
         if token.kind == "keys":
             keys = {key.action: key for key in keys_of("composer", "anywhere")}
             daily = [keys[action] for action in _DAILY_KEYS]
-            self.offer(tuple(Candidate(key.label, self.words(key.text)) for key in daily))
+            self.show_candidates(tuple(Candidate(key.label, self.words(key.text)) for key in daily))
             return
         engine = host_of(self).session.engine
         if engine is None:
             return
         resources = self._list_resources(token.query)
         if resources and ":" in token.query:
-            self.offer(resources)
+            self.show_candidates(resources)
             return
         whose, names = self._names or (None, None)
         if names is None or whose is not engine or (names.complete and not self.is_open):
@@ -122,7 +122,7 @@ class CompletionList(Rows):
             self._names = engine, names
             self.run_worker(names.read(), group="names", exclusive=True, exit_on_error=False)
         async for found in names.matches(token.query, FILES):
-            self.offer((*resources, *(Candidate(path) for path in found)))
+            self.show_candidates((*resources, *(Candidate(path) for path in found)))
 
     def _list_prompts(self, query: str) -> tuple[Candidate, ...]:
         """The prompts of servers whose names begin so; all of them for ``/`` alone."""
@@ -158,7 +158,7 @@ class CompletionList(Rows):
     def close(self) -> None:
         """Hide the list."""
         if self.candidates:
-            self.offer(())
+            self.show_candidates(())
 
     def move(self, step: int) -> None:
         """Choose another row: one step goes around the ends, more stop there."""

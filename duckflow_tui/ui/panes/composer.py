@@ -251,7 +251,7 @@ class Composer(TextArea, inherit_bindings=False):
         elif event.key in NEWLINES:
             self.action_newline()
         elif event.character is not None:
-            self._insert_text(self._as_meant(event.character))
+            self._insert_text(self._to_half_width(event.character))
 
     # Textual
 
@@ -292,11 +292,11 @@ class Composer(TextArea, inherit_bindings=False):
             await self._list_files()
             self._press_enter()
         elif (written := event.character) is not None and (
-            written in WRITTEN or written != self._as_meant(written)
+            written in WRITTEN or written != self._to_half_width(written)
         ):
             event.stop()
             event.prevent_default()
-            self._insert_text(self._as_meant(written))
+            self._insert_text(self._to_half_width(written))
         elif event.key in ("backspace", "delete") and self._delete_chip(event.key):
             event.stop()
             event.prevent_default()
@@ -313,7 +313,7 @@ class Composer(TextArea, inherit_bindings=False):
         result = self.replace(text, *self.selection)
         self.move_cursor(result.end_location)
 
-    def _as_meant(self, character: str) -> str:
+    def _to_half_width(self, character: str) -> str:
         """``／``, ``！`` and ``＠`` of an input method mean the same as without it where a command,
         one of the user's own or a file's name begins; so do the letters of a command's name.
         """
@@ -431,7 +431,7 @@ class Composer(TextArea, inherit_bindings=False):
         """The chosen row, unless the list is still that of what stood there before."""
         if self._completing is None or not self._completing.is_finished:
             return None
-        return self._completions.chosen if self._current_token() == self._asked else None
+        return self._completions.chosen_candidate if self._current_token() == self._asked else None
 
     async def _list_files(self) -> None:
         """Wait a moment for the files that are named at the cursor, however fast they were."""

@@ -162,14 +162,14 @@ class DiffView(LineView, can_focus=True):
             hunks=len(document.hunks),
             files=len(document.previews),
             left_out=hunk is not None and hunk.hunk_id in document.left_out,
-            can_leave=self.whole is None,
+            can_leave=self.whole_reason is None,
         )
 
     @property
-    def whole(self) -> Whole | None:
+    def whole_reason(self) -> Whole | None:
         """Why the hunk at hand cannot be left out; None where it can."""
         hunks = self.document.hunks
-        return self.document.whole(hunks[self.at].hunk_id if hunks else None)
+        return self.document.find_whole_reason(hunks[self.at].hunk_id if hunks else None)
 
     @property
     def off_screen(self) -> OffScreen:
@@ -332,7 +332,7 @@ class DiffView(LineView, can_focus=True):
         self._change_choice(self.document.only)
 
     def _change_choice(self, change: Callable[[HunkId], bool]) -> None:
-        whole = self.whole
+        whole = self.whole_reason
         self.refused = f"diff.whole.{whole}" if whole else ""
         if whole is None and change(self.document.hunks[self.at].hunk_id):
             self.invalidate()

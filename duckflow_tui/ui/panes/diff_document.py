@@ -109,7 +109,7 @@ class DiffDocument:
         self.seen = Seen([len(row.text) for row in self.rows], to_see)
 
     @property
-    def told(self) -> tuple[int, ...]:
+    def title_rows(self) -> tuple[int, ...]:
         """Rows that only repeat the title of a gate: its one file is created or deleted."""
         one = len(self.hunks) == len(self.previews) == 1
         if not one or self.previews[0].kind not in ("create", "delete"):
@@ -125,7 +125,7 @@ class DiffDocument:
         return row.count if row.kind is RowKind.BLANKS else 1
 
     @property
-    def unseen(self) -> int:
+    def unseen_lines(self) -> int:
         """Changed lines that have not been wholly on screen, without hunks that are left out."""
         out = (row for row in self._rows_out if self.seen.is_left(row))
         return self.seen.unseen_lines - self.seen.weight_of(out)
@@ -154,7 +154,7 @@ class DiffDocument:
         """Lines that are to be on screen before the change is approved without a question."""
         return self.seen.total_lines - self.seen.weight_of(self._rows_out)
 
-    def whole(self, hunk_id: HunkId | None) -> Whole | None:
+    def find_whole_reason(self, hunk_id: HunkId | None) -> Whole | None:
         """Why the hunk cannot be left out; None where it can, of a file that stays."""
         if not self.choosing:
             return Whole.ONLY_SHOWN
@@ -169,7 +169,7 @@ class DiffDocument:
 
     def toggle(self, hunk_id: HunkId) -> bool:
         """Leave the hunk out, or take it again; False where that is not possible."""
-        if self.whole(hunk_id) is not None:
+        if self.find_whole_reason(hunk_id) is not None:
             return False
         self._set_left_out(self.left_out ^ {hunk_id})
         return True
@@ -178,9 +178,11 @@ class DiffDocument:
         """Leave out all others that can be, or take all again where it is so already; False where
         the hunk is not one of several.
         """
-        if self.whole(hunk_id) is not None:
+        if self.find_whole_reason(hunk_id) is not None:
             return False
-        others = {hunk.hunk_id for hunk in self.hunks if self.whole(hunk.hunk_id) is None}
+        others = {
+            hunk.hunk_id for hunk in self.hunks if self.find_whole_reason(hunk.hunk_id) is None
+        }
         others.discard(hunk_id)
         self._set_left_out(set[HunkId]() if self.left_out == others else others)
         return True
@@ -405,7 +407,7 @@ class DiffLayout:
     ) -> None:
         """``bare``: without the rows that the title of a gate says already."""
         self.document = document
-        self._told = document.told if bare else ()
+        self._told = document.title_rows if bare else ()
         self.given_width = width
         self.width = max(1, width)
         self.split = split and width >= NARROWEST_SPLIT

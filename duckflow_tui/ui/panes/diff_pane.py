@@ -43,7 +43,7 @@ class FinishedCall:
     undone: bool = False
 
     @property
-    def stands(self) -> bool:
+    def is_applied(self) -> bool:
         """Whether the files are as the diff shows them."""
         result = self.message.result
         return (result.outcome is Outcome.OK or bool(result.touched)) and not self.undone
@@ -80,7 +80,7 @@ def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Te
     """``✗ not applied: it failed: disk full``; the sign says it without the colour. What the user
     did not want is no failure.
     """
-    if ending.stands:
+    if ending.is_applied:
         return Text(f"✓ {_applied_words(ending, words)}", style=palette.good)
     if ending.undone:
         return Text(f"↶ {words('diff.verdict.undone')}", style=palette.accent)
@@ -234,7 +234,7 @@ class DiffPane(Vertical, SidePane):
             return
         if newest.call_id != self.call_id:
             self.open(document_of(newest), newest.call_id)
-        self.ended(FinishedCall(newest, newest.call_id in state.undone_calls))
+        self.show_ending(FinishedCall(newest, newest.call_id in state.undone_calls))
 
     def _changed_by(self, state: AgentState) -> tuple[object, ...]:
         """The calls that changed files last."""
@@ -261,7 +261,7 @@ class DiffPane(Vertical, SidePane):
             self.open(DiffDocument(()))
             self.show(state)
 
-    def ended(self, ending: FinishedCall | None) -> None:
+    def show_ending(self, ending: FinishedCall | None) -> None:
         """The outcome of the call whose change is shown; None while that is open."""
         if ending != self._ending:
             self._ending = ending
@@ -320,9 +320,9 @@ class DiffPane(Vertical, SidePane):
         """
         document = self.view.document
         total = document.to_see
-        if not document.choosing or not 0 < document.unseen < total:
+        if not document.choosing or not 0 < document.unseen_lines < total:
             return ""
-        return self.words("diff.seen", count=total - document.unseen, total=total)
+        return self.words("diff.seen", count=total - document.unseen_lines, total=total)
 
     def watch_words(self, words: Catalogue) -> None:
         self.view.words = words

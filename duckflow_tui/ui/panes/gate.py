@@ -253,7 +253,7 @@ class GatePane(QuestionWidget):
         request = self._points.count_unseen() + self._arguments.count_unseen()
         if self._details.rows:  # they say the same, and more
             request = min(request, self._details.count_unseen())
-        return request + self._document.unseen + rule
+        return request + self._document.unseen_lines + rule
 
     # --- what it shows ---------------------------------------------------------------------
 
@@ -476,12 +476,14 @@ class GatePane(QuestionWidget):
 
     def _unread_way(self) -> UnreadWay:
         """Which keys show what of the request has not been on screen."""
-        above, below = self._diff_view.unseen_lies() if self._document.unseen else (False, False)
+        above, below = (
+            self._diff_view.unseen_lies() if self._document.unseen_lines else (False, False)
+        )
         return ("both" if below else "up") if above else "down"
 
     def _unread_words(self) -> str:
         """The part of the request that has not been on screen, in words (R14); empty for none."""
-        left, lines = self._document.unseen, self._document.to_see
+        left, lines = self._document.unseen_lines, self._document.to_see
         rows = self.count_unseen() - left
         parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
         parts += [count_words(self.words, "gate.unread.rows", rows)] if rows else []
@@ -672,7 +674,7 @@ class GatePane(QuestionWidget):
 
     async def action_on_hunk(self, action: str) -> None:
         """Take or leave hunks; where the change is one whole, say why not."""
-        whole = self._diff_view.whole
+        whole = self._diff_view.whole_reason
         if not self._is_ready:
             return
         if whole is None:

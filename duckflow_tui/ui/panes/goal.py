@@ -236,7 +236,7 @@ class GoalPane(Vertical, SidePane):
         return self.vitals_on
 
     @property
-    def stretches(self) -> bool:
+    def takes_rest(self) -> bool:
         return self.explained or not self._wide
 
     def slices(self, state: AgentState) -> tuple[object, ...]:

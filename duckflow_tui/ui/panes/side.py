@@ -100,7 +100,7 @@ class Side(Vertical):
         self.display = bool(shown)
         for pane, title in self._titles.items():
             pane.display = pane in full
-            pane.set_class(pane in full[-1:] and pane.stretches, "-last")
+            pane.set_class(pane in full[-1:] and pane.takes_rest, "-last")
             title.display = pane in shown and (self._wide or pane.make_title(200) is not None)
             title.more = "" if pane.display else pane.describe_folded()
         self._name_goal()

@@ -47,7 +47,7 @@ class SidePane(Widget):
         return False
 
     @property
-    def stretches(self) -> bool:
+    def takes_rest(self) -> bool:
         """Whether the last pane of the column, if this is it, takes the rows that are left."""
         return True
 

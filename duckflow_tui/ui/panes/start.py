@@ -80,7 +80,7 @@ class Start(Rows, can_focus=True):
         self._places: list[int] = []  # for each line, the number that a click on it takes; -1: none
         self.at = 0  # what is marked
 
-    def offer(self, recent: Sequence[SessionFacts]) -> None:
+    def show_recent(self, recent: Sequence[SessionFacts]) -> None:
         """These sessions were read, the newest first: they can be gone on with."""
         self._recent = recent[:_LISTED]
         self.invalidate(layout=True)

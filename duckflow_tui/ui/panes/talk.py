@@ -145,7 +145,7 @@ class Talk(Vertical):
         self.start = start
         await self.query_one("#chat", Vertical).mount(start, before=self.transcript)
 
-    def typed(self, text: str) -> None:
+    def take_typed_digit(self, text: str) -> None:
         """A digit that stays alone in the composer takes its line of what is offered."""
         if self._taking is not None:
             self._taking.stop()
@@ -153,7 +153,7 @@ class Talk(Vertical):
         if self._line_of(text) is not None:
             self._taking = self.set_timer(TAKEN_AFTER, lambda: self._take_typed(text))
 
-    def takes(self, text: str) -> bool:
+    def take_line(self, text: str) -> bool:
         """Take the line of what is offered that this text names; False where it names none."""
         at = self._line_of(text)
         if at is None:
@@ -170,7 +170,7 @@ class Talk(Vertical):
         return offering.place_of(text) if offering is not None and text else None
 
     def _take_typed(self, text: str) -> None:
-        if self._composer.text == text and self.takes(text):
+        if self._composer.text == text and self.take_line(text):
             self._composer.replace_text("")
 
     def on_start_taken(self, event: Start.Taken) -> None:

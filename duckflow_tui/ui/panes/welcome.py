@@ -38,7 +38,7 @@ class Said(Rows):
         super().__init__(classes=classes)
         self._pieces: list[Piece] = []
 
-    def say(self, *pieces: tuple[str, Style]) -> None:
+    def show_text(self, *pieces: tuple[str, Style]) -> None:
         """Show this; pieces without a text are none."""
         self._pieces = [piece for piece in pieces if piece[0]]
         self.invalidate(layout=True)

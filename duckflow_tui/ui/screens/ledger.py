@@ -132,7 +132,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return self.words("ledger.none" if self.state.objective else "ledger.no_goal")
 
     def is_ticking(self) -> bool:
-        item = self.chosen
+        item = self.chosen_item
         return isinstance(item, RequirementItem) and any(proof.at for proof in item.evidence)
 
     def render_row(self, item: RequirementItem | TaskObjective, width: int) -> Row:

@@ -127,7 +127,7 @@ class ListPage(Dialog[T], Generic[T]):
         self._chosen, self._at, self.scrolled = row_id, 0, 0
 
     @property
-    def chosen(self) -> str:
+    def chosen_id(self) -> str:
         """The id of the row at the cursor, empty for none; its neighbour where it is gone."""
         ids = list(self.list_items())
         if self._chosen in ids:
@@ -300,7 +300,7 @@ class ListPage(Dialog[T], Generic[T]):
     def action_walk(self, by: int) -> None:
         ids = list(self.list_items())
         if ids:
-            at = ids.index(self.chosen)
+            at = ids.index(self.chosen_id)
             self.choose(ids[min(max(at + by, 0), len(ids) - 1)])
 
     def action_scroll_rows(self, by: int) -> None:
@@ -309,7 +309,7 @@ class ListPage(Dialog[T], Generic[T]):
         self._page.invalidate()
 
     def _get_main_action(self) -> PageAction | None:
-        item = self.source.chosen
+        item = self.source.chosen_item
         return self.source.get_main_action(item) if item is not None else None
 
     def action_run_main(self) -> None:
@@ -321,7 +321,7 @@ class ListPage(Dialog[T], Generic[T]):
 
     def action_open_menu(self) -> None:
         """Let the user choose among the actions of the row at the cursor."""
-        source, item_id, item = self.source, self.chosen, self.source.chosen
+        source, item_id, item = self.source, self.chosen_id, self.source.chosen_item
         main = self._get_main_action()
         actions = [*([main] if main is not None else []), *source.list_actions(item)]
         if not actions:
@@ -344,7 +344,7 @@ class ListPage(Dialog[T], Generic[T]):
             self._field.value = ""
             self._leave_field()
             self.put_cursor("")
-            self.choose(self.chosen)
+            self.choose(self.chosen_id)
 
     def action_leave(self) -> None:
         if self._field.value:
@@ -386,7 +386,7 @@ class ListPage(Dialog[T], Generic[T]):
         rows: list[Row] = [] if low else source.render_head(width)
         foot = self._render_foot(width)[: height // 3 if low else None]
         gap: list[Row] = [] if low else [[]]
-        items, chosen = self.list_items(), self.chosen
+        items, chosen = self.list_items(), self.chosen_id
         if not items:
             text = self.words("list.no_match") if self.query_text else source.get_empty_text()
             rows += [*rows_of([(text, ink(palette.quiet))], width), *self._render_said(width)]
@@ -474,7 +474,7 @@ class ListPage(Dialog[T], Generic[T]):
         if self._asked is not None:
             keys = [("Enter", words("list.do_it")), ("Esc", words("list.drop_it"))]
             return render_keys(keys, width, palette_of(self))
-        main, item = self._get_main_action(), self.source.chosen
+        main, item = self._get_main_action(), self.source.chosen_item
         keys = [("Enter", main.label)] if main is not None else []
         if actions := [action.label for action in self.source.list_actions(item)]:
             named = " · ".join(actions)

@@ -145,7 +145,7 @@ class ListSource(Generic[ItemT]):
     # --- what sources share -------------------------------------------------------------------
 
     @property
-    def chosen(self) -> ItemT | None:
+    def chosen_item(self) -> ItemT | None:
         """The item at the cursor; None in an empty list."""
         return self.list_items().get(self.page.chosen)
 

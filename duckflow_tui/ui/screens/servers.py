@@ -54,7 +54,7 @@ class ServerSource(StateSource[McpServer]):
         return self.make_session_action(f"keys.server_{name}", act)
 
     def fetch_detail(self) -> None:
-        server = self.chosen
+        server = self.chosen_item
         if server is not None and (server != self._read_for or self.is_ticking()):
             self._read_for = server
             self.page.run_worker(self._read_log(server.name), exclusive=True, exit_on_error=False)

@@ -76,7 +76,7 @@ class SessionSource(ListSource[Listed]):
     @property
     def facts(self) -> SessionFacts | None:
         """The session at the cursor."""
-        return self.chosen.facts if self.chosen is not None else None
+        return self.chosen_item.facts if self.chosen_item is not None else None
 
     @property
     def is_reading(self) -> bool:
@@ -141,7 +141,7 @@ class SessionSource(ListSource[Listed]):
 
     async def _read_preview(self) -> None:
         """The texts of the chosen one."""
-        one = self.chosen
+        one = self.chosen_item
         if one is not None:
             pieces = await asyncio.to_thread(self._catalog.list_pieces, one.facts, PIECES, one.at)
             if one.facts.key == self.page.chosen:
