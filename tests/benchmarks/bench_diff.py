@@ -12,6 +12,7 @@ from benchmarks.rows import Row, row
 from support.gates import GateApp, gate, many_lines, preview
 
 from duckflow_tui.state.gates import FilePreview
+from duckflow_tui.ui.panes.diff import DiffView
 
 LINES: Final = 10_000
 SHOWN_S: Final = 0.3
@@ -46,20 +47,19 @@ async def _opened(shown: FilePreview) -> tuple[float, float, float]:
     app = GateApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        assert app.diff is not None
-        view = app.diff.view
+        view = app.card.query_one(DiffView)
         waiting = gate([shown], can_edit=False)
         start, cpu = time.perf_counter(), time.process_time()
         app.card.gates = (waiting,)
-        whole = view.document.unseen
-        await _until(lambda: view.document.unseen < whole)
+        whole = view.document.unseen_lines
+        await _until(lambda: view.document.unseen_lines < whole)
         opened, cpu = time.perf_counter() - start, time.process_time() - cpu
         pages: list[float] = []
         for _ in range(20):
-            left = view.document.unseen
+            left = view.document.unseen_lines
             start = time.perf_counter()
             view.action_page_down()
-            await _until(lambda left=left: view.document.unseen < left)
+            await _until(lambda left=left: view.document.unseen_lines < left)
             pages.append(time.perf_counter() - start)
         return opened, median(pages), cpu
 

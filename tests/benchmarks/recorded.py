@@ -124,7 +124,7 @@ class TimedJournal:
         self.journal.append(record)
         self.handed_s.append(time.perf_counter() - began)
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         await self.journal.wait_until_flushed(seq)
 
 
@@ -198,7 +198,7 @@ async def _recorded(first: Turn, later: Turn, turns: int, home: Path, workspace:
             took = time.perf_counter() - began
             cost = Cost(events, took, disk.sync_s, tuple(recorder.handed_s))
         elif number >= AS_THE_ENGINE:
-            await recorder.flushed(events)
+            await recorder.wait_until_flushed(events)
     last = AssistantMessage(message_id="last", llm_id="last", text=LAST, at=clock.now())
     await store.commit(AssistantReplied(message=last))
     while journal.drawing:  # noqa: ASYNC110  # a thread draws, and tells nobody

@@ -58,7 +58,7 @@ class Kept(MemoryRecorder):
         super().append(record)
         self.recording.append(record)
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         await self.recording.wait_until_flushed(seq)
 
     def fill(self) -> None:
@@ -153,7 +153,7 @@ class SlowDisk(MemoryRecorder):
 
     safe = 0
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         await asyncio.sleep(0.02)
         self.safe = max(self.safe, seq)
 

@@ -235,7 +235,7 @@ async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
     """A gate that nobody waits for does not stay on the screen."""
 
     class SlowRecorder(MemoryRecorder):
-        async def flushed(self, seq: int) -> None:
+        async def wait_until_flushed(self, seq: int) -> None:
             await asyncio.Event().wait()
 
     store = Store(AgentState(), ManualClock(), SlowRecorder())

@@ -653,7 +653,7 @@ async def test_a_fork_of_running_work_is_at_rest_and_the_work_goes_on(tmp_path: 
 class Meanwhile(Recording):
     """Something more is recorded while a fork waits for what there was to be on the disk."""
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         await super().wait_until_flushed(seq)
         self.append(Record(seq=seq + 1, at=3.0, event=DraftSaved(text="later")))
         await super().wait_until_flushed(seq + 1)
@@ -662,7 +662,7 @@ class Meanwhile(Recording):
 class OnItsWay(Recording):
     """Its last record is not on the disk before somebody waits for it."""
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         self.append(Record(seq=seq + 1, at=3.0, event=UserMessageAdded(message=HELLO)))
         await super().wait_until_flushed(seq + 1)
 

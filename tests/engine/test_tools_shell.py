@@ -641,7 +641,7 @@ async def test_a_stop_while_a_background_command_starts_ends_it(bench: ShellBenc
 class StuckAtStarts(MemoryRecorder):
     """A disk that never says that a background command is recorded."""
 
-    async def flushed(self, seq: int) -> None:
+    async def wait_until_flushed(self, seq: int) -> None:
         if isinstance(self.records[-1].event, ProcessStarted):
             await asyncio.Event().wait()
 

@@ -430,13 +430,13 @@ async def test_a_session_that_is_read_late_gets_the_cursor_unless_the_user_moved
         await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
         page = sessions_of(app)
         await settled(pilot, lambda: page.facts is not None and page.is_previewed, "what is known")
-        before = page.page.chosen
+        before = page.page.chosen_id
         assert before.endswith("1")
         if walked:
             await pilot.press("up", "down", "down", "up")
         catalog.may_read.set()
         await settled(pilot, lambda: not page.is_reading and page.is_previewed, "the list")
-        assert page.page.chosen.rpartition("_")[2] == ("00000001" if walked else "0000000a")
+        assert page.page.chosen_id.rpartition("_")[2] == ("00000001" if walked else "0000000a")
 
 
 async def test_esc_there_begins_a_new_session(tmp_path: Path) -> None:

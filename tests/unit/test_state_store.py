@@ -125,7 +125,7 @@ async def test_commit_returns_only_after_the_recorder_has_flushed() -> None:
     order: list[str] = []
 
     class Slow(MemoryRecorder):
-        async def flushed(self, seq: int) -> None:
+        async def wait_until_flushed(self, seq: int) -> None:
             order.append(f"flushed {seq}")
 
     store = Store(AgentState(), ManualClock(), Slow())

@@ -182,7 +182,7 @@ class Welcome(VerticalScroll, can_focus=True):
             parts.append((f"\n{words('welcome.why')}", ink(palette.quiet)))
         for trouble in self._troubles:
             parts += [("\n✗ ", bad), (trouble.describe_problem(words), text)]
-        self.query_one(".welcome-head", Said).say(*parts)
+        self.query_one(".welcome-head", Said).show_text(*parts)
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
@@ -214,12 +214,12 @@ class Welcome(VerticalScroll, can_focus=True):
         if self.waits:
             kept = self.words("welcome.kept")
             parts.append((f"\n{kept}" if said else kept, ink(palette.accent)))
-        self.query_one(".welcome-said", Said).say(*parts)
+        self.query_one(".welcome-said", Said).show_text(*parts)
 
     def _say_keys(self) -> None:
         places = self.words("welcome.settings", path=self._settings_path)
         text = f"{self.words('welcome.keys')}\n{places}"
-        self.query_one(".welcome-text", Said).say((text, ink(palette_of(self).quiet)))
+        self.query_one(".welcome-text", Said).show_text((text, ink(palette_of(self).quiet)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While the session of the model that was chosen is on its way, keys are the composer's."""

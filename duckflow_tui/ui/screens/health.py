@@ -38,7 +38,7 @@ class HealthSource(ListSource[Found]):
             self.page.invalidate()
         self._done = True
         worst = next((at for at, check in self._found.items() if check[1] == "broken"), "")
-        if worst and self.page.chosen == "0":
+        if worst and self.page.chosen_id == "0":
             self.page.choose(worst)
         self.page.invalidate()
 

@@ -147,7 +147,7 @@ class ListSource(Generic[ItemT]):
     @property
     def chosen_item(self) -> ItemT | None:
         """The item at the cursor; None in an empty list."""
-        return self.list_items().get(self.page.chosen)
+        return self.list_items().get(self.page.chosen_id)
 
     def make_action(self, label: str, run: Callable[[], object]) -> PageAction:
         """An action whose label is a text of the catalogue."""

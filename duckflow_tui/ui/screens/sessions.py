@@ -91,7 +91,7 @@ class SessionSource(ListSource[Listed]):
     @property
     def is_previewed(self) -> bool:
         """Whether the conversation shown is that of the chosen session."""
-        return self._pieces[0] == self.page.chosen
+        return self._pieces[0] == self.page.chosen_id
 
     async def reload(self) -> None:
         """Ask the catalog again, and keep the cursor where the user left it; until it was moved, it
@@ -144,8 +144,8 @@ class SessionSource(ListSource[Listed]):
         one = self.chosen_item
         if one is not None:
             pieces = await asyncio.to_thread(self._catalog.list_pieces, one.facts, PIECES, one.at)
-            if one.facts.key == self.page.chosen:
-                self._pieces = (self.page.chosen, pieces)
+            if one.facts.key == self.page.chosen_id:
+                self._pieces = (self.page.chosen_id, pieces)
         self.page.invalidate()
 
     # --- actions ------------------------------------------------------------------------------
