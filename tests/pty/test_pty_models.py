@@ -63,14 +63,17 @@ def test_what_an_endpoint_says_is_kept_with_its_date_when_it_is_asked_for(tmp_pa
         assert before.returncode == 0
         assert asked == []
         assert "Window in tokens: unknown" in before.stdout
-        assert "prompt unknown, cached unknown, reply unknown" in before.stdout
+        assert (
+            "input unknown, cached input unknown, cache write unknown, output unknown"
+            in before.stdout
+        )
         now = models(tmp_path, *flags, "--refresh")
         assert (now.returncode, now.stderr) == (0, "")
         assert asked == [f"/v1/models Bearer {KEY}"]
         after = models(tmp_path, *flags)
         for shown in (now.stdout, after.stdout):
             assert "Window in tokens: 200,000" in shown
-            assert "prompt $2, cached $0.5, reply $8" in shown
+            assert "input $2, cached input $0.5, cache write unknown, output $8" in shown
             assert "2 models, as of 20" in shown
         assert len(asked) == 1
         assert KEY not in (tmp_path / "home" / "data" / "models.json").read_text()

@@ -88,7 +88,7 @@ async def test_a_prompt_is_completed_and_written_for_the_user_to_send(tmp_path: 
         async with seat(tmp_path, url) as user:
             await user.presses("/ne")
             await settled(user.pilot, lambda: "/net:check" in user.offered(), "the prompt")
-            while user.app.bench.completions.chosen.value != "/net:check":  # type: ignore[union-attr]  # it is in the list
+            while user.app.bench.completions.chosen_candidate.value != "/net:check":  # type: ignore[union-attr]  # it is in the list
                 await user.pilot.press("down")
             await user.pilot.press("enter")
             assert user.composer == "/net:check "  # it needs an argument

@@ -149,7 +149,7 @@ async def test_a_folder_with_one_session_has_none_to_offer(
     def offered(*_: object) -> None:
         looked.append("offered")
 
-    monkeypatch.setattr(Start, "offer", offered)
+    monkeypatch.setattr(Start, "show_recent", offered)
     app = app_with(FakeEngine(store_with()), catalog=Watched(tmp_path), folder=own)
     async with standing(app) as pilot:
         await settled(pilot, lambda: "offered" in looked, "what there is to offer")
