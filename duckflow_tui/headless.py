@@ -27,6 +27,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import LocalizedText, describe_error, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationOutput
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
+from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.goal import (
     AttemptStarted,
     ObjectiveReviewed,
@@ -497,6 +498,7 @@ class _Words:
         self._one_place = one_place
         self._held = ""  # a reply that may be the turn's last
         self._flags: dict[str, None] = {}  # that would have allowed what was denied
+        self._all_have_flags = True  # of what was denied
         self._narrated = ""  # the newest that was told before
 
     def show(self, record: Record, state: AgentState) -> None:
@@ -513,7 +515,9 @@ class _Words:
             case OperationFinished(message=message):
                 result = message.result
                 if result.outcome is Outcome.DENIED:
-                    self._flags |= dict.fromkeys(_flags_for(message))
+                    flags = _flags_for(message)
+                    self._flags |= dict.fromkeys(flags)
+                    self._all_have_flags = self._all_have_flags and bool(flags)
                 target = make_visible(one_line(_describe_target(message), 100))
                 how = "error" if result.exit_code else result.outcome
                 self._tell(
@@ -561,7 +565,7 @@ class _Words:
                     rows.append(f"  {number}  {option}")
                 if rows:
                     self._outlet.write_text(self._out, make_visible("\n".join(rows)) + "\n")
-                if (outcome := event.outcome) != "done":
+                if (outcome := event.outcome) not in ("done", "answered"):  # a notice said so
                     waits = question is not None and outcome == "partial"
                     code = event.reason.code if event.reason is not None else ""
                     stuck = outcome == "limit" and self._say.has(f"consult.cause.{code}")
@@ -569,7 +573,7 @@ class _Words:
                         self._tell(self._describe_end(event, state))
                     key = "stuck" if stuck and code != "limit" else outcome
                     key = "question" if waits else "for_user" if code == "for_user" else key
-                    if key == "denied" and self._flags:
+                    if key == "denied" and self._flags and self._all_have_flags:
                         key = "denied_by"
                     flags = make_visible(" ".join(self._flags))
                     self._tell(self._say(f"headless.outcome.{key}", flags=flags))
@@ -638,7 +642,8 @@ def _flags_for(message: OperationMessage) -> list[str]:
     if gate is None or ruling is None:
         return []
     if ruling.row == "write inside":
-        return ["--mode trusted"] if ruling.mode is not ApprovalMode.TRUSTED else []
+        lets = ruling.mode is not ApprovalMode.TRUSTED and gate.can_grant(GateChoice.SESSION)
+        return ["--mode trusted"] if lets else []
     if ruling.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED):
         return []  # there naming a call does not let it run
     rules: tuple[str, ...] = ()

@@ -205,12 +205,12 @@ class ResponseReader:
         self._completion.items.append(item)
 
     def _take_text(self, text: str) -> None:
-        if self._completion.text and not self._is_streamed:
+        if not self._is_streamed and self._completion.text:
             text = f"{_BREAK}{text}"
         self._completion.add_message(WireMessage.model_construct(content=text))
 
     def _take_thought(self, text: str) -> None:
-        if self._completion.reasoning and not self._is_streamed:
+        if not self._is_streamed and self._completion.reasoning:
             text = f"{_BREAK}{text}"
         self._completion.add_message(WireMessage.model_construct(reasoning_content=text))
 
