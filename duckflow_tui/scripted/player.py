@@ -260,7 +260,7 @@ class StoryPlayer:
             text = (self._workspace / requirement.evidence).read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return False
-        return requirement.holds in text
+        return any(part in text for part in requirement.holds)
 
     def _list_tasks(self, request: Request) -> JsonObject:
         """The calls of a step's next reply as a list of tasks; empty after the last."""

@@ -65,8 +65,8 @@ class Requirement(Frozen):
     check: JsonObject
     evidence: str
     """What the judge names as evidence: the path of a file, or words of a reply."""
-    holds: str = ""
-    """A part of the file ``evidence`` without which the judge scores 0; empty: scores 1."""
+    holds: tuple[str, ...] = ()
+    """Parts of the file ``evidence``; with none of them the judge scores 0. Empty: scores 1."""
     step: str = ""
     """Id of the step that it falls away with; empty for none."""
 

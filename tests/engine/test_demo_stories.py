@@ -60,7 +60,8 @@ async def test_a_rejected_edit_is_followed_by_a_smaller_one(tmp_path: Path) -> N
         first = await on.answer(GateChoice.REJECT, reason="keep it to one line")
         second = await on.gate()
         assert second.gate_id != first.gate_id
-        await approve_all(on)
+        end = await approve_all(on)
+        assert end.outcome == "done"
         assert "prod(1 - share for share in discounts)" in on.text()
         assert await failing_tests(on) == []
 

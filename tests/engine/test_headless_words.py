@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.prepared import run_program
@@ -59,12 +60,23 @@ def test_what_was_denied_is_said_with_the_flags_that_let_it_run(tmp_path: Path) 
     assert (tmp_path / "work" / "a.txt").read_text() == "x"
 
 
-def test_what_no_flag_lets_run_is_denied_without_one(tmp_path: Path) -> None:
-    runs = action("shell.run", command="echo $HOME")
-    with served(script(decision("I run it.", runs), done())) as server:
+WRITES_SETUP = action("file_ops.write_file", path="Makefile", content="all:")  # which builds obey
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (action("shell.run", command="echo $HOME"),),
+        (WRITES_SETUP,),
+        (WRITES_SETUP, action("shell.run", command="wc -c a.txt")),
+    ],
+)
+def test_what_no_flag_lets_run_is_denied_without_one(tmp_path: Path, calls: Any) -> None:
+    with served(script(decision("I do it.", *calls), done())) as server:
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.returncode == 3
-    assert "--mode and --allow say what may run without asking" in ended.stderr
+    assert "Start without -p to approve it" in ended.stderr
+    assert "This would allow it" not in ended.stderr
 
 
 def test_a_command_that_failed_is_not_called_done(tmp_path: Path) -> None:
