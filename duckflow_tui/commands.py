@@ -115,8 +115,8 @@ def _grant_loops(session: Engine, _argument: str, say: Say) -> None:
     say("pace.extended", count=MORE_LOOPS, limit=pace.limit.max_loops if pace is not None else 0)
 
 
-def _name_profile(session: Engine, argument: str, say: Say) -> None:
-    """Name the kind of request, or leave it to the AI."""
+def _choose_profile(session: Engine, argument: str, say: Say) -> None:
+    """Set the kind of request, one of the choices, or leave it to the AI."""
     if argument == AUTO:
         session.pace.choose_profile(None)
         say("profile.said_auto")
@@ -301,7 +301,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("stop", act=lambda session, _argument, _say: session.stop()),
     Command("working", "page('working')", reads=True),
     Command("plans", "page('plans')", reads=True),
-    Command("profile", act=_name_profile, takes="profile"),
+    Command("profile", act=_choose_profile, takes="profile"),
     _open_pane("vitals", 4, takes="vitals"),
     _open_pane("chat", 1),
     Command("network", "page('network')", reads=True),

@@ -254,7 +254,7 @@ def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonOb
     read = _rename_arguments(args, own, renamed)
     for name, value in list(read.items()):
         kind = own.get(name, {}).get("type")
-        if kind == "string" and isinstance(value, list):
+        if name == "command" and kind == "string" and isinstance(value, list):
             read[name] = _join_command([str(word) for word in cast("list[object]", value)])
         elif name == "timeout_s" and isinstance(value, int | float) and value > _LONGEST_TIMEOUT_S:
             read[name] = value / 1000

@@ -106,8 +106,10 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> PatchCall | None
         return PatchCall(DELETE, {"path": path})
     lines = [line for line in lines if not line.startswith(_DIFF_HEADS)]
     if kind == "Add":
-        added = [line for line in lines if line and not line.startswith("@@")]
-        if any(not line.startswith("+") for line in added):
+        added = [line for line in lines if not line.startswith("@@")]
+        while added and not added[-1]:
+            added.pop()
+        if any(line and not line.startswith("+") for line in added):
             return None
         return PatchCall(
             WRITE, {"path": path, "content": "".join(f"{line[1:]}\n" for line in added)}

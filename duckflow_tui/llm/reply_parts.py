@@ -73,7 +73,8 @@ class ReplySplitter:
         """Give out what was held back while it might have been a mark."""
         held, self._held = self._held, ""
         self._take_text(held)
-        if self._state == "head" and "to=" in self._head:  # a call that is cut
+        # A call that is cut has "to=", and prose behind a mark that is none has blanks.
+        if self._state == "head" and ("to=" in self._head or " " in self._head.strip()):
             self._state = "answer"
             self._take_text(self._head)
         if self._blank and not self._is_behind:
@@ -81,6 +82,7 @@ class ReplySplitter:
         self._blank, self._state = "", "over"
 
     def _take_text(self, text: str) -> None:
+        """Pass text without marks to the part of the reply that is open."""
         if not text or self._state == "over":
             return
         if self._state == "thought":

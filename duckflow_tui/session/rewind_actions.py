@@ -148,8 +148,8 @@ class RewindActions:
         return await self._parts.router.undoing.in_the_way(point.calls) if point else ()
 
     async def undo_rewind(self) -> Hindrance:
-        """Have what the conversation went back from again, with the files that went back with it;
-        what is in the way of a file is said.
+        """Take the last rewind back, conversation and files. Returns why nothing was done, empty
+        once it was; files that could not be put back are told in a notice.
         """
         rewound = self._store.state.rewound
         if rewound is None:

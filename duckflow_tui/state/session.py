@@ -126,7 +126,7 @@ class SessionResumed(Event, kind="session_resumed"):
         end_with_process(state, self.interrupted_at)
 
     def _count_lost(self, state: AgentState, lost: tuple[PromptFigures, ...]) -> None:
-        """Count requests whose replies were lost, by their estimates."""
+        """Count requests whose replies were lost, by their estimates, and mark them as ended."""
         if not lost:
             return
         usage = state.usage

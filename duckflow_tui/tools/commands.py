@@ -219,7 +219,7 @@ class RunningCommand:
             raise asyncio.CancelledError
 
     async def _run_to_end(self) -> None:
-        """From its start until nothing of it is left but its output."""
+        """Wait for the program, end what it left running, and keep its output without secrets."""
         try:
             await self.group.program.wait()
             self._duration = time.monotonic() - self._began

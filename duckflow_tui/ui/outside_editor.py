@@ -50,7 +50,7 @@ class OutsideEditor:
         self.one_at_a_time = asyncio.Lock()  # of the user's lines that wait for the terminal
 
     async def edit(self, text: str) -> str | None:
-        """The text as it was left; None when nothing came of it."""
+        """The text after editing, changed or not; None where the editor failed or could not run."""
         return await self._run(lambda argv: _edit_text(argv, text))
 
     async def edit_file(self, path: Path) -> None:

@@ -46,9 +46,10 @@ def judge_requirements(
     carried_out: bool = True,
 ) -> Judgement:
     """Judge the requirements that count (S1-28, C14). The score is their mean, weighted 3, 2, 1 by
-    priority; an overall score of the judge under 0.50 lowers it to that. The request is done with
-    0.80 or more, no P1 or P2 under 0.50, every check of the user run, and every failed run of the
-    project's tests and failed check explained by the judge.
+    priority; an overall score of the judge under 0.50 lowers it to that, unless a check of the user
+    raised a score. The request is done with 0.80 or more, no P1 or P2 under 0.50, every check of
+    the user run, and every failed run of the project's tests and failed check explained by the
+    judge.
 
     ``evaluation`` is None where the user's checks decide everything. ``carried_out``: whether
     anything of the work stands. If not, a good score meets its requirement only in part where

@@ -219,8 +219,9 @@ class PlanApprovals:
             parts.notices.tell("plan.put_aside", plan=other.name, done=str(done), total=str(total))
 
     async def ask_for_change(self, plan: Plan, change: PlanChange) -> Output:
-        """Put a change of an approved plan before the user; until then it holds back the steps
-        that it changes or drops.
+        """Ask the user about a change of an approved plan and wait; once accepted, commit it and
+        return what the model is told. Asks anew where the plan changed meanwhile. Until the answer
+        the steps that it changes or drops do not begin. Raises ToolFault for a refusal.
         """
         parts, store = self._parts, self._store
         while True:

@@ -62,7 +62,9 @@ class RequestLog:
         self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
 
     def log_decision(self, prompt: Prompt, call: LlmCallStarted, role: Role) -> None:
-        """A decision is about to be asked for."""
+        """Remember the prompt of a decision that is about to be asked for, and keep its figures
+        with the tokens that it shares with the one before.
+        """
         step_id = call.step_id
         kind = (call.purpose, step_id, call.aside)
         before = self._before.get(kind)

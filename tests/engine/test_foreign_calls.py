@@ -202,6 +202,15 @@ async def test_the_habits_of_another_agent_s_model_lose_no_call(
         assert ended.reply.endswith("x is 2 now." if calls[-1][0] != "submit" else "Next.")
 
 
+async def test_only_a_command_is_joined_from_a_list_of_words(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    write = asked("tools", "write_file", {"path": "b.txt", "content": ["a b", "c"]})
+    async with session(tmp_path, script(write, done()), protocol="tools", mode="trusted") as s:
+        await s.turn("write b.txt")
+        assert not s.results()[0].result.went_well
+        assert not (folder / "b.txt").exists()
+
+
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 @pytest.mark.parametrize("field", ["input", "patch"])
 async def test_a_patch_is_an_edit_for_each_of_its_files(

@@ -31,6 +31,7 @@ CASES = {
     f"<|start|>assistant{CALL}": (f"<|start|>assistant{CALL}", ""),
     f"<|channel|>analysis<|message|>I read it.<|end|>{CALL}": (CALL, "I read it."),
     "<|channel|>commentary to=functions.re": ("<|channel|>commentary to=functions.re", ""),
+    "The mark <|start|> begins a message": ("The mark <|start|> begins a message", ""),
     "Four.<|im_end|>": ("Four.", ""),
     "Four.<|im_end|>\n<|im_start|>user\nAnd 3 + 3?": ("Four.", ""),
     "<|im_start|>assistant\nFour.<|im_end|>": ("Four.", ""),

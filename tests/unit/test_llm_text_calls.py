@@ -153,6 +153,11 @@ def test_what_looks_like_a_call_and_cannot_be_read_is_no_answer(text: str) -> No
     assert (found.calls, found.unread) == ((), True)
 
 
+def test_a_new_file_of_a_patch_keeps_its_blank_lines() -> None:
+    patch = "*** Begin Patch\n*** Add File: a.txt\n+x\n\n+y\n\n*** End Patch\n"
+    assert [change.args["content"] for change in read_patch(patch)] == ["x\n\ny\n"]
+
+
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
