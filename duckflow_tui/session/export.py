@@ -180,16 +180,16 @@ class _Paper:
     def add_changes(self, state: AgentState) -> None:
         """Add the files that calls changed, marked where undone since."""
         calls = list_all_calls(state)
-        found = {m.call_id: m.result.undoable_changes for m in calls if m.result.undoable_changes}
+        found = {m.call_id: m for m in calls if m.result.undoable_changes}
         left = {message.call_id for message in state.left_behind}
         if not found:
             return
         self.add_block(f"## {self._words('export.changes')}")
         lines: list[str] = []
-        for call_id, changes in found.items():
-            taken_back = call_id in state.undone_calls
-            for change in changes:
-                undone = f" · {self._words('export.undone')}" if taken_back else ""
+        for call_id, call in found.items():
+            standing = state.list_standing_changes(call)
+            for change in call.result.undoable_changes:
+                undone = f" · {self._words('export.undone')}" if change not in standing else ""
                 outside = f" · {self._words('export.left_behind')}" if call_id in left else ""
                 lines.append(f"- {_describe_change(change)}{outside}{undone}")
         self.add_block("\n".join(lines))

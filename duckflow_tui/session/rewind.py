@@ -127,12 +127,11 @@ def restore_snapshot(past: AgentState, now: AgentState) -> WorkSnapshot:
             for plan in past.plans
         )
     settled = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
-    settled.update(now.undone_calls)
     changed = {
         path
         for m in now.messages
         if isinstance(m, OperationMessage) and m.call_id not in settled
-        for change in m.result.undoable_changes
+        for change in now.list_standing_changes(m)
         for path in (change.path, change.target)
     }
     items = past.objective.extracted_requirements if past.objective is not None else ()

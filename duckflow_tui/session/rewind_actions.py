@@ -95,7 +95,7 @@ def _has_command_since(past: AgentState, now: AgentState) -> bool:
 
 
 def _is_taken_back(call: OperationMessage, now: AgentState, settled: set[str]) -> bool:
-    undone = not call.result.touched or call.call_id in now.undone_calls
+    undone = set(call.result.touched).isdisjoint(now.list_standing_changes(call))
     return call.call_id in settled or (call.result.covered and undone)
 
 

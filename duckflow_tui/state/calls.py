@@ -151,6 +151,15 @@ class CallState:
     )
     left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
 
+    def list_standing_changes(self, call: OperationMessage) -> tuple[FileChange, ...]:
+        """The changes of files by a call, without those that were taken back."""
+        changes = call.result.undoable_changes
+        if call.call_id not in self.undone_calls:
+            return changes
+        undone = self.undone_changes.get(call.call_id) or changes
+        paths = {(change.path, change.target) for change in undone}
+        return tuple(change for change in changes if (change.path, change.target) not in paths)
+
 
 class OperationRequested(RequestedCall, Event, kind="operation_requested"):
     """The intent: on disk before anything is touched."""

@@ -72,9 +72,7 @@ def _find_starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
     here: dict[str, _Start] = {}
     gone: dict[str, _Start] = {}
     for call in list_all_calls(state):
-        if call.call_id in state.undone_calls:
-            continue
-        for change in call.result.undoable_changes:
+        for change in state.list_standing_changes(call):
             path = change.path
             was = here.pop(path, None) or gone.pop(path, None)
             was = was or _Start(path, change.before, change.before_mode)

@@ -280,12 +280,13 @@ class Shell:
         return Work(run, facts, so_far, seen, covers, more)
 
     async def _find_uncovered(self, args: Run) -> dict[str, str]:
-        """The fact of the gate that names the files which undo would not cover; empty for none."""
+        """The facts of the gate that name the files which undo would not cover, and those which it
+        would cover only until the process ends; empty for none.
+        """
         held = self._store.state.session.sandbox in HOLDS and not args.outside
-        left = await self._copies.list_uncovered(held=held)
-        more = [f"+{len(left) - _NAMED:,}"] if len(left) > _NAMED else []
-        named = [one_line(path, 60) for path in left[:_NAMED]]
-        return {"uncovered": ", ".join([*named, *more])} if left else {}
+        left, until_quit = await self._copies.list_limits(held=held)
+        found = {"uncovered": left, "until_quit": until_quit}
+        return {name: _name_first(paths) for name, paths in found.items() if paths}
 
     def _gate_facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)
@@ -564,6 +565,11 @@ def _is_hurried() -> bool:
     """Whether it was stopped a second time: then nothing else is waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 1
+
+
+def _name_first(paths: tuple[str, ...]) -> str:
+    more = [f"+{len(paths) - _NAMED:,}"] if len(paths) > _NAMED else []
+    return ", ".join([*(one_line(path, 60) for path in paths[:_NAMED]), *more])
 
 
 def _list_first(paths: tuple[str, ...]) -> str:

@@ -135,6 +135,10 @@ class _Look:
         """Whether all that is not ignored was looked at."""
         return "" not in self.cut
 
+    def is_kept(self, path: str) -> bool:
+        """Whether the old content of a file outlives the process if a command changes it."""
+        return path not in self.ignored and self.stamps[path].size <= MAX_KEPT
+
     @property
     def stamps_of_obeyed(self) -> Stamps:
         """What other programs act on, as it was then."""
@@ -199,19 +203,24 @@ class FileCopies:
         except (OSError, WorkspaceError):
             return None
 
-    async def list_uncovered(self, *, held: bool) -> tuple[str, ...]:
+    async def list_limits(self, *, held: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Files, and folders with a slash, that undo could not bring back if a command destroyed
-        them now; ``…`` where there is more than is looked at. Repositories and secret files count
-        unless a sandbox keeps the command from them, by which it is ``held``.
+        them now, and those that it could bring back only until the process ends; ``…`` where there
+        is more than is looked at. Repositories and secret files count unless a sandbox keeps the
+        command from them, by which it is ``held``.
         """
         try:
             look = await asyncio.to_thread(self._look_at_files)
         except (OSError, WorkspaceError):
-            return (_MORE,)
+            return (_MORE,), ()
         others = look.stamps.keys() - look.readable
         secret = sorted(path for path in others if is_secret(path.split("/")))
         closed = [f"{path}/" for path in sorted(look.closed)]
-        return (*([] if held else [*closed, *secret]), *self._choose_files(look)[1])
+        chosen, left = self._choose_files(look)
+        short = [path for path in chosen if not look.is_kept(path)]
+        tops = [(path, look.ignored.get(path, path)) for path in short]
+        until_quit = dict.fromkeys(top if top == path else f"{top}/" for path, top in tops)
+        return (*([] if held else [*closed, *secret]), *left), (*until_quit,)
 
     async def find_touched(self, before: Before) -> Touched:
         """The changes since; the bytes before it are kept. Raises nothing: what could not be kept

@@ -130,7 +130,8 @@ def _is_of_this_folder(state: AgentState, message: OperationMessage) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """Takes back the changes of calls and makes them again, each call as a whole or not at all.
+    """Takes back the changes of calls and makes them again, each call as a whole or not at all;
+    only files whose earlier content is not stored are left out, and named.
 
     Where a command ran since that undo does not cover, the report says so. A file that
     somebody else changed since is left alone, unless ``anyway`` says that it is not to be: then
@@ -216,7 +217,7 @@ class Undoing:
         changes = message.result.undoable_changes
         if not _is_of_this_folder(state, message):
             return UndoReport("operations.undo.outside", {"path": _list_paths(changes)})
-        made, stopped = await self._make_changes(
+        made, lost, stopped = await self._make_changes(
             map(reverse_change, reversed(changes)), "undo", anyway
         )
         if stopped is not None and not made:
@@ -227,9 +228,12 @@ class Undoing:
         complete = len(made) == len(changes)
         paths = _list_paths(undone)
         key = "operations.undo.done" if complete else "operations.undo.partly"
+        if lost and stopped is None:
+            key = "operations.undo.partly_lost"
         told = [("undo.undone", {"paths": paths, "call": message.call_id})]
         added, removed = sum(c.added for c in undone), sum(c.removed for c in undone)
         params = {"path": paths, "added": str(added), "removed": str(removed)}
+        params |= {"lost": name_files(lost)} if lost else {}
         if command:
             told.append(("undo.commands_since", {"command": command}))
             key, params = f"{key}_command", {**params, "command": command}
@@ -245,7 +249,7 @@ class Undoing:
         if message is None or not undone or not _is_of_this_folder(state, message):
             return UndoReport("operations.redo.nothing")
         changes = state.undone_changes.get(call_id) or message.result.undoable_changes
-        made, stopped = await self._make_changes(changes, "redo", anyway)
+        made, _, stopped = await self._make_changes(changes, "redo", anyway)
         if stopped is not None and not made:
             return stopped
         complete = len(made) == len(changes)
@@ -297,21 +301,32 @@ class Undoing:
 
     async def _make_changes(
         self, changes: Iterable[FileChange], word: str, anyway: bool
-    ) -> tuple[list[FileChange], UndoReport | None]:
-        """Make these changes: those that were made, as they really were, and what was in the way
-        of the others. ``word``: undo or redo, for what is said.
+    ) -> tuple[list[FileChange], list[str], UndoReport | None]:
+        """Make these changes: those that were made, as they really were, the files left out as
+        their content is not stored, and what was in the way of the others. ``word``: undo or redo,
+        for what is said; an undo leaves out such files while it can bring back others.
         """
         made: list[FileChange] = []
+        lost: list[str] = []
         key, params, why = "failed", dict[str, str](), None
         try:
-            steps = [await self._plan_step(change, anyway) for change in changes]
+            steps: list[_Step] = []
+            for change in changes:
+                try:
+                    steps.append(await self._plan_step(change, anyway))
+                except _Refused as refused:
+                    if refused.why != "lost" or word != "undo":
+                        raise
+                    lost.insert(0, change.path)  # an undo goes backwards
+            if lost and not steps:
+                raise _Refused("lost", name_files(lost))
             for step in steps:
                 if not step.done:
                     await self._take_step(step)
                 made.append(step.change)
                 if step.data is None:
                     await self._clear_directories(step.change.directories)
-            return made, None
+            return made, lost, None
         except _Refused as refused:
             key, params = refused.why, refused.params
         except ContentChanged as changed:
@@ -320,7 +335,7 @@ class Undoing:
             params, why = {"path": error.shown}, error.told
         except OSError as error:  # of the store of what was there before
             params = {"path": "", "why": error.strerror or str(error)}
-        return made, UndoReport(f"operations.{word}.{key}", params, why=why)
+        return made, lost, UndoReport(f"operations.{word}.{key}", params, why=why)
 
     async def _plan_step(self, change: FileChange, anyway: bool) -> _Step:
         """Plan one step, changing nothing yet; raises _Refused."""

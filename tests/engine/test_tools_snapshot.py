@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 from support.bench import done
-from support.session import action, decision, script, session
+from support.session import Session, action, decision, script, session
 from support.session import done as ended
 from support.shell import ShellBench
 
 from duckflow_tui.safety.workspace import MAX_READ
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.tools.results import changed_files
@@ -387,3 +388,52 @@ async def test_after_a_cut_the_next_process_takes_back_what_a_command_changed(
         assert await s.engine.rewind.undo_rewind() == ""
         assert (s.workspace / "a.txt").read_text() == "x\n"
         assert (s.workspace / "b.txt").read_text() == "new\n"
+
+
+def undo_notice(s: Session) -> NoticeMessage:
+    """The newest notice about an undo or a redo."""
+    found = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
+    return next(m for m in reversed(found) if m.key.startswith("operations."))
+
+
+@pytest.mark.parametrize("anyway", [False, True])
+async def test_the_next_process_restores_what_is_stored_and_names_what_is_not(
+    tmp_path: Path, anyway: bool
+) -> None:
+    root = tmp_path / "work"
+    (root / "__pycache__").mkdir(parents=True)
+    kept = {"README.md": b"read me\n", "logo.png": bytes(range(256)) * 40}
+    files = kept | {"__pycache__/x.pyc": os.urandom(900), "large.bin": bytes(MAX_KEPT + 1)}
+    for name, data in files.items():
+        (root / name).write_bytes(data)
+    call = action("shell.run", command=f"rm {' '.join(files)}")
+    async with session(tmp_path, script(decision("I clean.", call), ended()), mode="trusted") as s:
+        await s.engine.send("clean")
+        gate = await s.gate()
+        assert gate.facts["until_quit"] == "large.bin, __pycache__/"
+        assert "uncovered" not in gate.facts
+        await s.answer(GateChoice.ONCE)
+        await s.ended()
+    async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
+        await s.engine.undo(anyway=anyway)
+        there = {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+        assert there == kept
+        said = undo_notice(s)
+        assert said.key == "operations.undo.partly_lost"
+        assert said.params["path"] == "README.md, logo.png"
+        assert said.params["lost"] == "large.bin, __pycache__/x.pyc"
+        changed, _ = await s.engine.session_diff()
+        assert [(one.path, one.kind) for one in changed] == [
+            ("__pycache__/x.pyc", "delete"),
+            ("large.bin", "delete"),
+        ]
+        await s.engine.undo(anyway=anyway)
+        assert undo_notice(s).key == "operations.undo.nothing"
+    async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
+        await s.engine.redo()
+        assert undo_notice(s).key == "operations.redo.done"
+        assert not any(path.is_file() for path in root.rglob("*"))
+        changed, _ = await s.engine.session_diff()
+        assert {one.path for one in changed} == {*files}
+        await s.engine.undo(anyway=anyway)
+        assert (root / "README.md").read_bytes() == kept["README.md"]

@@ -143,10 +143,15 @@ def _undo_words(gate: Gate, words: Catalogue) -> str:
     """The reach of undo; of a command only its changes of files here."""
     if not gate.impact.reversible:
         return words("gate.irreversible")
+    if gate.effect is not Effect.EXECUTE:
+        return words("gate.reversible")
+    said = words("gate.files_reversible")
     if "uncovered" in gate.facts:
-        return words("gate.files_uncovered", paths=visible_line(gate.facts["uncovered"]))
-    runs = gate.effect is Effect.EXECUTE
-    return words("gate.files_reversible" if runs else "gate.reversible")
+        said = words("gate.files_uncovered", paths=visible_line(gate.facts["uncovered"]))
+    if "until_quit" in gate.facts:
+        paths = visible_line(gate.facts["until_quit"])
+        said = words("gate.files_until_quit", undo=said, paths=paths)
+    return said
 
 
 def _alternatives_row(gate: Gate) -> QuestionRow:
@@ -210,7 +215,9 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
 
 
 #: Facts of which nobody needs to know before the details are asked for.
-_DETAILS: Final = frozenset({"sandbox", "rule", "timeout", "hosts", "hosts_open", "uncovered"})
+_DETAILS: Final = frozenset(
+    {"sandbox", "rule", "timeout", "hosts", "hosts_open", "uncovered", "until_quit"}
+)
 
 #: Values of the fact ``sandbox`` where nothing holds a command.
 BARE: Final = frozenset({"none", "outside"})
