@@ -205,6 +205,7 @@ def build_engine(
                 workspace.root,
                 desk,
                 choice.connections.keys,
+                choice.withhold_secrets,
             ),
             registry,
             wire_name=wire_name,

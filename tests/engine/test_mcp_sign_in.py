@@ -7,12 +7,18 @@ import json
 import os
 import stat
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.mcp_servers import OAUTH, Served, http_server, served
+from support.session import action, decision, done, script, session
 
-from duckflow_tui.state.gates import Card, CardAnswer, CardKind
+from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
 from duckflow_tui.tools.mcp.config import McpServerConfig
 
 
@@ -118,3 +124,80 @@ async def test_who_does_not_sign_in_has_a_server_that_failed(tmp_path: Path) -> 
         async with served(tmp_path, settings(url), headless=True, environ=environ) as s:
             failed = await s.until("failed", "closed")
             assert failed.error == "it asks to sign in, and nobody answered"
+
+
+async def test_what_the_user_signed_in_with_is_in_no_result_journal_or_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in with_browser(tmp_path / "bin").items():
+        monkeypatch.setenv(name, value)
+    replies = script(decision("", action("mcp.net.greet")), done(), done())
+    with http_server(program=OAUTH) as (url, _):
+        environ = {"DUCKFLOW_MCP__SERVERS__NET__URL": url}
+        async with session(tmp_path, replies, environ=environ) as s:
+            await s.engine.send("Hello?")
+            await s.until(lambda state: bool(state.cards))
+            (card,) = s.state.cards
+            option = next(o for o in card.options if o.key == "y")
+            await s.engine.answer_card(
+                CardAnswer(card_id=card.card_id, subject=card.subject, action=option.action)
+            )
+            await s.answer(GateChoice.ONCE)
+            await s.ended()
+            kept = json.loads((tmp_path / "home" / "data" / "keys.json").read_text())
+            (secret,) = (json.loads(kept[user]) for user in kept if user.startswith("mcp "))
+            tokens = (secret["tokens"]["access_token"], secret["tokens"]["refresh_token"])
+            (greeted,) = s.results()
+            assert "hello [redacted] and [redacted]" in greeted.result.text
+            # Also where somebody else says it: the model, the user or a command.
+            await s.turn(f"It is {tokens[0]}.")
+            told = "".join(request.text for request in s.server.of("main")[:-1])
+        state = await asyncio.to_thread(text_of_all_files, tmp_path / "home" / "state")
+        for token in tokens:
+            assert token not in told
+            assert token not in state
+
+
+@contextmanager
+def refusing_server(**headers: str) -> Generator[tuple[str, list[str]]]:
+    """A server that answers 401 to everything, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(401)
+            for name, value in {"content-length": "0", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def test_a_sign_in_reaches_no_other_port_of_a_host_without_https(tmp_path: Path) -> None:
+    with (
+        refusing_server() as (other, asked),
+        refusing_server(**{"www-authenticate": f'Bearer resource_metadata="{other}/meta"'}) as (
+            url,
+            begun,
+        ),
+    ):
+        async with served(tmp_path, settings(f"{url}/mcp")) as s:
+            failed = await s.until("failed", "closed")
+        assert "is not reached without https" in failed.error
+        assert begun
+        assert asked == []

@@ -127,6 +127,7 @@ async def served(
             root,
             bench.desk,
             KeyStore(tmp_path / "keys", more.pop("keyring", None)),
+            set[str]().update,
         ),
         bench.router.registry,
         wire_name=wire_name,

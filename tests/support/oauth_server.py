@@ -9,6 +9,7 @@ import time
 import warnings
 
 import uvicorn
+from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -102,16 +103,24 @@ def main() -> None:
     port = listener.getsockname()[1]
     base = AnyHttpUrl(f"http://127.0.0.1:{port}")
     warnings.simplefilter("ignore")
+    provider = Provider()
     server = MCPServer(
         "closed",
         log_level="ERROR",
-        auth_server_provider=Provider(),
+        auth_server_provider=provider,
         auth=AuthSettings(
             issuer_url=base,
             resource_server_url=AnyHttpUrl(f"{base}mcp"),
             client_registration_options=ClientRegistrationOptions(enabled=True),
         ),
     )
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def greet() -> str:
+        """Greets the one who signed in, by what they signed in with."""
+        known = get_access_token()
+        refresh = next(reversed(provider.refresh))
+        return f"hello {known.token if known else ''} and {refresh}"
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))
     def secret() -> str:

@@ -4,20 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Final, NamedTuple
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from duckflow_tui.safety.paths import lies_inside
 
+_HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+_KEPT: Final = "%/?:@!$&'()*+,;=[]~"  # what an address holds as it is, beside letters and digits
+
+
+class Page(NamedTuple):
+    """A page of the web: the site where a browser looks for it, and its address."""
+
+    host: str
+    url: str
+
+
+def parse_page(url: str) -> Page | None:
+    """The page at an http or https address, which is written anew: in ASCII, its host as it is
+    looked up. None for any other address, and for one that not every program reads as the same.
+    """
+    if "\\" in url or " " in url or not url.isprintable():
+        return None
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna").decode()  # no letter that looks like one
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or "@" in parts.netloc or not _HOST.fullmatch(host):
+        return None
+    site = f"[{host}]{port}" if ":" in host else f"{host}{port}"
+    path, query, fragment = (
+        quote(part, safe=_KEPT) for part in (parts.path, parts.query, parts.fragment)
+    )
+    return Page(host, urlunsplit((parts.scheme, site, path, query, fragment)))
+
 
 async def open_page(url: str, environ: Mapping[str, str], workspace: Path) -> bool:
-    """Open an http or https address in the browser; False where it is neither, where no browser
-    can have a window, and where the program that opens it lies in the workspace.
+    """Open a page in the browser; False where the address is none of a page, where no browser can
+    have a window, and where the program that opens it lies in the workspace.
     """
-    if urlsplit(url).scheme not in ("http", "https"):
+    page = parse_page(url)
+    if page is None:
         return False
     if sys.platform != "darwin" and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         return False
@@ -29,7 +63,7 @@ async def open_page(url: str, environ: Mapping[str, str], workspace: Path) -> bo
     nowhere = asyncio.subprocess.DEVNULL  # what it prints would stand on the screen
     try:
         await asyncio.create_subprocess_exec(
-            program, url, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True
+            program, page.url, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True
         )
     except OSError:
         return False

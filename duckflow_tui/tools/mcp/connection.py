@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -95,6 +103,7 @@ class ServerParts(NamedTuple):
     workspace: Path  # the folder that is worked in
     desk: Desk  # where the questions of a server are put to the user
     keys: SecretStore  # where tokens of servers are kept
+    withhold: Callable[[Iterable[str]], None]  # takes these secrets out of all that is recorded
 
 
 class TimeLimits:
@@ -144,9 +153,11 @@ class Connection:
         parts: ServerParts,
         log: ServerLog,
         questions: ServerQuestions,
+        make_tokens: Callable[[], KeptTokens],
     ) -> None:
         self._config = config
         self._questions = questions
+        self._make_tokens = make_tokens
         self._limits = TimeLimits(config.timeout_s)
         self._calls = 0  # that run
         self._parts = parts
@@ -291,7 +302,7 @@ class Connection:
         config, parts = self._config, self._parts
         sign_in = SignIn(
             config,
-            KeptTokens(config, parts.keys),
+            self._make_tokens(),
             self._questions.ask_to_sign_in,
             self._limits.wait_for_user,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx2
 
@@ -49,15 +48,16 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._inner = inner
         self._on_session_lost = on_session_lost
         self._name = name
-        self._host = urlsplit(url).hostname
+        self._origin = _origin_of(httpx2.URL(url))
         self._store = store
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request. Signing in leads to other hosts, which the server names: those are
+        """Send a request. Signing in leads to other origins, which the server names: those are
         reached by https alone, so that it cannot have this machine's network asked for it.
         """
-        if request.url.scheme != "https" and request.url.host != self._host:
-            raise httpx2.UnsupportedProtocol(f"{request.url.host} is not reached without https")
+        if request.url.scheme != "https" and _origin_of(request.url) != self._origin:
+            site = request.url.netloc.decode("ascii", "replace")
+            raise httpx2.UnsupportedProtocol(f"{site} is not reached without https")
         self._report_traffic(request, requests=1)
         try:
             answer = await self._inner.handle_async_request(request)
@@ -97,6 +97,10 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _origin_of(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _head_size(message: httpx2.Request | httpx2.Response) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -29,6 +28,7 @@ from duckflow_tui.state.gates import (
     CardOption,
     make_question_options,
 )
+from duckflow_tui.tools.mcp.browser import parse_page
 from duckflow_tui.tools.mcp.config import printable_line
 from duckflow_tui.tools.mcp.schemas import BadSchema, arguments_of
 from duckflow_tui.tools.notices import Notices
@@ -105,24 +105,19 @@ class ServerQuestions:
         """Open a page in the browser with the user's consent; False for a no. Only https and http
         are opened. Where there is no browser, the card has shown the address. Raises Unanswered.
         """
-        try:
-            parts = urlsplit(url)
-            host = (parts.hostname or "").encode("idna").decode()  # no letter that looks like one
-            on_web = parts.scheme in ("http", "https") and bool(host) and len(url) <= _MAX_URL
-        except ValueError:
-            host, on_web = "", False
-        if not on_web:
+        page = parse_page(url)
+        if page is None or len(page.url) > _MAX_URL:
             shown = printable_line(url)
             self._notices.warn("mcp.no_page", server=self._server, url=shown)
             return False
-        facts = {"url": printable_line(url, _MAX_URL), "host": host}
+        facts = {"url": page.url, "host": page.host}
         if signs_in:
             facts["signs_in"] = "yes"
         answer = await self._ask((OPEN_PAGE, DECLINE), message, facts)
         if answer.action != OPEN_PAGE.action:
             return False
-        if not await self._open_page(url):
-            self._notices.warn("mcp.open_yourself", server=self._server, url=facts["url"])
+        if not await self._open_page(page.url):
+            self._notices.warn("mcp.open_yourself", server=self._server, url=page.url)
         return True
 
     def withdraw_all(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -49,7 +49,8 @@ class Server:
         self.resources: tuple[McpResource, ...] = ()
         self._prompts: tuple[McpPrompt, ...] = ()
         self._parts = parts
-        self._redactor = Redactor(config.secret_values)
+        self._secrets = frozenset(config.secret_values)
+        self._redactor = Redactor(self._secrets)
         path = parts.folder / f"{config.name}.log" if config.command else Path()
         self._log = ServerLog(path, self._redactor.redact_text)
         self._questions = ServerQuestions(
@@ -74,7 +75,9 @@ class Server:
         """Start it in the background, unless it runs."""
         if self._life is not None:
             return
-        life = self._life = Connection(self.config, self._parts, self._log, self._questions)
+        life = self._life = Connection(
+            self.config, self._parts, self._log, self._questions, self._make_tokens
+        )
         self._report_status("starting")
         life.job = self._parts.spawn(self._run_connection(life), "mcp")
 
@@ -237,17 +240,28 @@ class Server:
             raise ConnectionFailed(words, passing=failed.passing) from failed
 
     def without_secrets(self, text: str) -> str:
-        """A result without the secrets that the server was given; nothing else is changed."""
-        for secret in self.config.secret_values:
+        """A result without the secrets that the server was given, or gave at the sign-in; nothing
+        else is changed.
+        """
+        for secret in sorted(self._secrets, key=len, reverse=True):  # one may hold another
             if len(secret) >= 8:
                 text = text.replace(secret, REDACTED)
         return text
+
+    def _make_tokens(self) -> KeptTokens:
+        return KeptTokens(self.config, self._parts.keys, self._withhold)
+
+    def _withhold(self, secrets: Iterable[str]) -> None:
+        """No result of this server holds these from now on, and nothing that is recorded."""
+        self._secrets |= frozenset(secrets)
+        self._redactor.add_secrets(self._secrets)
+        self._parts.withhold(self._secrets)
 
     async def sign_out(self) -> None:
         """Forget the tokens of a server at an address, and end it."""
         await self.stop()
         if self.config.url:
-            await asyncio.to_thread(KeptTokens(self.config, self._parts.keys).drop)
+            await asyncio.to_thread(self._make_tokens().drop)
 
     async def log_lines(self) -> str:
         """The newest lines that it wrote to its standard error."""

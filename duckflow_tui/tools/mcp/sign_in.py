@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
@@ -38,6 +38,7 @@ _UNAUTHORIZED: Final = 401
 _PORTS: Final = (49152, 16_000)  # the first one of those that no service has, and how many
 SecretPlace = Literal["keyring", "file"]
 _PLACES: Final = TypeAdapter(dict[str, SecretPlace])
+_SECRETS: Final = ("access_token", "refresh_token", "client_secret")  # of what is kept
 
 
 class SecretStore(Protocol):
@@ -55,9 +56,18 @@ class SignInFailed(Exception):
 
 
 class KeptTokens:
-    """The tokens of one server over sessions, and what it registered the program as."""
+    """The tokens of one server over sessions, and what it registered the program as.
 
-    def __init__(self, config: McpServerConfig, keys: SecretStore) -> None:
+    ``withhold`` hears of each secret before it can be used: no result and no record may hold it.
+    """
+
+    def __init__(
+        self,
+        config: McpServerConfig,
+        keys: SecretStore,
+        withhold: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._withhold = withhold
         parts = urlsplit(config.url)
         self._user = f"mcp {parts.scheme}://{parts.netloc} {config.name}"
         self._keys = keys
@@ -88,14 +98,13 @@ class KeptTokens:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep the tokens."""
         until = time.time() + tokens.expires_in if tokens.expires_in else None
-        await self._set("until", until)
+        # The tokens first: they are in use while these wait for the disk.
         await self._set("tokens", tokens.model_dump(mode="json", exclude_none=True))
+        await self._set("until", until)
 
     async def get_expiry(self) -> float | None:
         """When the access token runs out, in seconds since the epoch; None where nobody said."""
-        if self._kept is None:
-            self._kept = await asyncio.to_thread(self._read)
-        until: object = self._kept.get("until")
+        until: object = (await self._load()).get("until")
         return float(until) if isinstance(until, int | float) else None
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -109,18 +118,25 @@ class KeptTokens:
         await self._set("client", client_info.model_dump(mode="json", exclude_none=True))
 
     async def _get(self, part: str, kind: Any) -> Any:
-        if self._kept is None:
-            self._kept = await asyncio.to_thread(self._read)
+        kept = await self._load()
         try:
-            return kind.model_validate(self._kept[part]) if part in self._kept else None
+            return kind.model_validate(kept[part]) if part in kept else None
         except ValidationError:
             return None
 
     async def _set(self, part: str, value: object) -> None:
+        self._withhold(_list_secrets(value))
+        kept = await self._load()
+        kept[part] = value
+        await asyncio.to_thread(self._write, json.dumps(kept))
+
+    async def _load(self) -> dict[str, Any]:
         if self._kept is None:
-            self._kept = await asyncio.to_thread(self._read)
-        self._kept[part] = value
-        await asyncio.to_thread(self._write, json.dumps(self._kept))
+            found = await asyncio.to_thread(self._read)
+            for value in found.values():
+                self._withhold(_list_secrets(value))
+            self._kept = found
+        return self._kept
 
     def _read(self) -> dict[str, Any]:
         place = self._read_places().get(self._user)
@@ -144,6 +160,13 @@ class KeptTokens:
 
     def _write_places(self, places: dict[str, SecretPlace]) -> None:
         write_private(self._file, json.dumps(places, indent=1).encode())
+
+
+def _list_secrets(part: object) -> list[str]:
+    """The secrets in a part of what is kept."""
+    fields = cast("dict[str, object]", part) if isinstance(part, dict) else {}
+    found = (fields.get(name) for name in _SECRETS)
+    return [secret for secret in found if isinstance(secret, str) and secret]
 
 
 class SignIn(httpx2.Auth):
