@@ -263,13 +263,11 @@ class RewindActions:
     ) -> tuple[NoticeMessage, ...]:
         """Notices about the things that a rewind took back, and those it did not."""
         state, notice = self._store.state, self._parts.notices.make_message
-        undone = set(came.calls)
-        left = [call for call in reversed(point.calls) if call.call_id not in undone]
         said_already = came.partly_undone
         files = file_names(
             change
-            for call in left
-            for change in call.result.undoable_changes
+            for call in reversed(point.calls)
+            for change in state.list_standing_changes(call)
             if (change.target or change.path) not in said_already
         )
         known = {process.process_id for process in past.processes}

@@ -17,12 +17,15 @@ from support.session import done as ended
 from support.shell import ShellBench
 
 from duckflow_tui.safety.workspace import MAX_READ
+from duckflow_tui.session.export import render_markdown
+from duckflow_tui.session.facts import SessionFacts
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.tools.snapshot import LIMIT, MAX_KEPT
+from duckflow_tui.words.catalogue import Catalogue
 
 
 @pytest.fixture
@@ -437,3 +440,35 @@ async def test_the_next_process_restores_what_is_stored_and_names_what_is_not(
         assert {one.path for one in changed} == {*files}
         await s.engine.undo(anyway=anyway)
         assert (root / "README.md").read_bytes() == kept["README.md"]
+
+
+async def test_a_rewind_in_the_next_process_tells_which_files_were_not_put_back(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "work"
+    (root / "__pycache__").mkdir(parents=True)
+    (root / "README.md").write_text("read me\n")
+    (root / "__pycache__" / "x.pyc").write_bytes(os.urandom(900))
+    call = action("shell.run", command="rm README.md __pycache__/x.pyc")
+    async with session(tmp_path, script(decision("I clean.", call), ended()), mode="trusted") as s:
+        await s.engine.send("clean")
+        await s.answer(GateChoice.ONCE)
+        await s.ended()
+    replies = script(ended("Again."))
+    async with session(tmp_path, replies, mode="trusted", resume=s.session_id) as s:
+        first = next(m.message_id for m in s.state.messages if m.kind == "user")
+        assert await s.engine.rewind.go_back(first, files=True) == ""
+        assert (root / "README.md").read_text() == "read me\n"
+        assert undo_notice(s).params["lost"] == "__pycache__/x.pyc"
+        facts = SessionFacts(session_id=s.session_id)
+        lines = render_markdown(s.state, facts, Catalogue("en"), str).splitlines()
+        marked = {
+            line.split("`")[1]: line.endswith("undone")
+            for line in lines
+            if line.startswith("- delete")
+        }
+        assert marked == {"README.md": True, "__pycache__/x.pyc": False}
+        await s.turn("go on")
+        sent = s.server.of("main")[-1].text
+        assert "put back to what they were: README.md" in sent
+        assert "these files was not undone: __pycache__/x.pyc" in sent
