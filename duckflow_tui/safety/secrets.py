@@ -16,7 +16,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -148,16 +148,11 @@ _JWT: Final = re.compile(r"eyJ[\w-]*+((?:\.[\w-]*+)*)")
 
 #: The first line of a private key, or its last.
 _KEY_MARK: Final = re.compile(r"-----(BEGIN|END)[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?(?:-----)?")
-#: A piece of one behind what may stand before it in a listing, a diff, a quotation or a string: the
-#: number of its line, or the name of its file, which no key begins with.
-_KEY_PIECE: Final = re.compile(
-    r"(?:\\+[nrt]?|[^\w/=\\]|(?<![\w+/=])\d{1,7}(?![\w+/=]))*+"
-    r"(?P<name>[^\s\\\"']{1,200}[:-])??"
-    r"(?:(?P<end>END[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?-*)"
-    r"|(?P<remark>(?:Version|Comment|Charset|Hash): [^\n\\]*)"
-    r"|(?P<key>Proc-Type: \d,[A-Z-]+|DEK-Info: [A-Z0-9-]+,[0-9A-F]+"
-    r"|=?[A-Za-z0-9+/]++={0,2}(?![^\s\\\"'`,;<>|)\]}]))|\Z)"
-)
+#: A run of the characters of its lines, behind a break written as two characters, or a diff's sign.
+_KEY_RUN: Final = re.compile(r"(?:\\[nrt])?+\+?([A-Za-z0-9+/]{2,}+={0,2})")
+_LEAST_KEY_RUN: Final = 16  # characters of one that is told by its looks alone
+_KEY_LENGTH: Final = 20_000  # characters of a private key, with what stands around its lines
+_KEY_GAP: Final = 600  # characters between two such runs where its first or last line is missing
 
 _USER_AND_PASSWORD: Final = re.compile(r"://([^\s/@:]*+:[^\s/@]++)@")
 _USER: Final = re.compile(r"://([^\s/@:]{12,}+)@")
@@ -206,54 +201,51 @@ def _find_keys(text: str) -> Iterator[Span]:
 
 
 def _find_private_keys(text: str) -> Iterator[Span]:
-    """Where private keys are: their lines behind the first one, with it, up to the first that is
-    no part of a key, and the lines before the last one where the first is missing.
+    """Where the random runs of private keys are, whatever stands around them in their lines: those
+    between the first line and the last, and where one is missing, those that follow each other
+    from the other one on.
     """
-    seen = 0
-    for mark in _search_windows(_KEY_MARK, text):
-        if mark.start() < seen:
-            continue
-        if mark[1] == "BEGIN":
-            spans, seen = _read_key_pieces(text, mark.end(), len(text), mark.start())
-            yield from spans
-            continue
-        stop = text.rfind("\n", seen, mark.start()) + 1
-        while stop > seen:
-            start = max(seen, text.rfind("\n", seen, stop - 1) + 1)
-            spans, end = _read_key_pieces(text, start, stop, None)
-            if end < stop:
-                break
-            yield from spans
-            stop = start
-        seen = mark.end()
+    for one, other in pairwise((None, *_search_windows(_KEY_MARK, text), None)):
+        begin, end = one.end() if one else 0, other.start() if other else len(text)
+        begins = one is not None and one[1] == "BEGIN"
+        ends = other is not None and other[1] == "END"
+        whole = begins and ends and end - begin <= _KEY_LENGTH
+        if begins:
+            runs = _find_key_runs(text, begin, end, _KEY_LENGTH if whole else _KEY_GAP)
+            yield from _add_short_runs(text, [(begin, begin), *runs, *[(end, end)] * whole])
+        if ends and not whole:
+            near = [(end, end)]
+            runs = [*_find_key_runs(text, max(begin, end - _KEY_LENGTH), end, _KEY_LENGTH)]
+            while runs and near[-1][0] - runs[-1][1] <= _KEY_GAP:
+                near.append(runs.pop())
+            yield from _add_short_runs(text, near[::-1])
 
 
-def _read_key_pieces(text: str, at: int, stop: int, first: int | None) -> tuple[list[Span], int]:
-    """Where the pieces of a private key are from ``at`` on, as few spans as nothing but signs and
-    numbers parts; ``first`` is where its first line begins, if that is part of it. Also returns
-    where they end: ``stop``, the last line of the key or something else. A short piece counts where
-    another one or the last line follows.
+def _find_key_runs(text: str, at: int, stop: int, gap: int) -> Iterator[Span]:
+    """The runs from ``at`` on that are as random as a key, up to a gap without any."""
+    last = at
+    while (found := _KEY_RUN.search(text, at, min(stop, last + gap))) is not None:
+        run = _KEY_RUN.match(text, found.start(), stop) or found  # one that the gap's end cut
+        at = run.end()
+        if len(run[1]) >= _LEAST_KEY_RUN and not _HEX.fullmatch(run[1]) and _is_random(run[1]):
+            last = at
+            yield run.span(1)
+
+
+def _add_short_runs(text: str, runs: list[Span]) -> Iterator[Span]:
+    """The runs, and shorter ones between two of them where the same stands between all, as before
+    the end of a key. The first and the last may be empty.
     """
-    spans: list[Span] = []
-    short = False  # the piece before
-    while at < stop and (piece := _KEY_PIECE.match(text, at, stop)) is not None:
-        key, is_end = piece["key"], piece["end"] is not None
-        whole = key is not None and (":" in key or _is_random(key))
-        if key is not None and not whole and not _is_key_end(key):
-            break
-        at = piece.end()
-        if piece["name"] or piece["remark"]:
-            first = None
-        if whole or (is_end and first is not None and (spans or short)):
-            if spans and first is not None:
-                first = spans.pop()[0]
-            elif first is None:
-                first = piece.start("key")
-            spans.append((first, at))
-        if is_end:
-            break
-        short = key is not None and not whole
-    return spans, at
+    for (_, begin), (end, _) in pairwise(runs):
+        short = [run.span(1) for run in _KEY_RUN.finditer(text, begin, end) if _is_key_end(run[1])]
+        places = [begin, *chain.from_iterable(short), end]
+        around = {
+            re.sub(r"[\d\s=+]", "", text[a:b])
+            for a, b in zip(places[::2], places[1::2], strict=True)
+        }
+        if len(around) == 1:
+            yield from short
+    yield from (run for run in runs if run[0] < run[1])
 
 
 def _is_key_end(text: str) -> bool:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from random import Random
+from string import ascii_letters, digits
 from urllib.parse import quote
 
 import pytest
@@ -87,6 +89,46 @@ async def test_keys_in_a_file_reach_no_request_journal_or_export(tmp_path: Path)
         assert all(hidden not in body for body in sent)
         assert hidden not in kept
         assert hidden not in shown
+
+
+#: What programs put before and behind each line of a file.
+AROUND = {
+    "compose.log": ("web-1  | ", ""),
+    "cluster.log": ("2026-11-27T10:00:00Z ", ""),
+    "blame.txt": ("1f0c9ab2 (Ann Lee 2026-11-27 10:00:00 +0000 7) ", ""),
+    "setup.sh": ('echo "', '" >> key.pem'),
+    "page.html": ("", "<br>"),
+    "found.txt": ("my file.pem:3:", ""),
+    "colours.txt": ("\x1b[32m+", "\x1b[m"),
+}
+
+
+async def test_a_private_key_is_masked_whatever_stands_around_its_lines(tmp_path: Path) -> None:
+    """In results, requests and the journal; the text around it stays."""
+    choose = Random(5).choice
+    lines = ["".join(choose(f"{ascii_letters}{digits}+/") for _ in range(64)) for _ in range(4)]
+    work = tmp_path / "work"
+    work.mkdir()
+    whole = ["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----", "the end"]
+    for name, (before, behind) in AROUND.items():
+        (work / name).write_text("".join(f"{before}{line}{behind}\n" for line in whole))
+    replies = script(decision("I read.", *(action(READ, path=name) for name in AROUND)), done())
+    async with session(tmp_path, replies, mode="trusted") as made:
+        await made.turn("read them")
+        results = [message.result.text for message in made.results()]
+        sent = [request.raw.decode() for request in made.server.requests]
+        id_ = made.session_id
+    folder = next((tmp_path / "home" / "state").rglob(id_))
+    kept = "".join(path.read_text() for path in folder.glob("journal-*"))
+    assert len(results) == len(AROUND)
+    for text in results:
+        assert text.count(REDACTED) >= len(lines)
+        assert "END RSA PRIVATE KEY" in text
+        assert "the end" in text
+    for line in lines:
+        assert not any(
+            part in where for where in (*results, *sent, kept) for part in (line, line[20:])
+        )
 
 
 KEY = "plain-Words-as-0-key/of+mine"

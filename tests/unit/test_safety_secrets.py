@@ -179,22 +179,6 @@ PLACES = [
     ("XT.{}", f"{make_key(22)}.{make_key(43, URL_SAFE)}"),
     ("AGE-SECRET-{}", f"KEY-1{make_key(58, UPPER)}"),
     ("{} alone", f"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiI{make_key(20)}.{make_key(43, URL_SAFE)}"),
-    ("a {} b", f"-----BEGIN ENCRYPTED PRIVATE KEY-----\n{make_key(64, BASE64)}\n"
-     "-----END ENCRYPTED PRIVATE KEY-----"),
-    ("a {}\ncut off here", f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{make_key(64, BASE64)}"),
-    ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nComment: mine\n\n{}\n",
-     f"{make_key(64, BASE64)}\nQm==\n=aB1x\n-----END PGP PRIVATE KEY BLOCK-----"),
-    ("{}\n+# end", f"-----BEGIN RSA PRIVATE KEY-----\n+Proc-Type: 4,ENCRYPTED\n"
-     f"+DEK-Info: AES-128-CBC,5A\n+\n+{make_key(64, BASE64)}\n+{make_key(64, BASE64)}\n+aB==\n"
-     "+-----END RSA PRIVATE KEY-----"),
-    ('{{"key": "{}\\n", "a": 1}}', f"-----BEGIN PRIVATE KEY-----\\n{make_key(64, BASE64)}\\n"
-     f"{make_key(9, BASE64)}=\\n-----END PRIVATE KEY-----"),
-    ("   1\t{}\n   5\tend", f"-----BEGIN PRIVATE KEY-----\n   2\t{make_key(64, BASE64)}\n"
-     f"   3\t{make_key(9, BASE64)}=\n   4\t-----END PRIVATE KEY-----"),
-    ("true '{}'; echo evil > out.txt", f"-----BEGIN PRIVATE KEY----- {make_key(64, BASE64)}"),
-    ("{}\nend", f"'-----BEGIN PRIVATE KEY-----\\n'\n    + '{make_key(64, BASE64)}"[1:]),
-    ("a.pem:1:-----BEGIN PRIVATE KEY-----\na.pem:2:{}\nb.py:1:end", make_key(64, BASE64)),
-    ("[9 lines left out]\n{}\n-----END PRIVATE KEY-----", make_key(64, BASE64)),
 ]  # fmt: skip
 
 #: Random or about keys, and none.
@@ -307,6 +291,10 @@ def test_a_key_is_masked_anywhere_in_a_long_text() -> None:
         *("-eyJ", "-eyJaaaaaaaaaa", "A_KEY=", "A1bcdefgh_KEY=", "api_key: ", "key/", "Key"),
         *("key\n", "://", "?a=", "a_a1B", "cookie: a=", "-----BEGIN PRIVATE KEY", "q7Lr"),
         *("machine a login a ", "b64KEY/aB3", "-----BEGIN PRIVATE KEY-----\na-", "a-aA1b\n"),
+        *(
+            "-----BEGIN PRIVATE KEY-----" + r"\n" * 9_000 + "-----END PRIVATE KEY-----",
+            "q7Lr2Vx9Tb4Nw8Kd\n",
+        ),
         *("-----END PRIVATE KEY-----\naA1b\n", " " * 500 + "-----END PRIVATE KEY-----", "1\n+"),
     ],
 )
@@ -318,6 +306,62 @@ def test_no_text_takes_longer_than_its_length_explains(unit: str) -> None:
     shown = Redactor([make_key(40), "q7Lr" * 8]).redact_text(text)
     assert time.process_time() - began < 1.0
     assert secret not in shown
+
+
+LINE, NEXT = make_key(64, BASE64), make_key(64, BASE64)
+
+#: Private keys with what stands around their lines, with ``{}`` in the place of each.
+PRIVATE = [
+    ("-----BEGIN ENCRYPTED PRIVATE KEY-----\n{}\n-----END ENCRYPTED PRIVATE KEY----- b", [LINE]),
+    ("a -----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{}\ncut off here", [LINE]),
+    (
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nComment: mine\n\n{}\n{}\n={}\n"
+        "-----END PGP PRIVATE KEY BLOCK-----",
+        [LINE, "Qm==", "aB1x"],
+    ),
+    (
+        "-----BEGIN RSA PRIVATE KEY-----\n+Proc-Type: 4,ENCRYPTED\n+DEK-Info: AES-128-CBC,5A\n+\n"
+        "+{}\n+{}\n+{}\n+-----END RSA PRIVATE KEY-----\n+# end",
+        [LINE, NEXT, "aB=="],
+    ),
+    (
+        r'{{"key": "-----BEGIN PRIVATE KEY-----\{}\n{}\n-----END PRIVATE KEY-----\n", "a": 1}}',
+        ["n" + LINE, "q7Lr2Vx9T="],
+    ),
+    (
+        "   9\t-----BEGIN PRIVATE KEY-----\n  10\t{}\n  11\t{}\n  12\t-----END PRIVATE KEY-----",
+        [LINE, "q7Lr2Vx9T="],
+    ),
+    ("true '-----BEGIN PRIVATE KEY----- {}'; echo evil > out.txt", [LINE]),
+    ("'-----BEGIN PRIVATE KEY-----\\n'\n    + '{}'\nend", [LINE]),
+    ("a.pem:1:-----BEGIN PRIVATE KEY-----\na.pem:2:{}\nb.py:1:end", [LINE]),
+    ("[9 lines left out]\n{}\n-----END PRIVATE KEY-----", [LINE]),
+    (
+        "-----BEGIN PRIVATE KEY-----\n{}\nSome words, getUserById2() and\n/usr/lib/Python3/site\n"
+        "{}\n-----END PRIVATE KEY-----\n\nsha512-" + make_key(86, BASE64),
+        [LINE, NEXT],
+    ),
+    ("-----BEGIN PRIVATE KEY-----\n{}\n" + "other words\n" * 60 + NEXT, [LINE]),
+    (NEXT + "\nother words" * 60 + "\n{}\n-----END PRIVATE KEY-----", [LINE]),
+    (
+        "-----BEGIN PRIVATE KEY-----\n" + "other words\n" * 60 + "{}\n-----END PRIVATE KEY-----",
+        [LINE],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "lines"), PRIVATE)
+def test_of_a_private_key_its_lines_are_masked(text: str, lines: list[str]) -> None:
+    """And no other text: not its first and last line, nor what stands between and around them."""
+    assert holds_secret(text.format(*lines))
+    assert Redactor().redact_text(text.format(*lines)) == text.format(*[REDACTED] * len(lines))
+
+
+def test_a_long_line_of_a_private_key_is_masked_whole() -> None:
+    for length in (590, 600, 610, 50_000):
+        text = f"-----BEGIN PRIVATE KEY-----\n{{}}\n{'other words ' * 9}{{}}\nend"
+        keys = make_key(length, BASE64), make_key(64, BASE64)
+        assert Redactor().redact_text(text.format(*keys)) == text.format(REDACTED, REDACTED)
 
 
 @pytest.mark.parametrize("prefix", ["", "+", "> ", "  12 | ", "a.pem:7:", "a.pem-7-"])
