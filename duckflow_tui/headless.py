@@ -269,11 +269,13 @@ class _Turn:
         for record in engine.begun:
             follow(engine.store.state, record)
         typed, text = None if options.is_piped else parse_command(options.text), options.text
+        quoted = options.is_piped
         if typed is not None and typed.command is None and engine.servers is not None:
             named = parse_prompt_name(typed.name)
             try:
                 if named is not None:
                     text, typed = await engine.servers.fetch_prompt(*named, typed.argument), None
+                    quoted = True
             except PromptRefused as refused:
                 self._print_note(self._say.localize(refused.told))
                 return USAGE
@@ -295,7 +297,7 @@ class _Turn:
         try:
             if typed is None:
                 await engine.note_project_files()
-                await engine.send(text or engine.suggestion)
+                await engine.send(text or engine.suggestion, quoted=quoted)
             else:
                 works = await self._works_after(typed, engine, as_json=options.as_json)
                 if not works and not finished.done():

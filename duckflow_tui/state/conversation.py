@@ -38,6 +38,7 @@ class UserMessage(InConversation):
     kind: Literal["user"] = "user"
     text: str
     aside: bool = False  # said while work ran, and answered beside it
+    quoted: bool = False  # it may hold what the user did not write: a paste, a pipe, a prompt
 
     @property
     def for_model(self) -> str:
@@ -134,6 +135,7 @@ class QueuedMessage(Frozen):
     message_id: str
     text: str
     at: float
+    quoted: bool = False  # as of ``UserMessage``
 
 
 def forget_rewound(state: AgentState) -> None:
@@ -182,7 +184,8 @@ class QueueItemChanged(Event, kind="queue_item_changed"):
         if all(q.message_id != self.message_id for q in state.queue):
             raise StateError(f"no message {self.message_id} waits")
         state.queue = tuple(
-            q.replace(text=self.text) if q.message_id == self.message_id else q for q in state.queue
+            q.replace(text=self.text, quoted=True) if q.message_id == self.message_id else q
+            for q in state.queue
         )
 
 

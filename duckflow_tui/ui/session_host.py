@@ -71,12 +71,13 @@ class AppOptions:
 @dataclass(frozen=True, slots=True)
 class Unsent:
     """A message sent before there was a session; ``own``: a command the user runs, ``command``: one
-    of the app's own.
+    of the app's own; ``quoted``: as of ``UserMessage``.
     """
 
     text: str
     own: bool
     command: bool = False
+    quoted: bool = False
 
 
 class SessionHost:
@@ -265,7 +266,7 @@ class SessionHost:
             if unsent.command:
                 app.run_typed(unsent.text)
             else:
-                await self.send(unsent.text, own=unsent.own)
+                await self.send(unsent.text, own=unsent.own, quoted=unsent.quoted)
         if self.sends_draft:
             self.sends_draft = False
             composer.send_draft()
@@ -320,17 +321,19 @@ class SessionHost:
 
     # --- what the user sends ----------------------------------------------------------------
 
-    async def send(self, text: str, *, later: bool = False, own: bool = False) -> None:
+    async def send(
+        self, text: str, *, later: bool = False, own: bool = False, quoted: bool = False
+    ) -> None:
         """Hand a message to the engine, or a command of the user's ``own`` behind its ``!``;
-        before there is an engine it is kept.
+        before there is an engine it is kept. ``quoted``: they may not have written all of it.
         """
         engine = self.get_writable_engine()
         if engine is None:
-            self.unsent.append(Unsent(text, own))
+            self.unsent.append(Unsent(text, own, quoted=quoted))
         elif own:
             await engine.run_command(text.removeprefix("!").strip())
         else:
-            await engine.send(text, when="next" if later else "now")
+            await engine.send(text, when="next" if later else "now", quoted=quoted)
 
     def take_back(self, message_id: str) -> None:
         """A waiting message comes back into the composer."""

@@ -288,7 +288,9 @@ class Workbench(Screen[None], inherit_bindings=False):
             if typed is None:
                 self.talk.to_end()
                 host.call_later(host.key_queue.release_keys)  # it opens nothing
-                await session.send(event.text, later=event.later, own=event.own)
+                await session.send(
+                    event.text, later=event.later, own=event.own, quoted=event.quoted
+                )
             elif command is not None and self._must_wait(command):
                 session.unsent.append(Unsent(event.text, own=False, command=True))
             elif command is not None:

@@ -215,6 +215,7 @@ class CallBudget:
                     step_id=step_id,
                     aside=aside,
                     at=self._store.clock.now(),
+                    quoted=True,  # nobody knows how it came onto the card
                 )
                 await self._store.commit(UserMessageAdded(message=message))
             case _:

@@ -88,8 +88,11 @@ class Inbox:
 
     # --- what the user sends ----------------------------------------------------------------
 
-    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
-        """Take a message; returns once it would survive a crash.
+    async def send(
+        self, text: str, when: Literal["now", "next"] = "next", *, quoted: bool = False
+    ) -> None:
+        """Take a message; returns once it would survive a crash. ``quoted``: it may hold what the
+        user did not write.
 
         While work runs it is answered beside it (``now``) or waits for the next turn (``next``);
         while work is paused it redirects the work. What a stop left waiting goes on waiting: the
@@ -105,9 +108,13 @@ class Inbox:
             last = self._store.state.last_turn
             if running is None and last is not None and last.question is not None:
                 options, number = last.question.options, parse_typed_number(text)
-                text = options[number - 1] if 0 < number <= len(options) else text
+                if 0 < number <= len(options):
+                    text, quoted = options[number - 1], True
         message = QueuedMessage(
-            message_id=self._parts.ids("msg"), text=text, at=self._store.clock.now()
+            message_id=self._parts.ids("msg"),
+            text=text,
+            at=self._store.clock.now(),
+            quoted=quoted,
         )
         await self._store.commit(MessageQueued(message=message))
         turn = self._store.state.turn
@@ -238,7 +245,9 @@ class Inbox:
                 self.take_plan_up()  # it grew too late for the turn
             return
         first = waiting[0]
-        message = UserMessage(message_id=first.message_id, text=first.text, at=first.at)
+        message = UserMessage(
+            message_id=first.message_id, text=first.text, at=first.at, quoted=first.quoted
+        )
         await self._take_from_queue(message)
         stopped = self._stage == "stopping"
         self._begin_turn(Turn(self._parts, self._desk, message))

@@ -45,9 +45,11 @@ class TurnParts:
     compacting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def add_user_words(self, text: str, step_id: str = "") -> None:
-        """Put the user's own words where the model, or the step's, reads them."""
+        """Put the words of a card where the model, or the step's, reads them."""
         message_id, now = self.ids("msg"), self.store.clock.now()
-        message = UserMessage(message_id=message_id, text=text, step_id=step_id, at=now)
+        message = UserMessage(
+            message_id=message_id, text=text, step_id=step_id, at=now, quoted=True
+        )
         await self.store.commit(UserMessageAdded(message=message))
 
     async def add_report(self, report: StepReport, for_model: str) -> None:

@@ -253,7 +253,11 @@ class Thread(ABC):
         if self.pace is not None:
             self.pace.forgive_repeats()
         said = UserMessage(
-            message_id=message.message_id, text=message.text, step_id=self.step_id, at=message.at
+            message_id=message.message_id,
+            text=message.text,
+            step_id=self.step_id,
+            at=message.at,
+            quoted=message.quoted,
         )
         await self.store.commit(UserMessageAdded(message=said))
         return message.text

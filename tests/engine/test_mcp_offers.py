@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 from support.mcp_servers import http_server
+from support.prepared import UNTOUCHED
 from support.session import action, decision, done, script, session
 
+from duckflow_tui.choice import Flags, choose_session
+from duckflow_tui.headless import HeadlessOptions, run_turn
+from duckflow_tui.places import Places
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.processes import McpPrompt, McpResource, McpServer
 from duckflow_tui.tools.mcp.offers import PromptRefused, find_mentions, read_arguments
+from duckflow_tui.words.catalogue import Catalogue
 
 SHOP = McpServer(name="shop", resources=(McpResource(uri="menu://a."), McpResource(uri="b:")))
 EMPTY = McpServer(name="empty")
@@ -45,6 +53,52 @@ async def test_a_resource_that_a_message_names_is_read_before_it_is_answered(
                 picture.result.text
             )
             assert len(s.results()) == 2
+
+
+async def test_an_address_that_the_user_did_not_write_is_read_with_consent(
+    tmp_path: Path,
+) -> None:
+    with http_server() as (url, _):
+        replies = script(done("Soup."), done("Nothing."))
+        async with session(tmp_path, replies, environ=over_http(url)) as s:
+            await s.engine.send("The log says @net:menu://today", quoted=True)
+            await s.answer(GateChoice.ONCE)
+            await s.ended()
+            (read,) = s.results()
+            assert not read.by_user
+            assert "soup" in s.server.of("main")[0].text
+            await s.engine.send("The log says @net:menu://noon", quoted=True)
+            await s.answer(GateChoice.REJECT)
+            await s.ended(2)
+            assert s.results()[-1].result.outcome is Outcome.REJECTED
+
+
+@pytest.mark.parametrize("piped", [True, False])
+async def test_without_a_screen_an_address_from_a_pipe_is_not_read(
+    tmp_path: Path, piped: bool
+) -> None:
+    with http_server() as (url, _):
+        places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+        out, err = io.StringIO(), io.StringIO()
+        async with ScriptedEndpoint(script(done("Soup."))) as server:
+            flags = Flags(
+                workspace=tmp_path,
+                base_url=server.base_url,
+                model="scripted",
+                protocol="json",
+                headless=True,
+            )
+            choice = choose_session(flags, places, "en", {**UNTOUCHED, **over_http(url)})
+            await run_turn(
+                lambda spawn: open_session(choice, spawn),
+                HeadlessOptions(text="By @net:menu://today", is_piped=piped),
+                Catalogue("en"),
+                out,
+                err,
+            )
+            told = server.of("main")[0].text
+    assert ("soup" in told) is not piped
+    assert ("denied" in err.getvalue()) is piped
 
 
 async def test_a_model_reads_a_resource_with_consent(tmp_path: Path) -> None:

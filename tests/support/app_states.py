@@ -323,6 +323,7 @@ class FakeEngine:
         self.previews: tuple[FilePreview, ...] = ()  # of the session's diff
         self.uncovered = ""  # a command of which that does not know
         self.sent: list[str] = []
+        self.quoted: list[bool] = []  # of each that was sent
         self.commands: list[str] = []  # of the user's own
         self.logs: dict[str, str] = {}  # of servers
         self.asked: list[str] = []  # the other intents, by name
@@ -353,8 +354,11 @@ class FakeEngine:
     async def load_lazily(self) -> None:
         self.asked.append("warm")
 
-    async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:
+    async def send(
+        self, text: str, when: Literal["now", "next"] = "next", *, quoted: bool = False
+    ) -> None:
         self.sent.append(text)
+        self.quoted.append(quoted)
         turn = self._store.state.turn
         if turn is not None and when == "now" and turn.pause != "paused":
             aside = UserMessage(

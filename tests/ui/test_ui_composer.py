@@ -49,6 +49,24 @@ async def test_enter_sends_and_empties(open_apps: OpenApps) -> None:
         assert app.bench.focused is app.bench.composer
 
 
+async def test_what_was_not_typed_is_sent_as_quoted(open_apps: OpenApps) -> None:
+    fake = engine()
+    async with open_apps.standing(fake) as (app, pilot):
+        for pastes, typed, quoted in (
+            ("see @net:menu://today", "x", True),
+            ("", "@net", False),
+            ("line 1", "@net", False),
+        ):
+            if pastes:
+                app.bench.composer.post_message(events.Paste(pastes))
+            await pilot.press(*(key.replace("@", "at") for key in typed), "space", "enter")
+            await settled(pilot, lambda: bool(fake.quoted))
+            assert fake.quoted.pop() is quoted
+        app.bench.composer.replace_text("see @net:menu://today")  # from the history
+        await pilot.press("enter")
+        await settled(pilot, lambda: fake.quoted == [True])
+
+
 async def test_keys_of_the_stock_widget_are_unbound(open_apps: OpenApps) -> None:
     """F6, F7 and Ctrl+Q do nothing here."""
     async with open_apps.standing(engine()) as (app, pilot):

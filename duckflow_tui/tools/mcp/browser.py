@@ -18,14 +18,14 @@ _HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _KEPT: Final = "%/?:@!$&'()*+,;=[]~"  # what an address holds as it is, beside letters and digits
 
 
-class Page(NamedTuple):
+class WebPage(NamedTuple):
     """A page of the web: the site where a browser looks for it, and its address."""
 
     host: str
     url: str
 
 
-def parse_page(url: str) -> Page | None:
+def parse_page(url: str) -> WebPage | None:
     """The page at an http or https address, which is written anew: in ASCII, its host as it is
     looked up. None for any other address, and for one that not every program reads as the same.
     """
@@ -43,7 +43,7 @@ def parse_page(url: str) -> Page | None:
     path, query, fragment = (
         quote(part, safe=_KEPT) for part in (parts.path, parts.query, parts.fragment)
     )
-    return Page(host, urlunsplit((parts.scheme, site, path, query, fragment)))
+    return WebPage(host, urlunsplit((parts.scheme, site, path, query, fragment)))
 
 
 async def open_page(url: str, environ: Mapping[str, str], workspace: Path) -> bool:

@@ -13,8 +13,9 @@ from duckflow_tui.tools.router import ToolRouter
 
 
 async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None:
-    """Read each resource that the newest message of the user names as ``@server:uri``, as a call
-    of the user's own, unless that was done before; the results stand behind the message.
+    """Read each resource that the newest message of the user names as ``@server:uri``, unless that
+    was done before; the results stand behind the message. It is a call of the user's own where
+    they wrote the message; where it may quote somebody else, it is judged like one of the model.
     """
     state = store.state
     read: set[tuple[str, str]] = set()
@@ -22,7 +23,7 @@ async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None
         if isinstance(message, OperationMessage) and message.operation == READ_RESOURCE:
             read.add((str(message.args.get("server")), str(message.args.get("uri"))))
         if isinstance(message, UserMessage) and not message.aside:
-            wanted = find_mentions(message.text, state.servers)
+            wanted, by_user = find_mentions(message.text, state.servers), not message.quoted
             break
     else:
         return
@@ -31,4 +32,4 @@ async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None
             action = Action(
                 call_id=ids("call"), operation=READ_RESOURCE, args=mention._asdict(), reasoning=""
             )
-            await router.call(action, by_user=True)
+            await router.call(action, by_user=by_user)

@@ -139,17 +139,25 @@ class Composer(TextArea, inherit_bindings=False):
 
     class Submitted(Message):
         """The user sent the text; pastes are whole in it. ``later``: for the next turn (Tab);
-        ``own``: a command they run themselves, the ``!`` before it included.
+        ``own``: a command they run themselves, the ``!`` before it included; ``quoted``: an ``@``
+        in it came otherwise than by a key or a completion.
         """
 
         def __init__(
-            self, composer: Composer, text: str, *, later: bool = False, own: bool = False
+            self,
+            composer: Composer,
+            text: str,
+            *,
+            later: bool = False,
+            own: bool = False,
+            quoted: bool = False,
         ) -> None:
             super().__init__()
             self.composer = composer
             self.text = text
             self.later = later
             self.own = own
+            self.quoted = quoted
 
         @property
         def control(self) -> Composer:
@@ -169,6 +177,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._pastes = FoldedPastes()
         self._recalled: int | None = None  # place in the history, None for the draft
         self._draft = ""
+        self._quoted = False  # an ``@`` came otherwise than by a key or a completion
         self._loaded = ""  # what was put here, not typed: nothing is offered for it
         self._dismissed = ""  # the line for which the list was closed by Esc
 
@@ -194,6 +203,7 @@ class Composer(TextArea, inherit_bindings=False):
     def replace_text(self, text: str) -> None:
         """Replace the text; a large one is folded."""
         self._pastes.clear()
+        self._quoted = "@" in text
         self.text = self._loaded = self._pastes.fold_paste(text)
         self.move_cursor(self.document.end)
 
@@ -223,18 +233,21 @@ class Composer(TextArea, inherit_bindings=False):
         """
         draft = self.draft_text
         text, own = draft.strip() or self.suggested, draft.startswith("!")
+        quoted = self._quoted
         self._completions.close()
         if text:
             self.replace_text("")
             self._recalled = None
-            self.send_text(text, later=later, own=own)
+            self.send_text(text, later=later, own=own, quoted=quoted)
         else:
             self._tell(self.EmptyEnter())
 
-    def send_text(self, text: str, *, later: bool = False, own: bool = False) -> None:
+    def send_text(
+        self, text: str, *, later: bool = False, own: bool = False, quoted: bool = False
+    ) -> None:
         """Send this as if it had been written here; what is written stays."""
         self._has_sent, self.suggested = True, ""
-        self._tell(self.Submitted(self, text, later=later, own=own))
+        self._tell(self.Submitted(self, text, later=later, own=own, quoted=quoted))
 
     def _tell(self, message: Message) -> None:
         # Enter may have been handed on by the screen, and what a screen sends it does not hear.
@@ -307,6 +320,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._paste_text(event.text)
 
     def _paste_text(self, text: str) -> None:
+        self._quoted = self._quoted or "@" in text
         self._insert_text(self._pastes.fold_paste(text.replace("\r\n", "\n").replace("\r", "\n")))
 
     def _insert_text(self, text: str) -> None:
