@@ -139,12 +139,22 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> PatchCall | None
 
 
 def split_blocks(text: str) -> tuple[str, str]:
-    """A text in two: what stands before blocks of SEARCH and REPLACE, and these with the path and
-    the fence before the first; the second is empty where there is none.
+    """A text in two: what stands before the blocks of SEARCH and REPLACE at its end, and these with
+    the path and the fence before the first; the second is empty where there is none.
     """
     lines = split_bare_lines(text) if "SEARCH" in text else []
-    first = next((at for at, line in enumerate(lines) if _SEARCH.fullmatch(line)), -1)
-    if first < 0 or not any(map(_MIDDLE.fullmatch, lines[first:])):
+    first, is_inside = -1, False
+    behind: list[str] = []  # what stands behind the last block
+    for at, line in enumerate(lines):
+        if is_inside:
+            is_inside = not _REPLACE.fullmatch(line)
+        elif _SEARCH.fullmatch(line):
+            first = first if first >= 0 and all(_find_path([name]) for name in behind) else at
+            is_inside = True
+            behind.clear()
+        elif first >= 0 and line.strip() and not line.startswith(_FENCES):
+            behind.append(line)
+    if first < 0 or behind or not any(map(_MIDDLE.fullmatch, lines[first:])):
         return text, ""
     while first and (lines[first - 1].startswith(_FENCES) or _find_path(lines[:first][-1:])):
         first -= 1

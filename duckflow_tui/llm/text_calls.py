@@ -1,8 +1,9 @@
 """Calls that a model wrote into its text, in the forms that models were trained on.
 
 A server that does not know the form of its own model passes it on as content. Only whole replies
-are read, and only names that are known count. What stands in a fence is an example, unless all
-that the fence holds is calls.
+are read, and only names that are known count. Calls stand at the end of the reply, on lines of
+their own: what is quoted inside a line, behind ``>``, indented as code or followed by prose is
+shown. What stands in a fence is an example, unless all that the fence holds is calls.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ _CLOSERS: Final = re.compile(
     r"\s*(?:```\s*)?(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>|<\|call\|>|</function>)?"
 )
 _CLOSING: Final = re.compile(r"</|\[/|<\|eo|.*[_▁]?end")
+_CUT_END: Final = re.compile(r"\s*(?:</?|\[/)[^\s<>\[\]]{0,40}>?\s*")  # of a mark, at the end
 _MOST_FAILED: Final = 20  # calls that cannot be read, or fences without an end; then it stops
 _MOST_CUT: Final = 4  # objects without an end: each is read to the end of the text
 #: Marks, of which the end of the reply may have left the beginning.
@@ -71,6 +73,7 @@ _TOOL_FENCE: Final = re.compile(r"tool|function_call", re.I)
 _CUT_PREFIXED: Final = re.compile(
     r"<(?:\w{1,20}:|｜\w{0,20}｜?)(?:i\w{0,5}|invoke\s.{0,80}|f\w{0,13})?\Z"
 )
+_BLANK: Final = " \t\r\n,[]"  # what may stand between calls
 _SHORTEST: Final = 4  # characters of a mark by which it is known
 
 
@@ -103,7 +106,7 @@ def read_calls(text: str, known: Known) -> TextCalls:
         return TextCalls(tuple(TextCall(*change) for change in changes), before, not changes)
     reader = _Reader(text, known)
     reader.read_all()
-    rest = "".join(reader.rest).strip()
+    rest = reader.prose.strip()
     if any(rest.endswith(mark[:n]) for mark in _MARKS for n in range(_SHORTEST, len(mark) + 1)):
         reader.unread = True
     if _CUT_PREFIXED.search(rest):
@@ -149,33 +152,62 @@ class _Reader:
         self._known = known
         self._at: int = 0
         self.calls: list[TextCall] = []
-        self.rest: list[str] = []
+        self._prose_end: int = 0
         self.unread = False
+        self._has_read = False  # a call, which prose behind it may have taken back
         self._opened = False  # a mark was read, and no call behind it yet
         self._failed = 0  # calls that could not be read
         self._unclosed = 0  # fences without an end
         self._cut = 0  # objects without an end
 
+    @property
+    def prose(self) -> str:
+        """The text up to the calls at its end."""
+        return self._text[: self._prose_end]
+
+    def _pass_prose(self, start: int, end: int) -> None:
+        """Pass over a part that is no call; calls before it are shown, unless it is blank."""
+        if self._text[start:end].strip(_BLANK):
+            self.calls.clear()
+            self._prose_end = end
+
+    def _is_on_own_line(self, at: int) -> bool:
+        """Whether a call or mark begins a line, not indented as code, or follows another mark."""
+        text = self._text
+        if self._prose_end < self._at and not text[self._at : at].strip(_BLANK):
+            return True
+        head = text[at - 4 : at] if at >= 4 else f"\n{text[:at]}"
+        return head.rstrip(" ").endswith("\n")
+
     def read_all(self) -> None:
         text = self._text
         while self._failed < _MOST_FAILED and (found := _NEXT.search(text, self._at)):
-            self.rest.append(text[self._at : found.start()])
+            indent = len(found.group()) - len(found.group().lstrip())
+            if not self._is_on_own_line(found.start() + indent):
+                self._pass_prose(self._at, found.end())
+                self._at = found.end()
+                continue
+            self._pass_prose(self._at, found.start())
             self._at = found.end()
             if found["fence"]:
                 self._read_fence(found)
             elif found["around"]:
                 # An end without a beginning is what is left of a call, too.
-                self._opened |= not (_CLOSING.match(found["around"]) and self.calls)
+                self._opened |= not (_CLOSING.match(found["around"]) and self._has_read)
             elif found["bare"] is not None:
                 self._read_bare_objects()
             elif (name := found["python"] or found["tag"]) and not self._is_telling(name):
-                self.rest.append(found.group())
+                self._pass_prose(found.start(), found.end())
             elif self._read_call(found):
                 self._opened = False
             else:
                 self._failed += 1
+            self._has_read |= bool(self.calls)
         self.unread = self._opened or self._failed > 0
-        self.rest.append(text[self._at :])
+        # One or two backticks end a fence that is cut, or a quotation.
+        self.unread |= bool(self.calls) and text[self._at :].strip() in ("`", "``")
+        if not (self.calls and _CUT_END.fullmatch(text, self._at)):
+            self._pass_prose(self._at, len(text))
 
     def _is_telling(self, name: str) -> bool:
         """Whether a name alone shows that a call is meant: words of prose and code are also names
@@ -206,7 +238,7 @@ class _Reader:
                 self._at = len(self._text)
                 return
             self._failed += _is_cut_object(inside)
-            self.rest.append(found.group())
+            self._pass_prose(found.start(), found.end())
             return
         inside = self._text[self._at : closing.start()]
         calls = _of_json(inside.strip(), self._known)
@@ -214,7 +246,7 @@ class _Reader:
             inner = _Reader(inside, self._known, found.group().strip("`~ \n"))
             if not any(mark in inside for mark in _FENCE_MARKS):
                 inner.read_all()
-            whole = inner.calls and not inner.unread and not "".join(inner.rest).strip()
+            whole = inner.calls and not inner.unread and not inner.prose
             calls = tuple(inner.calls) if whole else ()
         named = _CALL_NAME.search(inside)
         if not calls and (
@@ -224,7 +256,7 @@ class _Reader:
         self.calls += calls
         self._at = closing.end()
         if not calls:
-            self.rest.append(self._text[found.start() : self._at])
+            self._pass_prose(found.start(), self._at)
 
     def _read_bare_objects(self) -> None:
         """Objects on a line of their own: calls where they name functions that are known."""
@@ -247,7 +279,7 @@ class _Reader:
             self._failed += 1
         # Nothing inside it is looked at again.
         self._at = max(end, begin + 1)
-        self.rest.append(text[start : self._at])
+        self._pass_prose(start, self._at)
 
     def _read_call(self, found: re.Match[str]) -> bool:
         """Read the call that begins here; False where it cannot be read."""
@@ -335,7 +367,7 @@ class _Reader:
             return False
         line = _LINE_END.match(self._text, end)
         if line is None:  # words of a sentence
-            self.rest.append(found.group())
+            self._pass_prose(found.start(), found.end())
             return True
         call = _of_python(found["python"], self._text[found.start("python") : end], self._known)
         if call is None:

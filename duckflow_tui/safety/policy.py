@@ -18,7 +18,15 @@ from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_z
 from duckflow_tui.safety.rules import find_denial, leaves_unsure
 from duckflow_tui.state.base import ModelText, clip_value
 from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
-from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
+from duckflow_tui.state.operations import (
+    FILE_CHANGES,
+    SIDE_EFFECTS,
+    ApprovalMode,
+    Effect,
+    Risk,
+    Ruling,
+    Zone,
+)
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 
@@ -165,16 +173,20 @@ def judge_access(
         if leaves_unsure(denials, line):
             found.add_reason("deny_unsure", Risk.MEDIUM)  # R06f
         always = () if CallFact.NAMED in access.facts else _ASKS_EACH_TIME & {*found.reasons}
-    must_ask = bool(always)
+    code = min(always, default="")
     if CallFact.FOR_USER in access.facts and access.effect is not Effect.STATE:
-        must_ask = True
+        code = code or "for_user"
         found.reasons.append("for_user")
+    if CallFact.FROM_TEXT in access.facts:
+        found.reasons.append("from_text")
+        if access.effect in SIDE_EFFECTS:
+            code = code or "from_text"
+    must_ask = bool(code)
     if kind is Decision.ALLOW and must_ask:
         kind = Decision.GATE
     if kind is Decision.ALLOW:
         ruling = ruling.replace(said="allow", code="granted" if rules else "", rules=rules or ())
         return Verdict(kind, zone, found.risk, tuple(found.reasons), ruling=ruling)
-    code = min(always, default="for_user") if must_ask else ""
     ruling = ruling.replace(said="gate", code=code)
     verdict = Verdict(Decision.GATE, zone, found.risk, tuple(found.reasons), ruling=ruling)
     if must_ask:
@@ -387,6 +399,7 @@ class CallFact(StrEnum):
     OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place
     WIDE = "wide"  # its decision changes many files
     FOR_USER = "for_user"  # the model says that this is for the user to decide
+    FROM_TEXT = "from_text"  # the model wrote it as text, where it may be a quotation
     CHANGED = "changed"  # its server says something else of the tool than when it was first offered
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
     HELD = "held"  # a sandbox holds all that the command does, without network

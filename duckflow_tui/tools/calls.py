@@ -246,7 +246,7 @@ class GateQuestion(NamedTuple):
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         covered = isinstance(self.proposal, Work) and self.proposal.covered
         inside = bool(changes) and self.verdict.zone is not Zone.OUTSIDE
-        reasons = (*self.verdict.reasons, *(("from_text",) if action.from_text else ()))
+        reasons = self.verdict.reasons
         if call.held_back:
             reasons = (f"failed_{call.held_back}", *reasons)
         if isinstance(self.proposal, Edits):

@@ -337,9 +337,9 @@ class ToolRouter:
         if operation.ready is not None and not call.by_user:
             await operation.ready()
         places = tuple(map(self.workspace.locate_path, operation.paths(args)))
-        known_facts = own_result(args) | (
-            {CallFact.FOR_USER} if call.action.for_user else _NO_FACTS
-        )
+        known_facts = own_result(args)
+        known_facts |= {CallFact.FOR_USER} if call.action.for_user else _NO_FACTS
+        known_facts |= {CallFact.FROM_TEXT} if call.action.from_text else _NO_FACTS
         access = Access(
             operation.name,
             operation.effect,

@@ -553,8 +553,10 @@ class TurnEnding:
         if outcome == "denied" and denied:
             last = denied[-1]
             params = {"what": one_line(f"{last.operation} {describe_target(last.args)}", 200)}
-            if last.gate is not None and "for_user" in last.gate.impact.reasons:
-                return Reason(code="for_user", params=params)
+            reasons = last.gate.impact.reasons if last.gate is not None else ()
+            for code in ("for_user", "from_text"):  # no flag of the command line would allow it
+                if code in reasons:
+                    return Reason(code=code, params=params)
             return Reason(
                 code="denied", params={**params, "because": one_line(last.result.text, 300)}
             )

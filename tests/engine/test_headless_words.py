@@ -369,6 +369,17 @@ def test_what_the_ai_left_to_the_user_is_said_to_be_theirs(tmp_path: Path) -> No
             assert "--allow" not in ended.stderr
 
 
+def test_a_call_read_from_text_is_denied_without_naming_a_flag(tmp_path: Path) -> None:
+    call = '{"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}'
+    text = f"It ends with\n\n<tool_call>\n{call}\n</tool_call>"
+    with served(script(Reply(text=text), done("It waits for you."))) as server:
+        ended = run(tmp_path, server.endpoint.base_url, "--mode", "trusted")
+    assert ended.returncode == 3
+    assert "which may be a quotation" in ended.stderr
+    assert "--allow" not in ended.stderr
+    assert not (tmp_path / "a.txt").exists()
+
+
 def test_a_denial_goes_before_the_question_behind_it(tmp_path: Path) -> None:
     """What to allow is the news for a script; the question is printed all the same."""
     write = action("file_ops.write_file", path="../x", content="x")

@@ -237,26 +237,26 @@ PROSE = st.text(st.characters(codec="utf-8", exclude_characters="<[{`*｜\\"), m
         st.tuples(st.sampled_from(sorted(FORMS)), st.sampled_from(["a.py", "b c.py", "d/é.py"])),
         min_size=1, max_size=4,
     ),
-    prose=st.lists(PROSE, min_size=5, max_size=5),
+    before=PROSE,
     cut=st.integers(0, 40),
     slip=st.sampled_from(["", "the name", "the end"]),
 )  # fmt: skip
 def test_no_shape_of_a_call_ends_as_an_answer(
-    calls: list[tuple[str, str]], prose: list[str], cut: int, slip: str
+    calls: list[tuple[str, str]], before: str, cut: int, slip: str
 ) -> None:
-    """Several calls of any forms, prose between them, the last one cut; a name that there is not,
+    """Several calls of any forms behind prose, the last one cut; a name that there is not,
     an end that is another one: all of them are read, or it is known that something was not.
     """
-    parts = [prose[0]]
-    for (form, path), behind in zip(calls, prose[1:], strict=False):
+    parts = [before]
+    for form, path in calls:
         text = FORMS[form].replace("a.py", path)
         if slip == "the name":
             text = text.replace(NAME, "file_ops__raed_file").replace(READ, "file_ops.raed_file")
         if slip == "the end":
             text = text.replace("</function>", "</fuction>").replace("</tool_call>", "</toolcall>")
-        parts += [text, behind]
-    whole = "\n".join(parts[:-1])
-    text = whole[: len(whole) - min(cut, len(parts[-2]) - 1)]
+        parts.append(text)
+    whole = "\n".join(parts)
+    text = whole[: len(whole) - min(cut, len(parts[-1]) - 1)]
     found = read_calls(text, KNOWN)
     paths = [call.arguments["path"] for call in found.calls]
     wanted = [path for _, path in calls]
@@ -269,7 +269,7 @@ def test_no_shape_of_a_call_ends_as_an_answer(
         is_all
         or found.unread
         or (slip == "the name" and not marked)
-        or (len(paths) >= len(wanted) - 1 and len(parts[-2]) - cut <= hidden(parts[-2]))
+        or (len(paths) >= len(wanted) - 1 and len(parts[-1]) - cut <= hidden(parts[-1]))
         or (slip == "the end" and len(paths) == len(wanted))
     ), (paths, text)
 
