@@ -191,7 +191,7 @@ class TalkingEngine:
     async def chat_loop(self) -> None:
         await asyncio.Event().wait()
 
-    async def send(self, text: str) -> None:
+    async def send(self, text: str, *, quoted: bool = False) -> None:
         for number in range(3):
             self.store.dispatch(DraftSaved(text=f"{text} {number}"))
         os.kill(os.getpid(), signal.SIGINT)

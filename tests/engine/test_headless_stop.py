@@ -42,7 +42,7 @@ class SlowEngine:
             raise RuntimeError("the loop is broken")
         await asyncio.Event().wait()
 
-    async def send(self, text: str) -> None:
+    async def send(self, text: str, *, quoted: bool = False) -> None:
         if self._number:
             os.kill(os.getpid(), self._number)
 
