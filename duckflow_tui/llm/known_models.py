@@ -36,7 +36,7 @@ _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d\d-\d\d|latest|0)$")
 
 
 class Prices(BaseModel, frozen=True, extra="forbid"):
-    """What a million tokens of a model cost, in US dollars; None: unknown."""
+    """Prices of a model in US dollars per million tokens; None: unknown."""
 
     prompt: Price = None
     cached: Price = None  # of prompt that came from a cache; unknown, it costs as the rest

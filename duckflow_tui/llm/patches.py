@@ -93,7 +93,7 @@ def _split_files(head: re.Pattern[str], text: str) -> list[tuple[re.Match[str], 
 
 
 def _name_change(head: re.Match[str]) -> tuple[str, str]:
-    """What a diff does with a file, in the words of the other form, and the file's path."""
+    """The kind of a diff's change (Add, Update, Delete) and the path of its file."""
     old, new = head[1].strip().removeprefix("a/"), head[2].strip().removeprefix("b/")
     if old == "/dev/null":
         return "Add", new

@@ -101,7 +101,7 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
 
 
 class _Settings(NamedTuple):
-    """What a file of git's settings holds."""
+    """The settings of one file of git that matter here."""
 
     leads: tuple[tuple[str, str], ...]  # a key of ``_LEADS`` in lower case, and its value
     words: Mapping[str, tuple[str, ...]]  # all of them as paths: by the folder, the last names

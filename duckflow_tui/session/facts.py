@@ -295,7 +295,7 @@ def _find_last_text(state: AgentState) -> str:
 
 
 def _last_state(state: AgentState) -> LastState:
-    """What the session waits for or how its last turn ended."""
+    """The state of the session: the thing it waits for, else how its last turn ended."""
     if state.gates:
         return "gate"
     if state.is_work_waiting:

@@ -141,7 +141,7 @@ class _Look:
 
     @property
     def stamps_of_obeyed(self) -> Stamps:
-        """What other programs act on, as it was then."""
+        """Stamps of the files that other programs act on, at the moment of this look."""
         return Stamps(self.obeyed, self.began if self.cut else 0)
 
 

@@ -108,7 +108,7 @@ class KeptTokens:
         return float(until) if isinstance(until, int | float) else None
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """What the server registered the program as, if it did."""
+        """The registration of the program at the server; None before it registered."""
         from mcp.shared.auth import OAuthClientInformationFull
 
         return await self._get("client", OAuthClientInformationFull)

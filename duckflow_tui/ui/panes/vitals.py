@@ -304,7 +304,7 @@ class VitalsPane(LineView, can_focus=True):
         return bar, points
 
     def _why_lines(self, name: str, width: int) -> list[_Line]:
-        """What a vital means, its formula, and its newest changes."""
+        """Lines on the meaning of a vital, its formula, and its newest changes."""
         palette, words = palette_of(self), self.words
         changes = changes_of(name, self._vitals)
         lines = self._text_lines(words(f"vitals.means.{name}"), palette.quiet, width)

@@ -122,7 +122,7 @@ class ServerSource(StateSource[McpServer]):
         return rows
 
     def _list_offers(self, item: McpServer) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        """What can be written in the composer for this server, with what the server says of it."""
+        """By kind, prompts and resources of a server as typed in the composer, and about each."""
         prompts = [(f"/{item.name}:{prompt.name}", prompt.about) for prompt in item.prompts]
         resources = [(f"@{item.name}:{found.uri}", found.about) for found in item.resources]
         for kind, entries in (("prompts", prompts), ("resources", resources)):
