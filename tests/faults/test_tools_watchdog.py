@@ -118,7 +118,8 @@ def test_a_killed_app_leaves_no_command_and_no_server(tmp_path: Path, mark: str)
         killed = time.monotonic()
         assert comes(lambda: not running_with(mark), WITHIN), running_with(mark)
         assert comes(lambda: not is_running(watchdog), WITHIN - (time.monotonic() - killed))
-        assert not [pid for pid in servers if pid in running_with(str(HOSTILE))]
+        left = WITHIN - (time.monotonic() - killed)
+        assert comes(lambda: not {*servers} & {*running_with(str(HOSTILE))}, left)
 
 
 def test_an_app_that_ends_leaves_no_watchdog(tmp_path: Path, mark: str) -> None:
