@@ -24,7 +24,7 @@ from duckflow_tui.state.base import (
 )
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
-from duckflow_tui.state.decision import CHECKS, NEEDED, Action, TurnDecision
+from duckflow_tui.state.decision import CHECKS, NEEDED, Action, Check, TurnDecision
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 
@@ -152,9 +152,15 @@ def _ends_with_command(text: str) -> bool:
 
 
 def mark_as_text(decision: TurnDecision) -> TurnDecision:
-    """Mark each call of a decision as one that was written as text."""
+    """Mark each call of a decision as one that was written as text, where it may be a quotation; a
+    check that would run a command becomes a judgement.
+    """
     actions = tuple(action.replace(from_text=True) for action in decision.actions)
-    return decision.replace(actions=actions)
+    claims = tuple(
+        claim.replace(check=Check()) if claim.check.kind == "command" else claim
+        for claim in decision.requirements
+    )
+    return decision.replace(actions=actions, requirements=claims)
 
 
 def judged_before(history: Sequence[Message]) -> TurnDecision | None:
