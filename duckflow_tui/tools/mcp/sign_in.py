@@ -52,7 +52,7 @@ class SecretStore(Protocol):
 
 
 class SignInFailed(Exception):
-    """The user did not come to sign in; the text says why."""
+    """Signing in came to nothing; the text says why."""
 
 
 class KeptTokens:
@@ -247,18 +247,17 @@ class SignIn(httpx2.Auth):
         except OSError as error:
             words = f"it asks to sign in, and port {self._port} is in use: {error.strerror}"
             raise SignInFailed(words) from error
+        opened = False
         try:
             with self._wait_for_user():
                 opened = await self._ask_to_open(url)
+            if not opened:
+                raise SignInFailed("it asks to sign in, and the user declined")
         except Unanswered as unanswered:
-            self._listener.close()
             raise SignInFailed("it asks to sign in, and nobody answered") from unanswered
-        except BaseException:
-            self._listener.close()
-            raise
-        if not opened:
-            self._listener.close()
-            raise SignInFailed("it asks to sign in, and the user declined")
+        finally:
+            if not opened:
+                self._listener.close()
 
     async def _wait_for_redirect(self) -> AuthorizationCodeResult:
         """The code with which the browser came back. Raises SignInFailed."""
