@@ -41,7 +41,7 @@ from duckflow_tui.state.phase_machine import PhaseTable
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from duckflow_tui.tools.commands import SandboxChoice
+    from duckflow_tui.tools.command_runner import SandboxChoice
 
 
 class Unusable(Exception):
@@ -126,7 +126,7 @@ class SessionChoice:
         """The sandbox wanted for the AI's commands; only a flag says that something else holds
         them.
         """
-        from duckflow_tui.tools.commands import SandboxChoice
+        from duckflow_tui.tools.command_runner import SandboxChoice
 
         wanted, places = self.settings.sandbox, self.places
         return SandboxChoice(

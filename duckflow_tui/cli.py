@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from duckflow_tui.glance import (
+from duckflow_tui.startup_facts import (
     LANGUAGES,
     MODES,
     PROTOCOLS,
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from duckflow_tui.choice import SessionChoice
     from duckflow_tui.command_line import CommandParser
-    from duckflow_tui.ending import Ending
     from duckflow_tui.places import Places
     from duckflow_tui.session.faults import SessionFault
     from duckflow_tui.settings import SettingProblem
+    from duckflow_tui.shutdown import Ending
     from duckflow_tui.ui.first_frame import FirstFrame
     from duckflow_tui.words.catalogue import Catalogue
 
@@ -345,9 +345,9 @@ def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, lan
         return _print_refusal(say("cli.stream_needs_json"))
     import asyncio
 
-    from duckflow_tui.ending import Ending
     from duckflow_tui.headless import HeadlessOptions, run_turn
     from duckflow_tui.sessions import open_session
+    from duckflow_tui.shutdown import Ending
 
     choice = _choose_session(args, places, workspace, language)
     _print_problems(choice.problems, say)

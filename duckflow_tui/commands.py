@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from duckflow_tui.glance import LANGUAGES, MODES, THEMES
 from duckflow_tui.manual import INDEX, TOPICS
+from duckflow_tui.startup_facts import LANGUAGES, MODES, THEMES
 from duckflow_tui.state.base import LocalizedText, half_width
 from duckflow_tui.state.pace import MORE_LOOPS, TaskProfile, running_pace
 

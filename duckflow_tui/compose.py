@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duckflow_tui.choice import SessionChoice, list_secrets
-from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine, count_session
 from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import Connections
@@ -27,9 +26,9 @@ from duckflow_tui.places import find_assets
 from duckflow_tui.project_settings import tighten_settings
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
-from duckflow_tui.prompting.questions import QuestionPrompts
+from duckflow_tui.prompting.side_questions import QuestionPrompts
 from duckflow_tui.prompting.templates import notice_words
-from duckflow_tui.safety.desk import Desk, UnattendedDesk
+from duckflow_tui.safety.pending_questions import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import CallFact, PolicyRules
 from duckflow_tui.safety.secrets import shield_process
 from duckflow_tui.safety.workspace import Workspace
@@ -41,6 +40,7 @@ from duckflow_tui.session.resume import resume
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.session.trust import NOTES, SETTINGS, ProjectTrust, Texts, TrustAnswers
 from duckflow_tui.settings import ApprovalSettings, McpSettings, PacemakerSettings, Settings
+from duckflow_tui.shutdown import Ending
 from duckflow_tui.state.base import Spawn, SystemClock, one_line, random_id
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase_machine import PhaseMachine, PhaseTable
@@ -48,22 +48,22 @@ from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.usage import WindowLearned
 from duckflow_tui.tools.background import BackgroundCommands
-from duckflow_tui.tools.commands import CommandLimits, CommandRunner, remove_left
+from duckflow_tui.tools.command_runner import CommandLimits, CommandRunner, remove_left
+from duckflow_tui.tools.control_files import ObeyedFiles
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.memory import MemoryKind
 from duckflow_tui.tools.notices import Notices
-from duckflow_tui.tools.obeyed import ObeyedFiles
 from duckflow_tui.tools.operation import AnyOperation, Arguments, default_registry
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, load_entries
-from duckflow_tui.work.ask import ModelAccess
 from duckflow_tui.work.budget import BudgetLimits, CallBudget
-from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings
-from duckflow_tui.work.parts import TurnParts, TurnSettings
+from duckflow_tui.work.loop_limits import Pacemaker, PaceSettings
+from duckflow_tui.work.model_calls import ModelAccess
 from duckflow_tui.work.requests import RequestLog
+from duckflow_tui.work.services import TurnParts, TurnSettings
 
 if TYPE_CHECKING:
     from duckflow_tui.scripted.stage import Stage

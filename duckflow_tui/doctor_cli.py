@@ -17,12 +17,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 from duckflow_tui.choice import Flags, SessionChoice, Unusable, choose_session
 from duckflow_tui.command_line import CommandParser, folder_named
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import Places
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.settings import SandboxSettings, load_settings
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.session import HOLDS, SandboxLevel
 from duckflow_tui.words.catalogue import Catalogue
@@ -193,7 +193,7 @@ class _Doctor:
         return self._make_check("keys", "missing", "keys.some", "keys.fix")
 
     def _check_program(self, name: Literal["rg", "git"]) -> HealthCheck:
-        from duckflow_tui.tools.commands import find_program
+        from duckflow_tui.tools.command_runner import find_program
 
         found = find_program(name, self._flags.workspace)
         if found is None:
@@ -262,7 +262,7 @@ class _Doctor:
 
     def _check_servers(self, choice: SessionChoice) -> Iterator[HealthCheck]:
         """The programs of the MCP servers; those at an address are not asked."""
-        from duckflow_tui.tools.commands import find_program
+        from duckflow_tui.tools.command_runner import find_program
 
         root = Path(os.path.realpath(choice.workspace))
         for name, server in choice.settings.mcp.servers.items():
@@ -318,7 +318,7 @@ async def _probe_sandbox(
     workspace that is no folder, TimeoutError where the tests take too long.
     """
     from duckflow_tui.safety.workspace import Workspace
-    from duckflow_tui.tools.commands import SandboxChoice
+    from duckflow_tui.tools.command_runner import SandboxChoice
     from duckflow_tui.tools.sandbox import Sandbox
 
     choice = SandboxChoice(wanted.level, wanted.read, folder)

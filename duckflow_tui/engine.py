@@ -52,13 +52,13 @@ from duckflow_tui.tools.watch import FileWatcher
 from duckflow_tui.work.actions import PlanActions
 from duckflow_tui.work.checks import RequirementChecks
 from duckflow_tui.work.compaction import Compactor
-from duckflow_tui.work.desk import PlanDesk
 from duckflow_tui.work.inbox import Inbox
 from duckflow_tui.work.notes import note_changes
 from duckflow_tui.work.pace import PaceActions
-from duckflow_tui.work.parts import TurnParts
+from duckflow_tui.work.plan_dispatch import PlanDesk
 from duckflow_tui.work.plan_operations import plan_operations
 from duckflow_tui.work.requirements import LedgerActions
+from duckflow_tui.work.services import TurnParts
 from duckflow_tui.work.steering import PhaseKeeper, TurnControl
 from duckflow_tui.work.task_loop import TaskLoop
 

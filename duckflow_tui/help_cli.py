@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from duckflow_tui.command_line import CommandParser
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.manual import INDEX, TOPICS, nearest_topic, read_page
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.words.catalogue import Catalogue
 
 USAGE_ERROR: Final = 2

@@ -14,13 +14,13 @@ from typing import Final, get_args
 
 from duckflow_tui.choice import Flags, SessionChoice, choose_session
 from duckflow_tui.command_line import CommandParser
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.discovery import LIST_S, list_server
 from duckflow_tui.llm.endpoints import Endpoint, resolve_key
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import KnownModels, Price, load_packaged
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.usage import Role
 from duckflow_tui.words.catalogue import Catalogue
 

@@ -12,8 +12,8 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from duckflow_tui.glance import MAX_SETTINGS
-from duckflow_tui.glance import read_plain_file as read_plain_file
+from duckflow_tui.startup_facts import MAX_SETTINGS
+from duckflow_tui.startup_facts import read_plain_file as read_plain_file
 
 APP: Final = "duckflow"
 FILE_NAME: Final = "settings.toml"

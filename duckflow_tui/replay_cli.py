@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.command_line import CommandParser
-from duckflow_tui.glance import LANGUAGES, THEMES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.folders import find_places, list_places
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.session.words import list_choices
 from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, print_refusal
+from duckflow_tui.startup_facts import LANGUAGES, THEMES
 from duckflow_tui.state.base import one_line
 from duckflow_tui.words.catalogue import Catalogue
 

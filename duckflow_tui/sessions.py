@@ -13,12 +13,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from duckflow_tui.choice import SessionChoice, Unusable
-from duckflow_tui.ending import Ending
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, find_need, setting_of
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins
 from duckflow_tui.settings import CHOSEN, CHOSEN_FOR_NOW, Loaded, Origin, load_settings
+from duckflow_tui.shutdown import Ending
 from duckflow_tui.state.base import Spawn
 from duckflow_tui.state.usage import Role
 

@@ -16,7 +16,6 @@ from rich.cells import cell_len, set_cell_size
 
 from duckflow_tui.choice import Unusable
 from duckflow_tui.command_line import CommandParser, folder_named
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.catalog import Catalog
@@ -46,6 +45,7 @@ from duckflow_tui.session.words import (
     list_choices,
     state_words,
 )
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.base import one_line
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import size_text

@@ -22,16 +22,16 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
-from duckflow_tui.glance import MAX_SETTINGS, read_plain_file
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, Endpoint, ModelRef, Roles, Temperatures
 from duckflow_tui.places import Places
+from duckflow_tui.startup_facts import MAX_SETTINGS, read_plain_file
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.lines import split_lines
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.tools.mcp.config import SERVER_NAME, McpServerConfig
-from duckflow_tui.work.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
+from duckflow_tui.work.loop_limits import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
 
 Say = Callable[..., str]
 

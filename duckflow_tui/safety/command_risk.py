@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
-from duckflow_tui.safety.commands import CommandLine, iter_pieces
+from duckflow_tui.safety.command_parsing import CommandLine, iter_pieces
 from duckflow_tui.safety.names import is_secret
 from duckflow_tui.state.operations import Risk
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.command_parsing import read_command
 from duckflow_tui.safety.hosts import ON_NETWORK, is_covered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_zone

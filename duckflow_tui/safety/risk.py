@@ -13,8 +13,8 @@ from itertools import compress
 from pathlib import Path
 from typing import Final
 
+from duckflow_tui.safety.command_parsing import CommandLine
 from duckflow_tui.safety.command_risk import Assessment, assess_command
-from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.git_places import REPOSITORY_NAMES, find_git_places, is_repository
 from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final
 
-from duckflow_tui.safety.commands import (
+from duckflow_tui.safety.command_parsing import (
     CommandLine,
     SimpleCommand,
     iter_pieces,

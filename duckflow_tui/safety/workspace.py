@@ -15,7 +15,7 @@ from typing import Final
 
 import aiofiles
 
-from duckflow_tui.safety.changing import Changer, Disk, run_change
+from duckflow_tui.safety.file_changes import Changer, Disk, run_change
 from duckflow_tui.safety.names import has_unseen_characters
 from duckflow_tui.safety.paths import (
     MAX_PATH,

@@ -13,7 +13,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.folders import (
     OWN_FOLDER,
     draft_in,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.session.folders import open_directory, open_plain
-from duckflow_tui.tools.commands import find_program, run_program
+from duckflow_tui.tools.command_runner import find_program, run_program
 
 _LONGEST: Final = 1024  # bytes of HEAD
 _BRANCH: Final = re.compile(r"ref: refs/heads/(\S.*)")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.facts import (
     Listed,
     Piece,

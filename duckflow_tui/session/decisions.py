@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.command_parsing import read_command
 from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.safety.rules import AllowRules
 from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line

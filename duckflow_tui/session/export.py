@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.blobs import LARGEST
 from duckflow_tui.session.decisions import decisions_markdown

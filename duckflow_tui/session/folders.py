@@ -15,7 +15,7 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.faults import NotASession, SessionInUse, make_open_fault
 from duckflow_tui.state.base import hash_data
 

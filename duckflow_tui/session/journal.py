@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
 from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, describe_fault
 from duckflow_tui.session.folders import OWN, SessionFolder, segment_name, sweep_drafts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.blobs import FileBlobs, MemoryBlobs, session_blobs
 from duckflow_tui.session.faults import JournalHealth
 from duckflow_tui.session.folders import session_path

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 
 from duckflow_tui import __version__
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 from duckflow_tui.safety.workspace import Workspace
@@ -54,7 +54,7 @@ from duckflow_tui.tools.changes import describe_change
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.results import describe_figures, find_hashes_after
-from duckflow_tui.work.rest import find_rest
+from duckflow_tui.work.resumed_work import find_rest
 
 _CLOCKS: Final = 2.0  # seconds that a file's time may be off
 

@@ -31,7 +31,7 @@ from duckflow_tui.state.rewind import (
 )
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.undo import UndoReport
-from duckflow_tui.work.parts import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 #: What is in the way: work runs, the conversation has no such message, it is nowhere recorded,
 #: nothing was gone back from, something was said since, a fork has no place on the disk or could

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui import __version__
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder, draft_in, snapshot_name
 from duckflow_tui.session.records import (

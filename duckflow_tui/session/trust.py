@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.places import read_plain_file, write_private
-from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import WorkspaceError, best_opener
+from duckflow_tui.safety.pending_questions import Desk, Unanswered
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Spawn, canonical_json, hash_data
 from duckflow_tui.state.gates import LOOK, TRUST, WITHOUT, Card, CardKind, FilePreview

@@ -17,7 +17,7 @@ from duckflow_tui.state.processes import (
     ProcessStarted,
 )
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.commands import RunningCommand, how_it_ended
+from duckflow_tui.tools.command_runner import RunningCommand, how_it_ended
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
 

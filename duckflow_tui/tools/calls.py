@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
-from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
+from duckflow_tui.safety.pending_questions import Desk, Unanswered
 from duckflow_tui.safety.policy import Access, CallFact, Decision, Verdict
 from duckflow_tui.safety.risk import WIDE_FILES
 from duckflow_tui.state.base import (

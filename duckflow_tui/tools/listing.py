@@ -23,7 +23,7 @@ from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Effect, Zone
-from duckflow_tui.tools.commands import find_program, run_program
+from duckflow_tui.tools.command_runner import find_program, run_program
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob, Patterns
 from duckflow_tui.tools.operation import (

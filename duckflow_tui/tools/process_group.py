@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.changing import wait_until_done
+from duckflow_tui.safety.file_changes import wait_until_done
 from duckflow_tui.tools.process_table import GRACE, LOOK, MARK, Offspring, kill_all, send_signal
 from duckflow_tui.tools.watchdog import Watchdog
 

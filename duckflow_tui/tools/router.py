@@ -12,8 +12,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, PathRefused, Place, WorkspaceError
+from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.safety.policy import (
     BY_CONSENT,
     Access,

@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from duckflow_tui.safety.changing import remove_tree
+from duckflow_tui.safety.file_changes import remove_tree
 from duckflow_tui.safety.git_places import git_dirs
 from duckflow_tui.safety.guarded import (
     Guarded,
@@ -36,7 +36,7 @@ from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Identity, Location, PathRefused, walk_path
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
-from duckflow_tui.tools.commands import ENVIRONMENTS, SandboxChoice, find_program, lock_folder
+from duckflow_tui.tools.command_runner import ENVIRONMENTS, SandboxChoice, find_program, lock_folder
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.seccomp import filter_for

@@ -21,7 +21,7 @@ from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Outcome, Zone
-from duckflow_tui.tools.commands import find_program, run_program
+from duckflow_tui.tools.command_runner import find_program, run_program
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob
 from duckflow_tui.tools.listing import (
     RG_OPTIONS,

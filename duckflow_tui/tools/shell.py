@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
+from duckflow_tui.safety.command_parsing import read_command
 from duckflow_tui.safety.command_risk import assess_command
-from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.hosts import MOST, read_host
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import CallFact
@@ -29,8 +29,8 @@ from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.calls import held_back_by
-from duckflow_tui.tools.commands import CommandRunner, RunningCommand, how_it_ended
-from duckflow_tui.tools.obeyed import ObeyedFiles, PendingLook
+from duckflow_tui.tools.command_runner import CommandRunner, RunningCommand, how_it_ended
+from duckflow_tui.tools.control_files import ObeyedFiles, PendingLook
 from duckflow_tui.tools.operation import (
     RUN,
     AnyOperation,

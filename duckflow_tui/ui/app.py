@@ -30,10 +30,10 @@ from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.driver import driver_for
+from duckflow_tui.ui.escape_filter import SafeLineFilter
 from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.host import bind_keys
 from duckflow_tui.ui.key_queue import KeyQueue
-from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.outside_editor import OutsideEditor
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.question import QuestionWidget
@@ -115,7 +115,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.session = SessionHost(self, sessions)
         else:
             from duckflow_tui.ui.panes.replay_bar import ReplayBar
-            from duckflow_tui.ui.replay import RecordedSession
+            from duckflow_tui.ui.recorded_session import RecordedSession
 
             self.session, bar = RecordedSession(self, player), ReplayBar(player, id="replay")
         self.bench = Workbench(self.options, self.clock, self.bridge, bar)

@@ -23,7 +23,7 @@ from duckflow_tui.state.plan_events import (
 from duckflow_tui.work.propose import PlanApprovals, end_idle_plan, set_step, skip_step
 
 if TYPE_CHECKING:
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.services import TurnParts
 
 _OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus.BLOCKED)
 

@@ -10,8 +10,8 @@ from duckflow_tui.state.decision import Action, NextStep
 from duckflow_tui.state.gates import CardOpened, GateOpened
 from duckflow_tui.state.operations import Effect, Outcome, Weight
 from duckflow_tui.state.plan import REVISE
-from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import TurnEnd
+from duckflow_tui.work.model_calls import Asker
 from duckflow_tui.work.plan_operations import BESIDE_WORK
 from duckflow_tui.work.requirements import add_claims
 from duckflow_tui.work.thread import Thread
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.conversation import UserMessage
     from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.store import Record
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.services import TurnParts
 
 MAX_LOOPS: Final = 4  # decisions one answer may take
 

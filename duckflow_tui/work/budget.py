@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from duckflow_tui.safety.desk import Desk, Unanswered
+from duckflow_tui.safety.pending_questions import Desk, Unanswered
 from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import Question

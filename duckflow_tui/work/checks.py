@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
-from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.command_parsing import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.state.base import IdSource, clip_value, one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -30,7 +30,7 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.lines import line_at, split_lines
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Zone
 from duckflow_tui.tools.operation import RUN
-from duckflow_tui.work.judging import weighted_mean
+from duckflow_tui.work.judgement import weighted_mean
 
 if TYPE_CHECKING:
     from duckflow_tui.state.store import Store

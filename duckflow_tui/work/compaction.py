@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from duckflow_tui.prompting.window import Overflow
     from duckflow_tui.state.prompt import Prompt
     from duckflow_tui.state.usage import CompactedBy
-    from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.requests import SentPart
+    from duckflow_tui.work.services import TurnParts
 
 BY_HAND: Final = 0.1  # share of the room that the user's own compaction leaves
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.lines import frame_text
-from duckflow_tui.safety.desk import Unanswered
+from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import Level, NoticeAdded
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.turn import TurnOutcome
     from duckflow_tui.work.pace import PaceKeeper
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.services import TurnParts
 
 ConsultEnd = Literal[
     "goes_on",

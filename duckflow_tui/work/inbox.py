@@ -17,15 +17,15 @@ from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, parse_typed_num
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
 from duckflow_tui.work.aside import Aside
-from duckflow_tui.work.rest import find_turn_message, find_unanswered_message
+from duckflow_tui.work.resumed_work import find_turn_message, find_unanswered_message
 from duckflow_tui.work.turn import Turn
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.base import Job, Spawn
     from duckflow_tui.state.store import Record
-    from duckflow_tui.work.desk import PlanDesk
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.plan_dispatch import PlanDesk
+    from duckflow_tui.work.services import TurnParts
 
 Stage = Literal[
     "free",  # the next message begins a turn

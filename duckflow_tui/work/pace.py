@@ -32,19 +32,19 @@ from duckflow_tui.state.pace import (
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.work import situations, vitals
-from duckflow_tui.work.pacemaker import choose_profile, guess_profile, log_line, measure_request
+from duckflow_tui.work.loop_limits import choose_profile, guess_profile, log_line, measure_request
 from duckflow_tui.work.progress import ProgressWatch, make_same_action
 from duckflow_tui.work.requirements import change_objective
 from duckflow_tui.work.situations import Signals
 from duckflow_tui.work.vitals import ConsultCause, ProgressKind, VitalCause, make_reason
 
 if TYPE_CHECKING:
-    from duckflow_tui.safety.desk import Desk
+    from duckflow_tui.safety.pending_questions import Desk
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.usage import Role
-    from duckflow_tui.work.pacemaker import Pacemaker
+    from duckflow_tui.work.loop_limits import Pacemaker
     from duckflow_tui.work.steering import TurnControl
 
 IDLE_LOOPS: Final = 2  # decisions in a row that neither act nor end, until the user is asked

@@ -23,7 +23,7 @@ from duckflow_tui.tools.operation import (
 )
 
 if TYPE_CHECKING:
-    from duckflow_tui.work.desk import PlanDesk
+    from duckflow_tui.work.plan_dispatch import PlanDesk
 
 UPDATE_STEP: Final = "plan_tool.update_step"
 #: Operations after which the steps of a plan may begin.

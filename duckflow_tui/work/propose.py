@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.prompting.questions import plan_question
-from duckflow_tui.prompting.replies import PlanReply, PlanStep
-from duckflow_tui.safety.desk import Unanswered
+from duckflow_tui.prompting.side_questions import plan_question
+from duckflow_tui.prompting.side_replies import PlanReply, PlanStep
+from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ModelText, StateError, canonical_json, clip_value, one_line
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import (
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
-    from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.plan_operations import PlannedStep
+    from duckflow_tui.work.services import TurnParts
 
 
 async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = ()) -> Plan:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
-from duckflow_tui.prompting.questions import missing_question, satisfaction_question
-from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
+from duckflow_tui.prompting.side_questions import missing_question, satisfaction_question
+from duckflow_tui.prompting.side_replies import MissingReply, SatisfactionReply
 from duckflow_tui.state.base import ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage
@@ -32,8 +32,8 @@ from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
 from duckflow_tui.work.attempts import Attempts, current_work, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
-from duckflow_tui.work.facts import Fact, collect_facts, find_followed_plan, format_facts
-from duckflow_tui.work.judging import (
+from duckflow_tui.work.judge_facts import Fact, collect_facts, find_followed_plan, format_facts
+from duckflow_tui.work.judgement import (
     MAX_SENTENCE,
     clean_sentences,
     find_open_points,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.usage import Role
     from duckflow_tui.work.pace import PaceKeeper
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.services import TurnParts
 
 _MAX_REASON: Final = 200  # characters of the unchecked requirements in a notice
 _MAX_REQUEST: Final = 500  # characters of a request used as its only requirement

@@ -27,9 +27,9 @@ from duckflow_tui.state.plan_events import (
     WorkProgressed,
 )
 from duckflow_tui.state.session import CUT
-from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
+from duckflow_tui.work.model_calls import Asker
 from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.plan_operations import UPDATE_STEP
 from duckflow_tui.work.propose import list_steps
@@ -40,14 +40,14 @@ from duckflow_tui.work.report import (
     make_report,
     result_line,
 )
-from duckflow_tui.work.rest import Rest, collect_step_log, find_interruption, find_rest
+from duckflow_tui.work.resumed_work import Rest, collect_step_log, find_interruption, find_rest
 from duckflow_tui.work.task_lists import list_tasks
 from duckflow_tui.work.thread import Thread
 
 if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.turn import Interrupted
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.services import TurnParts
     from duckflow_tui.work.steering import TurnControl
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.codec import name_operations
 from duckflow_tui.llm.decision_reading import Reading
-from duckflow_tui.prompting.questions import tasks_question
-from duckflow_tui.prompting.replies import TasksReply
+from duckflow_tui.prompting.side_questions import tasks_question
+from duckflow_tui.prompting.side_replies import TasksReply
 from duckflow_tui.state.base import IdSource, JsonObject, ModelText, ToldError
 from duckflow_tui.state.lenient import join_texts
 from duckflow_tui.state.operations import OperationSpec, Weight
@@ -17,7 +17,7 @@ from duckflow_tui.state.plan_events import StepTasksSet
 from duckflow_tui.tools.operation import ToolFault
 
 if TYPE_CHECKING:
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.services import TurnParts
 
 MAX_TASKS: Final = 50  # tasks of one list
 _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")

@@ -22,15 +22,20 @@ from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, derive_end_
 from duckflow_tui.state.plan_events import PlanHalted
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
-from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import TurnEnd
 from duckflow_tui.work.consultation import BY_USER, Consultation
-from duckflow_tui.work.desk import PlanDesk
+from duckflow_tui.work.model_calls import Asker
 from duckflow_tui.work.pace import IDLE_LOOPS, PaceKeeper
+from duckflow_tui.work.plan_dispatch import PlanDesk
 from duckflow_tui.work.plan_operations import BEGINS_PLAN
 from duckflow_tui.work.propose import end_plan
 from duckflow_tui.work.requirements import RequestInHand, relate_message
-from duckflow_tui.work.rest import find_escalation, find_rest, find_turn_start, list_decisions
+from duckflow_tui.work.resumed_work import (
+    find_escalation,
+    find_rest,
+    find_turn_start,
+    list_decisions,
+)
 from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.thread import Thread
@@ -38,8 +43,8 @@ from duckflow_tui.work.thread import Thread
 _FRESH: Final = ("new", "guessed_new")  # requests of their own
 
 if TYPE_CHECKING:
-    from duckflow_tui.work.parts import TurnParts
-    from duckflow_tui.work.rest import Rest
+    from duckflow_tui.work.resumed_work import Rest
+    from duckflow_tui.work.services import TurnParts
 
 
 class Turn(Thread):

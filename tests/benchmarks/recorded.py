@@ -18,7 +18,7 @@ from benchmarks.programs.filled_app import LAST
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.places import Places
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journal import Journal

@@ -19,7 +19,7 @@ from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Exchange, ReplyObserver
 from duckflow_tui.llm.quirks import Quirks
 from duckflow_tui.llm.service import LLMService
-from duckflow_tui.prompting.replies import DigestReply, MissingReply
+from duckflow_tui.prompting.side_replies import DigestReply, MissingReply
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script, ScriptedCall, Usage
 from duckflow_tui.state.base import SystemClock

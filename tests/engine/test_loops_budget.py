@@ -17,7 +17,7 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.headless import HeadlessOptions, run_turn
 from duckflow_tui.places import Places
-from duckflow_tui.safety.desk import Desk
+from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.sessions import open_session

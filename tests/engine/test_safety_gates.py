@@ -14,7 +14,7 @@ from support.bench import Bench, done
 from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.safety.desk import Desk, Unanswered, UnattendedDesk
+from duckflow_tui.safety.pending_questions import Desk, Unanswered, UnattendedDesk
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import (

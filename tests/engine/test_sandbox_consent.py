@@ -26,7 +26,7 @@ from duckflow_tui.state.conversation import Level, NoticeMessage
 from duckflow_tui.state.gates import Gate, GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
 from duckflow_tui.state.session import ModeChanged, SandboxLevel, SandboxTested, end_with_process
-from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.tools.command_runner import SandboxChoice
 from duckflow_tui.words.catalogue import Catalogue
 
 RUN = "shell.run"
@@ -460,7 +460,7 @@ async def test_what_commands_of_a_killed_app_left_is_removed_by_the_next_session
     program = (
         "import os, sys, time; from pathlib import Path\n"
         "from duckflow_tui.safety.workspace import Workspace\n"
-        "from duckflow_tui.tools.commands import SandboxChoice\n"
+        "from duckflow_tui.tools.command_runner import SandboxChoice\n"
         "from duckflow_tui.tools.sandbox import Sandbox\n"
         "choice = SandboxChoice('auto', folder=Path(sys.argv[1]))\n"
         "sandbox = Sandbox(choice, Workspace('.'), os.environ)\n"

@@ -12,7 +12,7 @@ from support.endpoint import bench
 from support.model_words import WORDS
 from support.pinned import CountingIds
 
-from duckflow_tui.prompting.questions import KINDS
+from duckflow_tui.prompting.side_questions import KINDS
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.prompt import ChatMessage
 from duckflow_tui.tools.operation import default_registry

@@ -27,7 +27,7 @@ from duckflow_tui.state.processes import KEPT, ProcessEnded, ProcessStarted
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder
 from duckflow_tui.tools import shell
-from duckflow_tui.tools.commands import CommandLimits, SandboxChoice
+from duckflow_tui.tools.command_runner import CommandLimits, SandboxChoice
 from duckflow_tui.tools.results import MAX_RESULT
 from duckflow_tui.tools.shell import OwnCommands
 

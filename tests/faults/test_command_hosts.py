@@ -26,7 +26,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.usage import HostContacted
-from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.tools.command_runner import SandboxChoice
 from duckflow_tui.tools.proxy import MAX_CONNECTIONS, HostProxy
 from duckflow_tui.words.catalogue import Catalogue
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.bench import Bench
 
-from duckflow_tui.safety.changing import remove_tree
+from duckflow_tui.safety.file_changes import remove_tree
 from duckflow_tui.safety.guarded import find_guarded_places
 from duckflow_tui.safety.risk import ZoneMap
 from duckflow_tui.session.blobs import MemoryBlobs

@@ -16,8 +16,8 @@ import pytest
 from support.bench import Bench, descriptors
 from support.model_words import WORDS
 
-from duckflow_tui.safety import changing
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety import file_changes
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.paths import FileFailed
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import hash_data
@@ -221,7 +221,7 @@ async def test_where_there_is_no_call_for_it_nothing_is_overwritten_either(
     def renamer() -> Callable[..., int] | None:
         return call
 
-    monkeypatch.setattr(changing, "_find_rename_call", renamer)
+    monkeypatch.setattr(file_changes, "_find_rename_call", renamer)
     workspace = Workspace(tmp_path)
     await workspace.replace_file(workspace.locate_path("a.txt"), OLD, "")
     await workspace.replace_file(workspace.locate_path("a.txt"), b"new", hash_data(OLD))
@@ -287,8 +287,8 @@ def test_a_tree_is_removed_with_all_that_is_in_it_and_no_more(tmp_path: Path) ->
         (tmp_path / folder / "file").write_text("x")
     (tmp_path / "tree/a/link").symlink_to(tmp_path / "beside")
     before = descriptors()
-    changing.remove_tree(tmp_path / "tree")
-    changing.remove_tree(tmp_path / "gone")
+    file_changes.remove_tree(tmp_path / "tree")
+    file_changes.remove_tree(tmp_path / "gone")
     assert picture(tmp_path) == {"beside": b"<dir>", "beside/file": b"x"}
     assert descriptors() == before
 
@@ -326,10 +326,10 @@ def test_each_system_is_called_by_its_own_numbers(
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
     monkeypatch.setattr(
-        changing, "load_libc", lambda: SimpleNamespace(syscall=answer, renameatx_np=answer)
+        file_changes, "load_libc", lambda: SimpleNamespace(syscall=answer, renameatx_np=answer)
     )
     monkeypatch.setattr(
-        changing, "_find_rename_call", inspect.unwrap(vars(changing)["_find_rename_call"])
+        file_changes, "_find_rename_call", inspect.unwrap(vars(file_changes)["_find_rename_call"])
     )
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         Disk().rename_new(0, "a", 0, "b")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.bench import descriptors
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.paths import (
     ContentChanged,
     FileFailed,

@@ -27,7 +27,7 @@ from support.shell import no_full_sandbox
 
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.tools import sandbox_worker, seccomp
-from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.tools.command_runner import SandboxChoice
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.sandbox import LINKED, Rung, Sandbox, seatbelt_profile
 

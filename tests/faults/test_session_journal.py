@@ -18,7 +18,7 @@ from support.journal_events import answered, begun, finished, opened, requested,
 from support.pinned import ManualClock
 from support.whole import some_of
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.export import json_lines
 from duckflow_tui.session.faults import NotASession, SessionInUse

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.bench import Bench, SlowDisk, done
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.calls import OperationMessage

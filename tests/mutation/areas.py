@@ -31,7 +31,7 @@ AREAS: Final = (
     Area(
         "gates",
         (
-            "duckflow_tui/safety/desk.py",
+            "duckflow_tui/safety/pending_questions.py",
             "duckflow_tui/state/gates.py",
             "duckflow_tui/tools/calls.py",
         ),

@@ -22,7 +22,7 @@ from support.shell import no_full_sandbox
 
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.scripted.replies import Script
-from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.tools.command_runner import SandboxChoice
 from duckflow_tui.tools.sandbox import Sandbox
 
 PROGRAM = [sys.executable, "-m", "duckflow_tui", "doctor"]

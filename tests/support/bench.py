@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.safety.changing import Disk
-from duckflow_tui.safety.desk import Desk, UnattendedDesk
+from duckflow_tui.safety.file_changes import Disk
+from duckflow_tui.safety.pending_questions import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import PolicyRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.blobs import MemoryBlobs

@@ -24,7 +24,6 @@ from support.prepared import UNTOUCHED, end_threads
 from support.session import GOOD, action, decision, done
 
 from duckflow_tui.choice import Flags, choose_session
-from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
@@ -33,6 +32,7 @@ from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.folders import SessionPlace, list_places
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.sessions import open_session
+from duckflow_tui.shutdown import Ending
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.gates import GateAnswer, GateChoice, before_hashes

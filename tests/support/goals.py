@@ -25,7 +25,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.work import vitals as rules
-from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings, compute_complexity
+from duckflow_tui.work.loop_limits import Pacemaker, PaceSettings, compute_complexity
 from duckflow_tui.work.vitals import VitalCause
 
 Build = Callable[[], Store]

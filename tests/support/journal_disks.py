@@ -11,7 +11,7 @@ from pathlib import Path
 
 from support.pinned import ManualClock
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.faults import JournalHealth
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import Journal, JournalDisk

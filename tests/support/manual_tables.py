@@ -13,10 +13,10 @@ from typing import Final
 from pydantic.fields import FieldInfo
 
 from duckflow_tui.commands import COMMANDS
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.manual import page_path, read_page
 from duckflow_tui.settings import Settings, find_limits, list_choices, list_settings
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.ui.bindings import KEYS, Surface, keys_of
 from duckflow_tui.words.catalogue import Catalogue

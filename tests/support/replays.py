@@ -42,7 +42,7 @@ from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import ANEW_S
 from duckflow_tui.ui.panes.replay_bar import ReplayBar
-from duckflow_tui.ui.replay import RecordedSession
+from duckflow_tui.ui.recorded_session import RecordedSession
 from duckflow_tui.ui.replay_player import Player
 from duckflow_tui.ui.session_host import AppOptions
 

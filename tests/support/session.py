@@ -13,7 +13,6 @@ from support.prepared import UNTOUCHED
 from support.zoo import Provider
 
 from duckflow_tui.choice import Flags, choose_session
-from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.llm.endpoints import Protocol, Temperatures
@@ -21,6 +20,7 @@ from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Author, Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.sessions import open_session
+from duckflow_tui.shutdown import Ending
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage

@@ -16,9 +16,9 @@ from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.tools.background import BackgroundCommands
-from duckflow_tui.tools.commands import CommandLimits, CommandRunner, SandboxChoice
+from duckflow_tui.tools.command_runner import CommandLimits, CommandRunner, SandboxChoice
+from duckflow_tui.tools.control_files import ObeyedFiles
 from duckflow_tui.tools.notices import Notices
-from duckflow_tui.tools.obeyed import ObeyedFiles
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import LIMIT, FileCopies
 from duckflow_tui.tools.watchdog import Watchdog

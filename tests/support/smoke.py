@@ -14,8 +14,8 @@ from typing import Any, Final
 from support.prepared import is_prepared, run_program
 from support.pty import Terminal
 
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.manual import read_page
+from duckflow_tui.startup_facts import LANGUAGES
 
 REQUEST: Final = "The total is wrong when two discounts apply. Find out why and fix it."
 FIXED: Final = Path("src/shop/pricing.py")

@@ -10,8 +10,8 @@ from support.open_apps import OpenApps
 from support.screens import screen_text
 from textual.pilot import Pilot
 
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.manual import TOPICS
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.ui.screens.manual import PAGES, Manual, ManualPage
 
 

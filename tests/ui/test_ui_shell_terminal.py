@@ -21,7 +21,7 @@ from textual.widgets import Static
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
-from duckflow_tui.ui.line_filter import SafeLineFilter
+from duckflow_tui.ui.escape_filter import SafeLineFilter
 from duckflow_tui.ui.terminal import (
     MAX_CLIPBOARD,
     clipboard_sequence,

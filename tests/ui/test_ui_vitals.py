@@ -36,7 +36,7 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.vitals import spark_of
 from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings
+from duckflow_tui.work.loop_limits import Pacemaker, PaceSettings
 from duckflow_tui.work.vitals import VitalCause
 
 EN = Catalogue("en")

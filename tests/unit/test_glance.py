@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from duckflow_tui.cli import make_parser
-from duckflow_tui.glance import Glance, look_at_arguments, settings_path
 from duckflow_tui.places import Places, peek_ui_settings
+from duckflow_tui.startup_facts import Glance, look_at_arguments, settings_path
 
 TOKENS = [
     *("--dir", "--demo", "--mode", "--base-url", "--model", "--api-key-env", "--protocol"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.model_words import WORDS
 
-from duckflow_tui.prompting.replies import SatisfactionReply
+from duckflow_tui.prompting.side_replies import SatisfactionReply
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ToldError
 from duckflow_tui.state.calls import OperationMessage
@@ -36,8 +36,8 @@ from duckflow_tui.state.operations import (
 )
 from duckflow_tui.state.plan import Plan
 from duckflow_tui.work.checks import Finding
-from duckflow_tui.work.facts import Fact, collect_facts, format_facts, resolve_reference
-from duckflow_tui.work.judging import find_strongest_run, judge_requirements, read_evaluation
+from duckflow_tui.work.judge_facts import Fact, collect_facts, format_facts, resolve_reference
+from duckflow_tui.work.judgement import find_strongest_run, judge_requirements, read_evaluation
 
 CHANGES = """- changed src/a.py +1 −1
 - deleted old.bin

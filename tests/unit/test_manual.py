@@ -14,9 +14,9 @@ from support.manual_tables import LISTS, with_list
 from duckflow_tui import cli, help_cli, models_cli, replay_cli, sessions_cli
 from duckflow_tui.cli import USAGE_ERROR
 from duckflow_tui.commands import COMMANDS
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.headless import EXIT_STATUS, WAITS
 from duckflow_tui.manual import INDEX, TOPICS, page_path, read_page
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.words.catalogue import Catalogue
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,8 +15,8 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.work.loop_limits import Pacemaker, measure_session
 from duckflow_tui.work.pace import PaceKeeper
-from duckflow_tui.work.pacemaker import Pacemaker, measure_session
 
 
 def keeper_of(store: Store) -> PaceKeeper:

@@ -15,7 +15,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, TaskProfile, Vitals
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.work.pacemaker import (
+from duckflow_tui.work.loop_limits import (
     BASES,
     Pacemaker,
     PaceSettings,

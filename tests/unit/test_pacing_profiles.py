@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duckflow_tui.state.pace import TaskProfile as T
-from duckflow_tui.work.pacemaker import choose_profile, guess_profile
+from duckflow_tui.work.loop_limits import choose_profile, guess_profile
 
 
 @pytest.mark.parametrize(

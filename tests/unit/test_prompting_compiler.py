@@ -6,10 +6,10 @@ import pytest
 from support.golden import assert_golden
 from support.prompt_states import EDIT, OPERATIONS, READ, Talk, busy_state, compiler
 
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import prompt_tokens
 from duckflow_tui.prompting.layers import LongMemory
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import (
     MAX_ACTIONS,

@@ -9,9 +9,8 @@ from support.golden import assert_golden
 from support.prompt_states import EDIT, OPERATIONS, READ
 from support.work_states import PLAN, READING, WRITING, working_talk
 
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import find_assets
-from duckflow_tui.prompting.questions import (
+from duckflow_tui.prompting.side_questions import (
     KINDS,
     ModelQuestion,
     QuestionPrompts,
@@ -19,8 +18,9 @@ from duckflow_tui.prompting.questions import (
     report_question,
     tasks_question,
 )
-from duckflow_tui.prompting.replies import JsonReply, PlanReply, ReportReply, TasksReply
+from duckflow_tui.prompting.side_replies import JsonReply, PlanReply, ReportReply, TasksReply
 from duckflow_tui.prompting.templates import load_texts
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.plan import SOFT_STEPS, Plan, PlanStatus, Step

@@ -10,9 +10,8 @@ import pytest
 from support.golden import assert_golden
 from support.prompt_states import OPERATIONS, busy_state
 
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import find_assets
-from duckflow_tui.prompting.questions import (
+from duckflow_tui.prompting.side_questions import (
     ModelQuestion,
     QuestionPrompts,
     continuation_question,
@@ -22,7 +21,7 @@ from duckflow_tui.prompting.questions import (
     requirements_question,
     satisfaction_question,
 )
-from duckflow_tui.prompting.replies import (
+from duckflow_tui.prompting.side_replies import (
     ContinuationReply,
     DigestReply,
     FailureReply,
@@ -31,6 +30,7 @@ from duckflow_tui.prompting.replies import (
     RequirementsReply,
     SatisfactionReply,
 )
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.goal import (
     AttemptResult,

@@ -9,7 +9,7 @@ from duckflow_tui.prompting.lines import SPOKEN
 from duckflow_tui.session.memory import ProjectMemory
 from duckflow_tui.tools.memory import memory_operations
 from duckflow_tui.tools.operation import default_registry
-from duckflow_tui.work.desk import PlanDesk
+from duckflow_tui.work.plan_dispatch import PlanDesk
 from duckflow_tui.work.plan_operations import plan_operations
 
 

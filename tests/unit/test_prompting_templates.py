@@ -7,10 +7,10 @@ import pytest
 from figures import list_model_texts
 from support.prompt_states import OPERATIONS, busy_state, compiler
 
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.layers import LongMemory, main_values, session_values
 from duckflow_tui.prompting.templates import Template, TemplateError, load_texts
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.decision import PromptPattern
 
 

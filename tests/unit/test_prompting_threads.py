@@ -21,9 +21,9 @@ from support.work_states import (
     working_talk,
 )
 
-from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.prompting.compiler import PromptCompiler, prompt_tokens
+from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import BESIDE_THE_WORK, AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, PromptPattern

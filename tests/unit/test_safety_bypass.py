@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.command_parsing import read_command
 from duckflow_tui.safety.rules import AllowRules
 
 #: What a user may have named, as generously as a rule can be.

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duckflow_tui import safety
-from duckflow_tui.safety import commands
+from duckflow_tui.safety import command_parsing
+from duckflow_tui.safety.command_parsing import MAX_LINE, MAX_PARTS, read_command
 from duckflow_tui.safety.command_risk import assess_command
-from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, CallFact, Decision, Verdict, judge_access
 from duckflow_tui.safety.rules import AllowRules, RuleRefused, find_rule_fault
@@ -211,10 +211,10 @@ def test_a_line_of_fifty_commands_is_read() -> None:
 
 def test_without_the_grammar_no_command_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine for which there is none: every line asks."""
-    monkeypatch.setattr(safety, "commands", commands)  # what it is, it is again
+    monkeypatch.setattr(safety, "command_parsing", command_parsing)  # what it is, it is again
     monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
-    monkeypatch.delitem(sys.modules, commands.__name__)
-    line = importlib.import_module(commands.__name__).read_command("ls")
+    monkeypatch.delitem(sys.modules, command_parsing.__name__)
+    line = importlib.import_module(command_parsing.__name__).read_command("ls")
     assert (line.parts, line.reason, line.readable) == ((), "no_parser", False)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.journal_disks import FaultyDisk
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.faults import NotASession, SessionInUse
 from duckflow_tui.session.folders import (
     SessionFolder,

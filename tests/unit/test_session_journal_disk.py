@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.journal_disks import FaultyDisk
 
-from duckflow_tui.safety.changing import Disk
+from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import JournalDisk

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from duckflow_tui.choice import Flags, Unusable, choose_session, list_secrets
-from duckflow_tui.glance import resolve_language
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.places import Places, peek_ui_settings
 from duckflow_tui.project_settings import tighten_settings
 from duckflow_tui.settings import Settings, list_settings, load_settings
+from duckflow_tui.startup_facts import resolve_language
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, load_entries

@@ -11,8 +11,8 @@ import pytest
 from support.model_words import WORDS
 from support.pinned import ManualClock
 
-from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import Place
+from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.safety.policy import Decision, Verdict
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import hash_data

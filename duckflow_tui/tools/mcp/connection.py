@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from duckflow_tui.safety.desk import Desk
+from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.store import Store
+from duckflow_tui.tools.mcp.answer_repair import MendedMessages, mend_answer
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
+from duckflow_tui.tools.mcp.elicitation import ServerQuestions
 from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
-from duckflow_tui.tools.mcp.mending import MendedMessages, mend_answer
-from duckflow_tui.tools.mcp.questions import ServerQuestions
 from duckflow_tui.tools.mcp.sign_in import KeptTokens, SecretStore, SignIn
 from duckflow_tui.tools.mcp.stdio import (
     ProgramRefused,

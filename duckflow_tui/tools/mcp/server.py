@@ -20,12 +20,12 @@ from duckflow_tui.tools.mcp.connection import (
     Progress,
     ServerParts,
 )
+from duckflow_tui.tools.mcp.elicitation import ServerQuestions
 from duckflow_tui.tools.mcp.offers import list_prompts, list_resources, read_arguments
-from duckflow_tui.tools.mcp.questions import ServerQuestions
-from duckflow_tui.tools.mcp.results import prompt_text, resource_text
 from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
 from duckflow_tui.tools.mcp.sign_in import KeptTokens
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
+from duckflow_tui.tools.mcp.tool_results import prompt_text, resource_text
 
 if TYPE_CHECKING:
     from mcp import types

@@ -16,7 +16,6 @@ from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts
 from duckflow_tui.tools.mcp.offers import PromptRefused
-from duckflow_tui.tools.mcp.results import result_text
 from duckflow_tui.tools.mcp.schemas import (
     MOST_WHOLE,
     LeftOut,
@@ -28,6 +27,7 @@ from duckflow_tui.tools.mcp.schemas import (
 )
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
+from duckflow_tui.tools.mcp.tool_results import result_text
 from duckflow_tui.tools.operation import (
     AnyOperation,
     Arguments,

@@ -20,7 +20,7 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.places import lock_folder, read_plain_file, write_private
-from duckflow_tui.safety.desk import Unanswered
+from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from duckflow_tui.state.pace import (
     Vitals,
 )
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.work.pacemaker import COMPLEXITY_WEIGHT, DIGITS, VITAL_WEIGHTS, name_complexity
+from duckflow_tui.work.loop_limits import COMPLEXITY_WEIGHT, DIGITS, VITAL_WEIGHTS, name_complexity
 from duckflow_tui.work.situations import LOW_STAMINA
 from duckflow_tui.work.vitals import (
     ATTEMPT_WEIGHT,

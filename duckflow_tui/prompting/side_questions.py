@@ -30,7 +30,7 @@ from duckflow_tui.prompting.lines import (
     recent_exchanges,
     short_line,
 )
-from duckflow_tui.prompting.replies import (
+from duckflow_tui.prompting.side_replies import (
     ContinuationReply,
     DigestReply,
     FailureReply,

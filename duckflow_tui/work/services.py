@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Literal
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.plan import ReportMessage, StepReport
 from duckflow_tui.state.plan_events import ReportAdded
-from duckflow_tui.work.pacemaker import Pacemaker
+from duckflow_tui.work.loop_limits import Pacemaker
 
 if TYPE_CHECKING:
-    from duckflow_tui.safety.desk import Desk
+    from duckflow_tui.safety.pending_questions import Desk
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.store import Store
     from duckflow_tui.tools.notices import Notices
     from duckflow_tui.tools.router import ToolRouter
-    from duckflow_tui.work.ask import ModelAccess
+    from duckflow_tui.work.model_calls import ModelAccess
 
 
 @dataclass(frozen=True, slots=True)

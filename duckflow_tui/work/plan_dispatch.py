@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.safety.desk import Unanswered
+from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ModelText, one_line
 from duckflow_tui.state.decision import read_requirement
 from duckflow_tui.state.gates import GO_ON, STOP, CardKind
@@ -45,6 +45,7 @@ from duckflow_tui.work.plan_operations import (
     StepEdit,
     UpdateStep,
 )
+from duckflow_tui.work.plan_run import NOT_DONE, PlanResult, PlanRun, unfinished_step
 from duckflow_tui.work.propose import (
     PlanApprovals,
     describe_plan,
@@ -57,12 +58,11 @@ from duckflow_tui.work.propose import (
     was_approved_as_proposed,
     was_just_rejected,
 )
-from duckflow_tui.work.run import NOT_DONE, PlanResult, PlanRun, unfinished_step
 from duckflow_tui.work.task_lists import list_tasks
 
 if TYPE_CHECKING:
-    from duckflow_tui.work.parts import TurnParts
-    from duckflow_tui.work.rest import Rest
+    from duckflow_tui.work.resumed_work import Rest
+    from duckflow_tui.work.services import TurnParts
     from duckflow_tui.work.steering import TurnControl
     from duckflow_tui.work.task_loop import TaskLoop
 

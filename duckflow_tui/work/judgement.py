@@ -24,11 +24,11 @@ from duckflow_tui.state.goal import (
     RequirementState,
     SatisfactionEvaluation,
 )
-from duckflow_tui.work.facts import Fact, resolve_reference
+from duckflow_tui.work.judge_facts import Fact, resolve_reference
 from duckflow_tui.work.requirements import find_requirement
 
 if TYPE_CHECKING:
-    from duckflow_tui.prompting.replies import SatisfactionReply
+    from duckflow_tui.prompting.side_replies import SatisfactionReply
     from duckflow_tui.work.checks import Finding
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # weight of a requirement in the mean, by priority

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pydantic import ValidationError
 
-from duckflow_tui.safety.desk import Desk, Unanswered
+from duckflow_tui.safety.pending_questions import Desk, Unanswered
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.gates import (
     ACCEPT,

@@ -41,11 +41,11 @@ from duckflow_tui.work.propose import (
     set_step,
     skip_step,
 )
-from duckflow_tui.work.rest import Rest, find_interruption
+from duckflow_tui.work.resumed_work import Rest, find_interruption
 from duckflow_tui.work.steering import wait_until
 
 if TYPE_CHECKING:
-    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.services import TurnParts
     from duckflow_tui.work.steering import TurnControl
 
 WorkEnd = Literal["completed", "failed", "waiting"]

@@ -13,7 +13,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import SMALLEST_ROOM, is_usual_window, prompt_tokens
-from duckflow_tui.prompting.replies import JsonReply
+from duckflow_tui.prompting.side_replies import JsonReply
 from duckflow_tui.state.base import ToldError
 from duckflow_tui.state.conversation import (
     AssistantMessage,
@@ -46,13 +46,13 @@ from duckflow_tui.work.steering import ReplyStopped, cancel_on_pause, wait_while
 if TYPE_CHECKING:
     from duckflow_tui.llm.service import DecisionReply, LLMService
     from duckflow_tui.prompting.compiler import PromptCompiler
-    from duckflow_tui.prompting.questions import ModelQuestion, QuestionPrompts
+    from duckflow_tui.prompting.side_questions import ModelQuestion, QuestionPrompts
     from duckflow_tui.state.base import IdSource
     from duckflow_tui.state.decision import Action
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
-    from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.requests import RequestLog
+    from duckflow_tui.work.services import TurnParts
 
 UNCHECKED: Final = "turn.unchecked"  # the notice that the model is asked for its own checks
 UNUSABLE: Final = 2  # native replies asked for again in vain, after which JSON is asked for

@@ -26,8 +26,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
-from duckflow_tui.safety.changing import remove_tree, wait_until_done
-from duckflow_tui.safety.commands import SimpleCommand, read_command
+from duckflow_tui.safety.command_parsing import SimpleCommand, read_command
+from duckflow_tui.safety.file_changes import remove_tree, wait_until_done
 from duckflow_tui.safety.paths import Place, lies_inside
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import Workspace
