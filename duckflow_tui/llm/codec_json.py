@@ -186,7 +186,7 @@ class JsonDecoder:
         elif found.around:
             reading.warnings.append("text around the JSON object is left out")
         decision = reading.decision(decision_id, found.data)
-        if spoken is not None:
+        if spoken is not None or (decision.actions and _is_copied(found.written, prompt)):
             decision = mark_as_text(decision)
         if not (decision.reply or decision.rationale or decision.actions or decision.question):
             reading.problems.append(ModelText("reply.empty", {}))
@@ -194,6 +194,21 @@ class JsonDecoder:
             decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings),
             spoken is not None,
         )  # fmt: skip
+
+
+def _is_copied(written: str, prompt: Prompt) -> bool:
+    """Whether each line of an object stands in what the model was given to read, blanks and
+    backslashes aside: then the reply may only show it.
+    """
+    given = [message for message in _encode_history(prompt.history) if message["role"] == "user"]
+    read = _drop_blanks(
+        "\n".join(str(message["content"]) for message in (*given, system_of(prompt, "json")))
+    )
+    return all(_drop_blanks(line) in read for line in written.split("\n"))
+
+
+def _drop_blanks(text: str) -> str:
+    return "".join(text.split()).replace("\\", "")
 
 
 def _is_prose(text: str, prompt: Prompt) -> bool:

@@ -39,10 +39,11 @@ class NotStrict(ToldError, ValueError):
 
 
 class ReplyObject(NamedTuple):
-    """The object of a reply; ``around`` is the other text before and behind it."""
+    """The object of a reply, as it was written, and the other text ``around`` it."""
 
     data: JsonObject
     around: str = ""
+    written: str = ""
 
 
 def _mend_string(string: str) -> str:
@@ -99,7 +100,7 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     wrong: NotStrict | None = None
     if text.startswith("{"):
         try:
-            return ReplyObject(parse_object(text))
+            return ReplyObject(parse_object(text), written=text)
         except NotStrict as error:
             wrong = error
     names = frozenset(known)
@@ -136,7 +137,8 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     before, behind = text[:start].rstrip(), text[end:].lstrip()
     if fence := _FENCES[1].match(behind):
         behind = behind[fence.end() :]
-    return ReplyObject(data, f"{_FENCES[0].sub('', before).strip()}\n\n{behind.strip()}".strip())
+    around = f"{_FENCES[0].sub('', before).strip()}\n\n{behind.strip()}".strip()
+    return ReplyObject(data, around, text[start:end])
 
 
 def first_object(
