@@ -438,6 +438,8 @@ def make_first_event(
             started_at=now,
             model=main.model if main else "",
             endpoint=main.endpoint if main else "",
+            base_url=endpoint.base_url if endpoint else "",
+            api_key_env=endpoint.api_key_env if endpoint else "",
             branch=branch_of(root),
             sandbox="none" if choice.sandbox.level == "none" else "untested",
         ),

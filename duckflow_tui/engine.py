@@ -217,6 +217,8 @@ class Engine:
             ModelsChosen(
                 endpoint=endpoint.name,
                 model=model,
+                base_url=endpoint.base_url,
+                api_key_env=endpoint.api_key_env,
                 context_window=service.window_of("main"),
                 roles=roles.model_dump(exclude={"main"}, exclude_defaults=True),
                 at=self.store.clock.now(),

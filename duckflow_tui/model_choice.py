@@ -8,6 +8,7 @@ there are. Requests are made here, so nothing of it runs before the first paint.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -23,10 +24,13 @@ from duckflow_tui.llm.discovery import (
     servers_here,
     usual_model,
 )
-from duckflow_tui.llm.endpoints import Endpoint, find_need, key_name, resolve_key
+from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, find_need, key_name, resolve_key
 from duckflow_tui.llm.errors import UNLISTED, LlmError
 from duckflow_tui.places import ConfirmedOrigins
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.session.faults import SessionFault
+from duckflow_tui.session.folders import find_places
+from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import one_line
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -59,6 +63,30 @@ async def settle_model(choice: SessionChoice) -> SettledChoice:
     return await _Search(choice).find_choice()
 
 
+def find_session_model(choice: SessionChoice) -> tuple[Endpoint, str] | None:
+    """The endpoint and the main model that the session to resume was last worked with. None where
+    no session is resumed, the flags name a server or a model, or the session does not say it: it is
+    the demo's, it cannot be read, or the user has forgotten the connection since.
+    """
+    flags = choice.flags
+    if not choice.resume or (flags is not None and (flags.base_url or flags.model)):
+        return None
+    workspace = os.path.realpath(choice.workspace)
+    places = find_places(choice.places.state, choice.resume, workspace)
+    try:
+        session = open_to_read(places[0].path).state.session
+    except (IndexError, SessionFault):
+        return None
+    endpoint = choice.settings.endpoints.get(session.endpoint)
+    if session.demo or not session.model:
+        return None
+    if endpoint is None and session.base_url and not session.api_key_env.startswith(KEPT_KEY):
+        endpoint = Endpoint(
+            name=session.endpoint, base_url=session.base_url, api_key_env=session.api_key_env
+        )
+    return (endpoint, session.model) if endpoint is not None else None
+
+
 class _Search:
     def __init__(self, choice: SessionChoice) -> None:
         self._choice = choice
@@ -71,6 +99,12 @@ class _Search:
         several.
         """
         endpoints = self._choice.settings.endpoints
+        before = await asyncio.to_thread(find_session_model, self._choice)
+        if before is not None:
+            endpoint, model = before
+            if self._needs_confirmation(endpoint):
+                raise Unusable(self._say("cli.not_confirmed", origin=endpoint.origin))
+            return self._make_choice(endpoint, model, endpoint.host)
         if self._flags.base_url is not None:
             return await self._choose_at(endpoints["cli"])
         if len(endpoints) == 1:

@@ -62,15 +62,18 @@ class Sessions:
 
     async def open(self, spawn: Spawn) -> Engine | None:
         """The session that was chosen; None while no model is configured. What the flags name of
-        one is completed here where it is clear, else ``missing`` says what is missing.
+        one is completed here where it is clear, else ``missing`` says what is missing. A session
+        that is resumed goes on with the model that it had.
         """
-        flags = self.choice.flags
-        named = flags is not None and (flags.base_url or flags.model)
-        if self.choice.endpoint_missing and named and not self.choice.confirm_origin:
-            from duckflow_tui.model_choice import settle_model
+        choice = self.choice
+        if choice.endpoint_missing and not choice.confirm_origin:
+            from duckflow_tui.model_choice import find_session_model, settle_model
 
+            flags = choice.flags
+            named = flags is not None and (flags.base_url or flags.model)
             try:
-                self.choice = (await settle_model(self.choice)).choice
+                if named or await asyncio.to_thread(find_session_model, choice) is not None:
+                    self.choice = (await settle_model(choice)).choice
             except Unusable as refused:
                 self.missing = str(refused)
         if self.choice.endpoint_missing:

@@ -260,6 +260,8 @@ def _make_session(old: SessionInfo, restored: Restored, today: SessionInfo) -> S
         started_at=old.started_at or (header.created_at if header else 0.0),
         model=today.model,
         endpoint=today.endpoint,
+        base_url=today.base_url,
+        api_key_env=today.api_key_env,
         branch=today.branch,
         sandbox=today.sandbox,
     )

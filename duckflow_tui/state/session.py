@@ -39,6 +39,8 @@ class SessionInfo(Frozen):
     started_at: float = 0.0
     model: str = ""  # of the main role
     endpoint: str = ""
+    base_url: str = ""  # of that endpoint
+    api_key_env: str = ""  # the variable with its key
     sandbox: SandboxLevel = "none"  # what holds commands of the model
     branch: str = ""  # of git when it began; empty where there is none
     name: str = ""  # the user's, empty for none
@@ -279,10 +281,17 @@ class ModelsChosen(Event, kind="models_chosen"):
 
     endpoint: str  # of the main role
     model: str
+    base_url: str = ""
+    api_key_env: str = ""
     context_window: int = 0  # tokens of the main model; 0 when unknown
     roles: dict[str, str] = Field(default_factory=dict)  # others, as endpoint/model
     at: float
 
     def apply(self, state: AgentState) -> None:
-        state.session = state.session.replace(endpoint=self.endpoint, model=self.model)
+        state.session = state.session.replace(
+            endpoint=self.endpoint,
+            model=self.model,
+            base_url=self.base_url,
+            api_key_env=self.api_key_env,
+        )
         state.usage = state.usage.replace(context_window=self.context_window)

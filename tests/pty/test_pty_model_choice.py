@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from support.prepared import run_program
 from support.pty import Terminal
 from support.serving import Served, served
 from support.session import done, script
@@ -34,3 +35,24 @@ def test_a_model_that_is_nowhere_is_answered_with_the_nearest(tmp_path: Path) ->
     with served(replies) as server, start(tmp_path, server, "--model", "qwen3-codr") as terminal:
         terminal.sees("No model named qwen3-codr was found. Nearest: qwen3-coder.")
         assert server.endpoint.of("main") == []
+
+
+def test_a_session_goes_on_with_its_own_model_and_without_flags(tmp_path: Path) -> None:
+    """Also where another server of this machine would be offered on the first screen."""
+    replies = script(done("The first answer."), done("The second."), done("The third."))
+    with served(replies) as server, served(script(done("Not me."))) as other:
+        address = ("--base-url", server.endpoint.base_url, "--model", "duck-1")
+        with start(tmp_path, other, *address) as terminal:
+            terminal.sees("Message")
+            terminal.type("hello\r")
+            terminal.sees("The first answer.")
+        with start(tmp_path, other, "--continue") as terminal:
+            terminal.sees("The first answer.", "duck-1")
+            terminal.type("go on\r")
+            terminal.sees("The second.")
+        environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+        ended = run_program(["-p", "more", "--continue"], cwd=tmp_path, environ=environ)
+        assert (ended.returncode, ended.stdout) == (0, "The third.\n"), ended.stderr
+        asked = {request.json.get("model") for request in server.endpoint.of("main")}
+        assert asked == {"duck-1"}
+        assert not other.endpoint.of("main")
