@@ -1,5 +1,6 @@
-"""Context for a model outside the conversation: what the user asked for, whole, what
-was decided since, and the files that were read for it.
+"""Context for models that took no part in the conversation: judges, planners, steps of a plan.
+
+It holds the user's request in full, the decisions made since, and the files read for it.
 """
 
 from __future__ import annotations
@@ -53,13 +54,17 @@ _DECLARES: Final = re.compile(
 
 
 def frame_data(tag: str, text: str) -> str:
-    """The text in its frame; it can end neither this frame nor one of the others."""
+    """Return the text inside ``<tag>`` marks, its own closing marks escaped for every
+    known frame.
+    """
     return frame_text(tag, escape_frame(text, *FRAMES))
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """``request`` is whole; the other texts are framed and ready to be shown."""
+    """The request in full, and the other parts as framed text, each empty where there is
+    nothing.
+    """
 
     request: str
     said: str
@@ -71,8 +76,9 @@ class Background:
     def make_fields(
         self, texts: Mapping[str, Template], window: int, count: Callable[[str], int]
     ) -> Mapping[str, str]:
-        """The fields ``asked`` and ``files`` of a template, for a model that holds ``window``
-        tokens. Only a request that takes more than a quarter of it is cut, and says so.
+        """Return the values of a template's fields ``asked`` and ``files``, for a model whose
+        context window holds ``window`` tokens. Each takes at most a quarter of it; a longer
+        request is cut in the middle, with a note.
         """
         most = window // SHARE
         words = {
@@ -89,8 +95,11 @@ class Background:
 def make_background(
     state: AgentState, request: str = "", *, files: Sequence[FileRead] = (), ledger: bool = True
 ) -> Background:
-    """The background of the current request; without one, of the user's last message. ``request``
-    stands for its words; ``ledger``: with its requirements.
+    """Collect the background of the current request, or of the user's last message where there is
+    none.
+
+    ``request`` replaces the request's text; ``files`` are shown; ``ledger`` includes the
+    requirements.
     """
     words = [m for m in state.messages if isinstance(m, UserMessage) and not (m.aside or m.step_id)]
     asked, since = (words[-1].text, words[-1].at) if words else ("", 0.0)
@@ -113,7 +122,7 @@ def make_background(
 def _cut_to_tokens(
     text: str, tokens: int, texts: Mapping[str, Template], count: Callable[[str], int]
 ) -> str:
-    """The text, its middle left out and marked where it has more tokens than allowed."""
+    """Return the text, cut in the middle with a note where it has more than ``tokens`` tokens."""
     size = count(text)
     if size <= tokens:
         return text
@@ -127,7 +136,9 @@ def _cut_to_tokens(
 
 @dataclass(frozen=True, slots=True)
 class FileRead:
-    """A file as a result showed it, or its ``lines`` from–to; ``changed``: by a call since then."""
+    """A file, or a range of its ``lines``, as read by the model; ``changed``: a later call changed
+    it.
+    """
 
     path: str
     lines: str
@@ -142,8 +153,8 @@ class FileRead:
 def list_files_read(
     state: AgentState, about: str = "", *, but_of: str = ""
 ) -> tuple[FileRead, ...]:
-    """Files read since the request was made, the most useful first: what the words ``about``
-    the work name, then the newest. Reads of the step ``but_of`` and behind its begin are left out.
+    """List the files read since the request was made: first those named in the text ``about``, then
+    by time, newest first. Reads from the begin of step ``but_of`` on are left out.
     """
     since = state.objective.created_at if state.objective else 0.0
     found: list[FileRead] = []
@@ -165,13 +176,16 @@ def list_files_read(
             found = [read, *(f for f in found if f not in old)]
 
     def is_named(file: FileRead) -> bool:
+        """Whether ``about`` contains the file's base name."""
         return posixpath.basename(file.path) in about
 
     return tuple(sorted(found, key=lambda file: not is_named(file)))
 
 
 def format_files(files: Sequence[FileRead], tokens: int, count: Callable[[str], int]) -> str:
-    """The files whole as far as ``tokens`` allow, then outlines, then names."""
+    """Format files for a prompt within a budget of ``tokens``: contents while they fit, then
+    outlines, then names only.
+    """
     shown: list[str] = []
     for place, file in enumerate(files):
         whole = f"== {file.name}\n{file.text.rstrip()}"
@@ -193,5 +207,6 @@ def format_files(files: Sequence[FileRead], tokens: int, count: Callable[[str], 
 
 
 def _outline_file(file: FileRead) -> str:
+    """Return the lines of a file that open a declaration, a heading or a section; at most 30."""
     lines = [line.rstrip()[:_LINE] for line in split_lines(file.text) if _DECLARES.match(line)]
     return "\n".join(lines[:_OUTLINE])

@@ -1,4 +1,4 @@
-"""The token budget of each layer, and the order in which texts are cut (S4-76…80)."""
+"""Token budgets of a request's layers, and the order in which their texts are cut (S4-76…80)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASSUMED_CONTEXT: Final = 128_000  # tokens of a window of which nothing is known
 
 
 class Budgets(Frozen):
-    """Tokens for each layer (S4-76), and for the project's own instructions."""
+    """Token budgets: three layers (S4-76), and the project's own instructions."""
 
     base: int = Field(default=500, ge=100, le=20_000)
     main: int = Field(default=800, ge=100, le=20_000)
@@ -28,7 +28,9 @@ class Budgets(Frozen):
 
 
 class Trim(StrEnum):
-    """Kinds of text that may be cut, first to last (S4-78). Everything else is never cut."""
+    """Kinds of text that may be cut, in the order in which they are (S4-78). Nothing else
+    is cut.
+    """
 
     EVIDENCE = "evidence"
     CONVERSATION_SUMMARY = "conversation_summary"
@@ -38,20 +40,21 @@ class Trim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cuttable:
-    """A list that gives up items one at a time, from the end that matters least."""
+    """A list whose items can be dropped one at a time, from the end named by ``drop``."""
 
     trim: Trim
     items: tuple[str, ...]
     drop: Literal["first", "last"] = "last"
 
     def drop_one(self) -> Cuttable:
+        """Return the list without its next item to drop."""
         rest = self.items[1:] if self.drop == "first" else self.items[:-1]
         return Cuttable(self.trim, rest, self.drop)
 
 
 @dataclass(slots=True)
 class Layer:
-    """One layer of a request before it is fitted. ``fixed`` is sent with it but lies elsewhere."""
+    """A layer of a request before it is cut to its budget."""
 
     name: str
     budget: int  # tokens
@@ -61,7 +64,7 @@ class Layer:
     fixed: int = 0  # tokens of the layer that stand in the system message
 
     def render(self) -> str:
-        """The layer's text with the lists as they are cut now."""
+        """Fill the template with the values and the lists as cut so far."""
         values = dict(self.values)
         for name, cut in self.cuttable.items():
             values[name] = "\n".join(cut.items)
@@ -70,6 +73,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
+    """A layer's text within its budget, and the budget's figures."""
+
     text: str
     use: LayerUse
 
@@ -77,11 +82,12 @@ class Fitted:
 def fit_layers(
     layers: Sequence[Layer], count: Callable[[str], int], factor: float = 1.0
 ) -> list[Fitted]:
-    """Bring each layer within its budget.
+    """Render each layer and cut it to its budget, in tokens as ``count`` estimates times
+    ``factor``.
 
-    A layer that is too large first takes what the others of the same request leave unused, so
-    the sum of the budgets is what holds; then it is cut in the order of ``Trim``. What may not
-    be cut is sent even when it alone is over; ``LayerUse.tokens`` then shows by how much.
+    A layer over budget may use what the other layers leave unused, so only the sum of the budgets
+    is fixed. Lists are then cut in the order of ``Trim``. Text that must not be cut is sent even
+    where it is over the budget alone; ``LayerUse.tokens`` shows that.
     """
 
     def count_tokens(layer: Layer, text: str) -> int:
@@ -111,8 +117,8 @@ def fit_layers(
 
 
 def _cut_layer(layer: Layer, fits: Callable[[str], bool]) -> tuple[str, list[str]]:
-    """Drop items of the layer, the least needed kind first, until it fits. Returns the text and the
-    names of what was trimmed.
+    """Drop list items in the order of ``Trim`` until the text fits. Return the text and the names
+    of the lists that were cut.
     """
     trimmed: list[str] = []
     text = layer.render()
@@ -148,7 +154,9 @@ _REST: Final = len(_CLASSES)  # bytes within a character
 
 
 def _class_of_each_byte() -> bytes:
-    """A translation table of 256 bytes: the number of each byte's weight class."""
+    """Return a table of 256 bytes that maps each byte of UTF-8 to the number of its weight
+    class.
+    """
     table = bytearray([_REST]) * 256
     for number, (members, _) in enumerate(_CLASSES):
         for member in members:
@@ -167,26 +175,30 @@ _LOWEST, _HIGHEST = 0.5, 2.0  # a factor outside is a misreport, not a tokenizer
 
 
 class ScriptCounter:
-    """Measures texts by their script: some 10 ms for a megabyte; short texts are remembered
-    (S4-81). ``count`` is of the text alone; times ``factor`` it is the model's.
+    """Estimates tokens from a text's scripts, and learns a correction factor for each model
+    (S4-81).
+
+    About 10 ms for a megabyte; results for short texts are cached.
     """
 
     def __init__(self) -> None:
         self._factors: dict[str, float] = {}
 
     def count(self, text: str) -> int:
-        """Tokens of ``text`` before the model's factor, ≥ 0; 0 only for an empty text."""
+        """Estimate the tokens of ``text`` before the model's factor; 0 only for an empty text."""
         return _cached(text) if len(text) <= _CACHED_CHARS else _estimate_tokens(text)
 
     def factor(self, model: str) -> float:
-        """The factor from counts to tokens of ``model``; 1.0 when nothing was learned."""
+        """Return the learned factor of ``model``, by which ``count`` is multiplied; 1.0 where
+        nothing was learned.
+        """
         return self._factors.get(model, 1.0)
 
     def learn(self, model: str, estimated: int, actual: int) -> None:
-        """Move the model's factor half way to what a report says: a request that was thought to be
-        ``estimated`` tokens was ``actual`` tokens. It stays within 0.5 to 2.0.
+        """Move the model's factor half way towards ``actual / estimated``, within 0.5 to 2.0.
 
-        ``estimated`` is with the factor of now; counts below 1 say nothing and are ignored.
+        ``estimated``: tokens of a request by count and present factor; ``actual``: as reported by
+        the server. Counts below 1 are ignored.
         """
         if estimated < 1 or actual < 1:
             return

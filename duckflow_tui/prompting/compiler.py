@@ -1,4 +1,4 @@
-"""PromptCompiler: from the state to a request, stable parts first."""
+"""Compiles the state into a request to a model, its unchanging parts first."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ _FEW: Final = frozenset({
 
 
 class _Stable(Frozen):
-    """The part of a request that stays the same in a session: whatever comes to be usable later,
-    or is no longer, is told at the end of a request.
+    """The parts of a request that never change within a session, so that servers can cache them.
+    Operations that become usable later are listed at the end of a request instead.
     """
 
     operations: tuple[OperationSpec, ...]
@@ -121,7 +121,9 @@ class _Stable(Frozen):
 
 
 class PromptCompiler:
-    """Writes the requests of one session; keeps where their histories begin, and nothing else."""
+    """Compiles the requests of one session. Its only state is where the sent history begins,
+    learned limits, and the values that the app sets on it.
+    """
 
     def __init__(
         self,
@@ -133,9 +135,9 @@ class PromptCompiler:
         mode: ModeChoice = "auto",
         memory: Callable[[], LongMemory] = LongMemory,
     ) -> None:
-        """Read the files of ``folder/<language>``; raises TemplateError when one is unusable.
+        """Read the files of ``folder/<language>``. Raises TemplateError where one is unusable.
 
-        ``mode`` is how plans are carried out; ``memory`` tells what is known over sessions.
+        ``mode`` is how plans are carried out; ``memory`` returns the memory of earlier sessions.
         """
         self._mode: ModeChoice = mode
         self._memory = memory
@@ -174,16 +176,16 @@ class PromptCompiler:
         answers: str = "",
         window: int = 0,
     ) -> Prompt:
-        """The next request. ``pattern`` is what the last decision chose (S4-72, S4-75).
+        """Compile the next request for the conversation, a plan's step or an aside.
 
-        ``thread`` is the step of a plan whose next action is asked for; its messages are part of
-        the conversation. ``aside`` asks for an answer to the user while work goes on: to the
-        message ``answers``, without one to all that was said. Neither has a specialized layer.
-        ``window`` is what the model that is asked can hold, in tokens, where it is not the main
-        one; 0 for the main model's. ValueError for a thread that is no step, or for both at once.
+        ``pattern`` is the layers that the last decision asked for (S4-72, S4-75). ``thread`` is the
+        id of the step whose next action is asked for. ``aside`` asks for an answer to the user
+        beside running work: to the message with the id ``answers``, or to all waiting ones.
+        ``window`` is the context of the model in tokens; 0: that of the main model. Raises
+        ValueError for an unknown step, or for ``thread`` and ``aside`` together.
 
-        ``uses`` names every part in the order of the request: base, operations, project,
-        format, history, main, specialized; a budget of 0 means no limit.
+        ``uses`` of the result lists the parts in order: base, operations, project, format, history,
+        main, specialized; a budget of 0 means no limit.
         """
         if thread and aside:
             raise ValueError("an aside belongs to the conversation, not to a step")
@@ -243,9 +245,8 @@ class PromptCompiler:
         )
 
     def shrink_after_refusal(self, state: AgentState, prompt: Prompt) -> bool:
-        """The endpoint refused ``prompt`` as too long: the next one will be shorter (S4-80).
-
-        False when nothing is left that could be taken out of the history.
+        """Lower the limit of the session's model after its endpoint refused ``prompt`` as too long
+        (S4-80). Returns False where the history has nothing left to leave out.
         """
         sent = prompt_tokens(prompt)
         model = (state.session.endpoint, state.session.model)
@@ -261,8 +262,8 @@ class PromptCompiler:
         keep: float = KEPT,
         always: bool = False,
     ) -> Overflow | None:
-        """The part of the conversation to compact before its next request, so that ``keep``
-        of the room is left: where it is too full, or ``always``.
+        """Return the part of the conversation to compact before the next request, so that the share
+        ``keep`` of its room is used afterwards; None where it still fits, unless ``always``.
         """
         _, factor, room = self._measure_room(state, operations)
         spare = 0
@@ -285,18 +286,21 @@ class PromptCompiler:
     def measure_undo(
         self, state: AgentState, operations: Sequence[OperationSpec]
     ) -> tuple[int, int]:
-        """Tokens of the conversation without its newest compaction, and those there is room for."""
+        """Return the tokens of the conversation if its newest compaction were undone, and the
+        tokens that fit.
+        """
         _, factor, room = self._measure_room(state, operations)
         tokens = self._threads.without_newest(state)
         return math.ceil(tokens * factor), int(room * factor)
 
     def count_tokens(self, state: AgentState, text: str) -> int:
-        """Tokens of a text for the main model."""
+        """Estimate the tokens of a text for the session's main model."""
         return math.ceil(self._counter.count(text) * self._counter.factor(state.session.model))
 
     def learn(self, state: AgentState, prompt: Prompt, tokens_in: int) -> bool:
-        """Correct the estimates for the model by what it reported for ``prompt``. False where that
-        is so much less than what was sent that the server must have cut it, which teaches nothing.
+        """Correct the model's token estimates by the count ``tokens_in`` that the server reported
+        for ``prompt``. Returns False where the count is so low that the server must have cut the
+        request; then nothing is learned.
         """
         model, sent = state.session.model, prompt_tokens(prompt)
         least = REPORTED_FIRST if self._counter.factor(model) == 1.0 else REPORTED
@@ -312,8 +316,8 @@ class PromptCompiler:
     def _stable_part(
         self, state: AgentState, operations: Sequence[OperationSpec], small: bool
     ) -> _Stable:
-        """The part of requests that never changes in a session, made once for a large and once for
-        a small window.
+        """Return the unchanging part of requests for a large or a ``small`` window, built once for
+        each.
         """
         if (kept := self._stable.get(small)) is not None:
             return kept
@@ -359,12 +363,16 @@ class PromptCompiler:
         return made
 
     def project_rules(self) -> str:
-        """The project's own instructions as models read them; empty where there are none."""
+        """Return the project's instructions as they are shown to models; empty where there are
+        none.
+        """
         rules = self.instructions
         return self._cut_instructions(rules, self.budgets.project)[0] if rules.strip() else ""
 
     def _cut_instructions(self, instructions: str, most: int) -> tuple[str, bool]:
-        """The project's own instructions, cut at the end to their budget, never the factor's."""
+        """Cut the project's instructions at the end to ``most`` tokens, before the model's factor.
+        Returns the text, and whether it was cut.
+        """
         text = instructions.strip()
         if not text:
             return self.texts["no_project"].render(), False
@@ -382,7 +390,9 @@ class PromptCompiler:
         operations: Sequence[OperationSpec],
         window: int = 0,
     ) -> tuple[_Stable, float, int]:
-        """The stable part, the model's factor, and tokens for the conversation before it."""
+        """Return the stable part, the model's factor, and the tokens left for the conversation
+        before that factor.
+        """
         context = self._request_limit(state, window)
         small = context <= request_room(SMALL_WINDOW)
         stable = self._stable_part(state, operations, small)
@@ -391,18 +401,22 @@ class PromptCompiler:
         return stable, factor, max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)
 
     def _request_limit(self, state: AgentState, window: int = 0) -> int:
-        """Tokens of a whole request: what the window leaves, or what was not refused."""
+        """Return the most tokens a request may have: the window without the reply's share, or less,
+        as learned from a refusal.
+        """
         context = request_room(window or state.usage.context_window)
         model = (state.session.endpoint, state.session.model)
         return min(context, self._refused.get(model, context))
 
     def _message_limit(self, state: AgentState, window: int = 0) -> int:
-        """Tokens of a message of the user, before the model's factor, above which it is cut."""
+        """Return the tokens, before the model's factor, above which a message of the user is cut in
+        its middle.
+        """
         context = window or state.usage.context_window or ASSUMED_CONTEXT
         return int(context / SHARE / self._counter.factor(state.session.model))
 
     def _left_out(self, characters: int, call_id: str) -> str:
-        """The words for a cut in the result of a call, which can be read on."""
+        """Return the note for ``characters`` cut out of a result; it says how to read them."""
         known = any(o.name == READ_FILE for s in self._stable.values() for o in s.operations)
         return self.texts["left_out"].render(
             {
@@ -413,11 +427,11 @@ class PromptCompiler:
         )
 
     def _left_line(self, about: str) -> str:
-        """The line in place of a result that was left out to save room."""
+        """Return the line that replaces a whole result that was left out to save room."""
         return self.texts["left_line"].render({"about": about})
 
     def _make_digest_message(self, compaction: Compaction) -> NoticeMessage:
-        """The digest as the first message of what travels."""
+        """Return the digest of a compaction as the first message of the history."""
         digest = frame_text("digest", compaction.digest)
         return NoticeMessage(
             message_id=compaction.compaction_id,
@@ -427,7 +441,9 @@ class PromptCompiler:
         )
 
     def _make_code_message(self, room: int) -> NoticeMessage:
-        """The files in hand as a message; as many of them as a quarter of the room holds."""
+        """Return the present contents of the files in hand as a message, in at most a quarter of
+        ``room`` tokens.
+        """
         text = format_files(self.in_hand, room // SHARE, self._counter.count)
         return NoticeMessage(
             message_id="code",
@@ -448,9 +464,9 @@ class PromptCompiler:
         hand: tuple[OperationSpec, ...],
         known: Sequence[OperationSpec],
     ) -> list[Layer]:
-        """The layers that change from request to request: the base layer, the main one, the
-        specialized. ``hand`` are operations beside the stable ones that can do something now,
-        ``known`` all there are.
+        """Return the layers that change with each request: base, main and specialized.
+
+        ``hand``: operations outside the stable part that are usable now; ``known``: all operations.
         """
         values, cut = session_values(state, self._memory(), view.digests)
         values["at_hand"] = operation_lines(hand)
@@ -493,7 +509,9 @@ class PromptCompiler:
         return layers
 
     def _describe_approval(self, state: AgentState) -> str:
-        """The operations that run at once and those that ask, in words."""
+        """Describe which operations run at once and which ask the user first, as the policy decided
+        last.
+        """
         now, session = self.permissions, state.session
         asks, runs, refused = (
             ", ".join(name.removeprefix("file_ops.") for name in names)
@@ -513,7 +531,7 @@ class PromptCompiler:
     def _make_specialized_layers(
         self, state: AgentState, operations: tuple[OperationSpec, ...]
     ) -> list[Layer]:
-        """The layer of the current phase; empty where the phase has none."""
+        """Return the layer of the current phase; empty where the phase has none."""
         match state.phase:
             case Phase.PLANNING:
                 template = self.texts["planning"]
@@ -528,18 +546,20 @@ class PromptCompiler:
 
 
 def is_usual_window(tokens: int) -> bool:
-    """Whether so many tokens fill a window that a local server has unless it was told
-    otherwise, to the last one.
+    """Whether a server's count equals a default window of local servers (2,048, 4,096 or 8,192
+    tokens), or is one less: the server has probably cut the request to it.
     """
     return any(size - 1 <= tokens <= size for size in USUAL_WINDOWS)
 
 
 def request_room(window: int) -> int:
-    """Tokens a request may have in a window of so many, the reply's share taken off."""
+    """Return the tokens a request may have in a context of ``window`` tokens, the reply's share
+    taken off; 0 stands for an assumed window.
+    """
     context = window or ASSUMED_CONTEXT
     return context - min(int(context * REPLY_SHARE), MOST_REPLY)
 
 
 def prompt_tokens(prompt: Prompt) -> int:
-    """Tokens of a request, as measured when it was compiled."""
+    """Return the estimated tokens of a compiled request, the sum of its parts."""
     return sum(use.tokens for use in prompt.uses)

@@ -1,4 +1,4 @@
-"""Values of the state for each layer: the fields it needs and no others (S4-25)."""
+"""Reads from the state the values of each layer's template, and no others (S4-25)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Lists = dict[str, Cuttable]
 
 
 class LongMemory(Frozen):
-    """Memory that outlives a session (S4-9). Counts are of the sessions before; lines the newest
+    """The memory of earlier sessions (S4-9): counts without the present session, lines newest
     first.
     """
 
@@ -66,9 +66,8 @@ class LongMemory(Frozen):
 def session_values(
     state: AgentState, memory: LongMemory, digests: Sequence[str]
 ) -> tuple[Values, Lists]:
-    """The changing fields of the base layer (S4-9…11).
-
-    Of the ``digests`` it takes those before the main layer's.
+    """Return the base layer's changing fields (S4-9…11). Of ``digests`` it shows those older than
+    the main layer's.
     """
     asked = succeeded = 0  # requests of this session, and its operations that went well
     for message in state.messages:
@@ -101,10 +100,11 @@ def main_values(
     *,
     whole: bool = False,
 ) -> tuple[Values, Lists]:
-    """Where the work stands: phase, counters, the five fixed items and their companions.
+    """Return the main layer's fields: phase, counters, the five fixed items, requirements,
+    approvals.
 
-    ``whole``: something since the request in hand does not travel, so that its words and those of
-    its requirements are told.
+    ``whole``: parts of the conversation since the request are not sent in full, so the request and
+    the requirements are repeated in full.
     """
     memory, turn, plan = state.memory, state.turn, state.active_plan
     done, total = plan.progress if plan else (0, 0)
@@ -153,7 +153,7 @@ def main_values(
 
 
 def planning_values(state: AgentState, op_propose: str = "") -> tuple[Values, Lists]:
-    """For PLANNING: the plan there is, what was learned, what was tried."""
+    """Return the fields for PLANNING: the present plan, lessons learned, strategies tried."""
     objective = state.objective
     values = {
         "plan": lines.format_plan(state.active_plan),
@@ -170,7 +170,7 @@ def planning_values(state: AgentState, op_propose: str = "") -> tuple[Values, Li
 
 
 def execution_values(state: AgentState) -> tuple[Values, Lists]:
-    """For EXECUTION: the plan, the step in hand, what was learned."""
+    """Return the fields for EXECUTION: the plan, the running step, lessons learned."""
     plan, objective = state.active_plan, state.objective
     step = (
         next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None) if plan else None
@@ -184,7 +184,7 @@ def execution_values(state: AgentState) -> tuple[Values, Lists]:
 
 
 def review_values(state: AgentState) -> tuple[Values, Lists]:
-    """For REVIEW: the criteria, what was changed, what was reached, and what shows it."""
+    """Return the fields for REVIEW: success criteria, evidence, results, changed files."""
     plan, objective = state.active_plan, state.objective
     shown = [
         f"{item.requirement_id}: {one_line(fact.text, LINE)}"
@@ -201,7 +201,9 @@ def review_values(state: AgentState) -> tuple[Values, Lists]:
 
 
 def _refused_move(state: AgentState) -> str:
-    """The move of the phase that the last decision wanted and the table forbids, in a line."""
+    """Return ``OLD → WANTED`` where the last decision asked for a change of phase that the phase
+    table forbids; else empty.
+    """
     last = next((m for m in reversed(state.messages) if isinstance(m, AssistantMessage)), None)
     refusal = state.refusals[-1] if state.refusals else None
     if last is None or refusal is None or refusal.at < last.at:
@@ -210,7 +212,7 @@ def _refused_move(state: AgentState) -> str:
 
 
 def _is_asked_last(state: AgentState) -> bool:
-    """Whether the user's last message in the conversation is the request in hand."""
+    """Whether the user's newest message in the conversation is the current request itself."""
     said = (m for m in reversed(state.messages) if isinstance(m, UserMessage) and not m.aside)
     last = next(said, None)
     return state.objective is None or (
@@ -219,7 +221,7 @@ def _is_asked_last(state: AgentState) -> bool:
 
 
 def request_line(state: AgentState) -> str:
-    """The first line of the request in hand, cut to 200 characters."""
+    """Return the first line of the current request, cut to 200 characters."""
     if state.objective is not None:
         return one_line(state.objective.original_query, LINE)
     last = next(
@@ -229,7 +231,9 @@ def request_line(state: AgentState) -> str:
 
 
 def _list_changes(state: AgentState) -> list[str]:
-    """Files changed since the turn's message, newest last, each call with its line counts."""
+    """List the newest changes of files in this turn as ``modify PATH +3 −1``, oldest first, at most
+    ten.
+    """
     found: list[str] = []
     start = state.turn.message_id if state.turn else ""
     for message in reversed(state.messages):
@@ -244,12 +248,13 @@ def _list_changes(state: AgentState) -> list[str]:
 
 
 def _cut_lessons(items: Sequence[str]) -> Cuttable:
+    """Return the items as bullets, each cut to one line, that may be dropped as evidence."""
     return Cuttable(Trim.EVIDENCE, format_bullets([one_line(item, LINE) for item in items]))
 
 
 def _list_new_lessons(state: AgentState, items: Sequence[str]) -> Sequence[str]:
-    """The newest of what the attempts taught, but for what the begin of an attempt told and still
-    travels with the conversation.
+    """Return the newest lessons that no message at the begin of an attempt has already told the
+    model.
     """
     told = [m.for_model for m in state.messages if isinstance(m, AttemptMessage)]
     if state.compaction is not None:
@@ -258,12 +263,13 @@ def _list_new_lessons(state: AgentState, items: Sequence[str]) -> Sequence[str]:
 
 
 def _list_decisions(state: AgentState) -> Cuttable:
+    """Return the newest entries of the decision log as bullets."""
     newest = state.memory.decision_log[-_TOLD_DECISIONS:]
     return Cuttable(Trim.EVIDENCE, format_bullets(newest), drop="first")
 
 
 def _list_digests(digests: Sequence[str]) -> Cuttable:
-    """The newest of what was said before and does not travel in full."""
+    """Return one line for each of the newest exchanges that are no longer sent in full."""
     return Cuttable(
         Trim.CONVERSATION_SUMMARY, format_bullets(digests[-MAIN_DIGESTS:]), drop="first"
     )
@@ -283,9 +289,10 @@ def step_values(
     *,
     whole: bool = False,
 ) -> tuple[Values, Lists]:
-    """For the next action inside a step (S3-14…18, S3-30, S3-36); ``digests`` are of what of the
-    conversation no longer travels. ``whole``: something since the request does not, so that the
-    words of its requirements are told.
+    """Return the fields of a request for the next action of a plan's step (S3-14…18, S3-30, S3-36).
+
+    ``digests`` stand for parts of the conversation that are not sent; ``whole``: the requirements
+    are repeated in full because messages since the request are among them.
     """
     work = state.work if state.work and state.work.step_id == step.step_id else None
     names = operation_names(operations)
@@ -320,9 +327,10 @@ def aside_values(
     digests: Sequence[str],
     answers: str = "",
 ) -> tuple[Values, Lists]:
-    """For an answer beside the work: what runs now, how far it is, what waits for the user.
+    """Return the fields of a request for an answer beside running work: the running step, its
+    progress, open questions.
 
-    ``answers`` is the message that is answered; empty: the newest.
+    ``answers`` is the id of the message to answer; empty: the newest.
     """
     work, (plan, step) = state.work, _find_running_step(state)
     done, total = plan.progress if plan else (0, 0)
@@ -362,13 +370,13 @@ def aside_values(
 
 
 def _get_aside_request(state: AgentState, message_id: str) -> str:
-    """The user's message beside the work that is answered now."""
+    """Return the text of the user's message that is answered beside the work."""
     said = (m for m in reversed(state.messages) if isinstance(m, UserMessage) and m.aside)
     return next((m.text for m in said if message_id in (m.message_id, "")), "")
 
 
 def step_results(state: AgentState, step: Step) -> list[OperationMessage]:
-    """The calls of a step that ended, oldest first."""
+    """Return the finished calls of a step, oldest first."""
     return [
         message
         for message in state.messages
@@ -382,7 +390,7 @@ _NEEDED_RESULT: Final = 1_500  # characters of each; a list of tasks needs the v
 
 
 def needed_results(state: AgentState, plan: Plan, step: Step) -> str:
-    """The results of the calls of a step, behind those of the steps that it depends on."""
+    """Format the results of a step's calls after those of the steps that it depends on."""
     seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
     seen += step_results(state, step)
     return "\n".join(
@@ -395,13 +403,15 @@ def needed_results(state: AgentState, plan: Plan, step: Step) -> str:
 
 
 def _goal_values(state: AgentState) -> Values:
-    """The goal, or the request in its place, as long as the model has stated none."""
+    """Return the goal that the model stated; without one, the request's first line as a guess."""
     goal = state.memory.goal
     return {"goal": goal, "goal_guess": "" if goal else request_line(state)}
 
 
 def _wish_values(state: AgentState) -> Values:
-    """Values that are never cut: the user's request, and open questions."""
+    """Return the fields that are never cut: request, goal, constraints, requirements and
+    approvals.
+    """
     memory = state.memory
     return {
         "request": request_line(state),
@@ -413,7 +423,7 @@ def _wish_values(state: AgentState) -> Values:
 
 
 def _find_running_step(state: AgentState) -> tuple[Plan | None, Step | None]:
-    """The step that runs and its plan; without one the active plan."""
+    """Return the running step with its plan; where none runs, the active plan without a step."""
     wanted = state.work.step_id if state.work else ""
     for plan in state.plans:
         for step in plan.steps:
@@ -423,7 +433,7 @@ def _find_running_step(state: AgentState) -> tuple[Plan | None, Step | None]:
 
 
 def _describe_card(state: AgentState, card: Card) -> str:
-    """The subject of a card: its kind, and the plan or the step."""
+    """Describe a waiting question by its kind and its plan or step."""
     plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
     step = plan.get_step(card.step_id) if plan else None
     name = step.name if step else plan.name if plan else ""

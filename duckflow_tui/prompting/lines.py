@@ -1,4 +1,4 @@
-"""How things of the state and operations read on one line of a prompt, and on lists of lines."""
+"""Formats plans, requirements, calls and operations as lines of a prompt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _READ: Final = 4  # times as much of a long text is looked at as of it is shown
 
 
 def short_line(text: str, limit: int = LINE) -> str:
-    """``one_line`` for texts of any length, at the cost of a short one."""
+    """Return the text on one line, cut to ``limit`` characters; fast for texts of any length."""
     if len(text) <= _READ * limit:
         return one_line(text, limit)
     flat = one_line(text[: _READ * limit], limit)
@@ -44,14 +44,14 @@ def short_line(text: str, limit: int = LINE) -> str:
 
 
 def cut_text(text: str, limit: int) -> str:
-    """The text, its lines kept, at most so many characters."""
+    """Return the text with its line breaks, cut to ``limit`` characters."""
     kept = text[: limit + 1].strip()
     return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + ELLIPSIS
 
 
 def cut_middle(text: str, share: float, left_out: Callable[[int], str]) -> tuple[str, int]:
-    """``share`` of a text, two thirds head and one third tail, with the words of ``left_out``
-    between; and how many characters that left out.
+    """Keep ``share`` of a text, two thirds from its head and one third from its tail. Returns the
+    text with the note ``left_out(n)`` in the gap, and n, the characters cut.
     """
     keep = int(len(text) * share)
     head = keep * 2 // 3
@@ -60,28 +60,30 @@ def cut_middle(text: str, share: float, left_out: Callable[[int], str]) -> tuple
 
 
 def format_bullets(items: Sequence[str]) -> tuple[str, ...]:
+    """Put ``- `` before each item."""
     return tuple(map("- {}".format, items))
 
 
 def format_numbered(items: Iterable[str], first: int = 1) -> tuple[str, ...]:
+    """Put ``1. ``, ``2. `` … before the items, counted from ``first``."""
     return tuple(map("{}. {}".format, count(first), items))
 
 
 def format_minute(at: float) -> str:
-    """A time, seconds since the epoch, to the minute."""
+    """Format a time, in seconds since the epoch, as ``2026-01-31 12:00 UTC``."""
     then = to_datetime(at, UTC)
     return then.strftime("%Y-%m-%d %H:%M UTC") if then else "?"
 
 
 def format_elapsed(seconds: float) -> str:
-    """A duration as ``m:ss`` or ``h:mm:ss``; below 0 counts as 0."""
+    """Format seconds as ``m:ss`` or ``h:mm:ss``; a negative number counts as 0."""
     minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute_of = divmod(minutes, 60)
     return f"{hours}:{minute_of:02d}:{second:02d}" if hours else f"{minute_of}:{second:02d}"
 
 
 def format_call(operation: str, args: JsonObject) -> str:
-    """``operation(args)`` with long arguments cut."""
+    """Format a call as ``operation(name: value, …)``, long arguments cut."""
     fields = ", ".join(
         f"{short_line(name, 40)}: {_format_value(value)}" for name, value in args.items()
     )
@@ -89,7 +91,7 @@ def format_call(operation: str, args: JsonObject) -> str:
 
 
 def format_result(message: OperationMessage) -> str:
-    """``operation(args) -> [outcome] result``, the result cut, and the reason of the call."""
+    """Format a finished call as ``operation(args) -> [outcome] result (reason)``, each part cut."""
     why = f" ({short_line(message.reasoning)})" if message.reasoning.strip() else ""
     said = short_line(message.result.text, RESULT)
     line = f"{format_call(message.operation, message.args)} -> {message.result.label} {said}"
@@ -97,23 +99,27 @@ def format_result(message: OperationMessage) -> str:
 
 
 def format_task(item: Task) -> str:
+    """Format a task of a step: status, call, description, result."""
     about = f" {short_line(item.description)}" if item.description else ""
     came = f" -> {short_line(item.result, RESULT)}" if item.result else ""
     return f"[{item.status.value}] {format_call(item.operation, item.args)}{about}{came}"
 
 
 def format_step(item: Step) -> str:
+    """Format a step as ``name: description``."""
     name = one_line(item.name, _NAME)
     return f"{name}: {short_line(item.description, 2 * LINE)}" if item.description else name
 
 
 def step_number(plan: Plan, item: Step) -> int:
-    """The place of a step in its plan, counted from 1; 0 when it is not in it."""
+    """Return the place of a step in its plan, counted from 1; 0 where it is not in it."""
     return next((n for n, s in enumerate(plan.steps, start=1) if s.step_id == item.step_id), 0)
 
 
 def format_plan(of: Plan | None) -> str:
-    """A plan with its steps and their status, at most twelve around the one that is next."""
+    """Format a plan with the status of each step, at most twelve steps around the next one; empty
+    for None.
+    """
     if of is None:
         return ""
     open_at = next((i for i, s in enumerate(of.steps) if s.status is not WorkStatus.COMPLETED), 0)
@@ -127,13 +133,15 @@ def format_plan(of: Plan | None) -> str:
 
 
 def plan_results(state: AgentState, of: Plan) -> str:
-    """A plan with each of its steps, its status, and what was reported on it."""
+    """Format a plan with its goal and, for each step, status and newest report."""
     head = f"{one_line(of.name, _NAME)} [{of.status_text}]: {short_line(of.goal, 2 * LINE)}"
     return "\n".join((head, *_with_reports(state, of, {item.step_id for item in of.steps})))
 
 
 def step_in_hand(of: Plan) -> tuple[str, ...]:
-    """The plan's name and the step that runs, else the first that is not completed."""
+    """Return one line for the running step, else for the first one that is not completed; empty
+    where all are.
+    """
     left = [at for at in enumerate(of.steps, 1) if at[1].status is not WorkStatus.COMPLETED]
     runs = [at for at in left if at[1].status is WorkStatus.IN_PROGRESS]
     shown = (runs or left)[:1]
@@ -144,7 +152,9 @@ def step_in_hand(of: Plan) -> tuple[str, ...]:
 
 
 def list_step_reports(state: AgentState, of: Plan) -> tuple[str, ...]:
-    """Reports on the last ended steps of a plan, at most seven, in order (S2-29)."""
+    """Return one line for each of the last steps that ended, at most seven, in the plan's order
+    (S2-29).
+    """
     ended = [
         at
         for at in enumerate(of.steps, 1)
@@ -160,13 +170,13 @@ def list_step_reports(state: AgentState, of: Plan) -> tuple[str, ...]:
 
 
 def list_dependencies(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
-    """Dependencies of a step with their reports (S2-19, S3-30)."""
+    """Return one line for each step that ``item`` depends on, with its report (S2-19, S3-30)."""
     return tuple(_with_reports(state, of, set(item.depends_on)))
 
 
 def format_requirements(state: AgentState, most: int | None = None) -> str:
-    """The requirements: id, priority, state, how far met, words, check. With ``most`` the
-    check is left out and the words are cut to so many characters.
+    """Format the requirements on a line each: id, priority, state, score, text, check. With
+    ``most`` the check is left out and the text is cut to so many characters.
     """
     if state.objective is None:
         return ""
@@ -176,7 +186,7 @@ def format_requirements(state: AgentState, most: int | None = None) -> str:
 
 
 def format_requirement(item: RequirementItem, most: int | None = None) -> str:
-    """A requirement on a line; ``most`` as above."""
+    """Format one requirement on a line, as in ``format_requirements``."""
     if most is not None:
         return f"{item.requirement_id} {item.state.value} {short_line(item.requirement, most)}"
     words = " ".join(item.requirement.split())
@@ -189,7 +199,7 @@ def format_requirement(item: RequirementItem, most: int | None = None) -> str:
 
 
 def format_gates(state: AgentState) -> str:
-    """One line for each open approval: operation, target, risk and intent."""
+    """Return one line for each open approval: operation, target, risk and intent."""
     return "\n".join(
         f"- {g.operation} {describe_target(g.args)} ({g.impact.risk.value}): "
         f"{one_line(g.intent, LINE)}"
@@ -204,7 +214,7 @@ def format_running(state: AgentState) -> str:
 
 
 def list_changed_outside(state: AgentState) -> str:
-    """Files that someone else changed since the model read them."""
+    """List files that were changed by others since the model read them."""
     return "\n".join(format_bullets([one_line(path, LINE) for path in state.changed_outside]))
 
 
@@ -215,7 +225,7 @@ def _format_value(value: Any) -> str:
 
 
 def _with_reports(state: AgentState, of: Plan, steps: set[str]) -> list[str]:
-    """These steps of a plan, each with its status and what was reported on it."""
+    """Return one line for each of these steps: number, status, name and newest report."""
     reports, found = _newest_reports(state, steps), list[str]()
     for number, item in enumerate(of.steps, start=1):
         if item.step_id in steps:
@@ -226,7 +236,7 @@ def _with_reports(state: AgentState, of: Plan, steps: set[str]) -> list[str]:
 
 
 def _newest_reports(state: AgentState, steps: set[str]) -> dict[str, StepReport]:
-    """The newest report on each of the steps."""
+    """Return the newest report of each step, by step id."""
     found: dict[str, StepReport] = {}
     for message in reversed(state.messages):
         if len(found) == len(steps):
@@ -237,7 +247,7 @@ def _newest_reports(state: AgentState, steps: set[str]) -> dict[str, StepReport]
 
 
 def _format_report(report: StepReport | None, item: Step) -> str:
-    """A step's report with its changed files; the step's note where there is no report."""
+    """Format a report's summary and changed files; without a report, the step's note."""
     if report is None:
         return short_line(item.note)
     files = ", ".join(short_line(path, _NAME) for path in report.files_changed[:_FILES])
@@ -252,9 +262,10 @@ _ASKED: Final = 42  # of them for what the user wrote
 
 
 def exchange_digest(messages: Sequence[Message]) -> str:
-    """One exchange, a user message and all up to the next one: asked → answered.
+    """Return one line for an exchange, a user's message with everything up to the next one: ``asked
+    → answered``.
 
-    What was said beside the work answers only what was asked beside it.
+    An aside is answered only by replies to asides.
     """
     asked = next((m for m in messages if isinstance(m, UserMessage)), None)
     aside = asked is not None and asked.aside
@@ -264,7 +275,7 @@ def exchange_digest(messages: Sequence[Message]) -> str:
 
 
 def recent_exchanges(messages: Sequence[Message], most: int) -> tuple[str, ...]:
-    """Digests of the newest exchanges of the conversation, oldest first, asides included."""
+    """Return one line for each of the newest ``most`` exchanges, oldest first, asides included."""
     begin, users = len(messages), 0
     while begin and users < most:
         begin -= 1
@@ -284,7 +295,7 @@ def recent_exchanges(messages: Sequence[Message], most: int) -> tuple[str, ...]:
 
 
 def loop_digest(messages: Sequence[Message]) -> str:
-    """One decision inside a turn and its results: why → what came of each call."""
+    """Return one line for a decision inside a turn: ``rationale → outcome of each call``."""
     said = next((m for m in messages if isinstance(m, AssistantMessage)), None)
     why = said.decision.rationale if said and said.decision else (said.text if said else "")
     calls = [
@@ -297,36 +308,46 @@ def loop_digest(messages: Sequence[Message]) -> str:
 
 
 def _message_text(message: Message, aside: bool) -> str:
+    """Return the text by which a message answers the user: a reply of the same kind, a card or a
+    report.
+    """
     if isinstance(message, AssistantMessage):
         return message.text.strip() if message.aside is aside else ""
     return "" if aside else _answer_text(message)
 
 
 def _answer_text(message: Message) -> str:
-    """The text of a card or a report for the model."""
+    """Return the text of an answered card or a report as the model reads it; empty for other
+    messages.
+    """
     return message.for_model.strip() if isinstance(message, CardMessage | ReportMessage) else ""
 
 
 def _join_texts(left: str, right: str) -> str:
+    """Join two texts as ``left → right`` on one line, cut to 100 characters."""
     if left and right:
         return one_line(f"{left} → {right}", DIGEST)
     return one_line(left or right, DIGEST)
 
 
 def escape_frame(text: str, *tags: str) -> str:
-    """The text without a mark that would end a frame ``<tag>…</tag>`` of one of these early."""
+    """Escape the closing marks of these tags in a text, so that it cannot end a frame
+    ``<tag>…</tag>``.
+    """
     return _frame_end_pattern(tags).sub(r"<\\/", text)
 
 
 @cache
 def _frame_end_pattern(tags: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds the beginning of a mark that ends a frame of one of these tags."""
+    """Return a pattern that matches the start of a closing mark of any of these tags."""
     names = "|".join(map(re.escape, tags))
     return re.compile(rf"<\s*/(?=\s*(?:{names}))", re.IGNORECASE)
 
 
 def frame_text(tag: str, text: str) -> str:
-    """The text in its frame, on lines of its own; empty for an empty text."""
+    """Put the text between ``<tag>`` and ``</tag>`` on lines of their own; an empty text stays
+    empty.
+    """
     return f"<{tag}>\n{escape_frame(text, tag)}\n</{tag}>" if text else ""
 
 
@@ -362,8 +383,8 @@ _FIELD_OF: Final = {name: field for field, name in SPOKEN.items()}
 
 
 def operation_names(operations: Sequence[OperationSpec]) -> dict[str, str]:
-    """The fields of ``SPOKEN``; one whose operation is not offered is empty, so that the line
-    of the file that speaks of it is left out.
+    """Return the values of the template fields in ``SPOKEN``: the operation's name, or empty where
+    it is not offered, so that the line that mentions it is left out.
     """
     found = dict.fromkeys(SPOKEN, "")
     for spec in operations:
@@ -373,15 +394,15 @@ def operation_names(operations: Sequence[OperationSpec]) -> dict[str, str]:
 
 
 def is_always_offered(spec: OperationSpec) -> bool:
-    """Whether the operation can do something in any session."""
+    """Whether the operation depends on nothing that comes and goes within a session."""
     return not set(spec.needs) - {Need.CONVERSATION}
 
 
 def filter_usable(
     operations: Sequence[OperationSpec], state: AgentState, step: bool, aside: bool, notes: bool
 ) -> tuple[OperationSpec, ...]:
-    """Of these operations those that can do something now, for a ``step`` of a plan, an answer
-    ``aside`` or the conversation itself; ``notes``: whether earlier sessions noted anything.
+    """Return the operations that are usable now in the conversation, in a ``step`` of a plan, or in
+    an ``aside``. ``notes``: whether earlier sessions left notes to search.
     """
     missing = {Need.CONVERSATION} if step or aside else set[Need]()
     missing |= {Need.PLAN} if step else set()  # the step's own text says how to call them
@@ -399,8 +420,8 @@ def filter_usable(
 
 
 def operation_lines(operations: Sequence[OperationSpec], *, arguments: bool = True) -> str:
-    """One line for each operation: name, arguments with types, effect, summary, and with
-    ``arguments`` what its schema says of each.
+    """Format operations on a line each: name, typed arguments, effect, summary; with ``arguments``
+    also the descriptions of the arguments.
     """
     lines: list[str] = []
     for spec in operations:
@@ -419,13 +440,13 @@ def operation_lines(operations: Sequence[OperationSpec], *, arguments: bool = Tr
 
 
 def schema_text(operations: Sequence[OperationSpec]) -> str:
-    """The schemas sent with native calls, as text for estimates."""
+    """Return the schemas sent with native calls as one text, to estimate their tokens."""
     return "".join(f"{s.name}{s.summary}{canonical_json(s.parameters)}" for s in operations)
 
 
 def _format_members(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
-    """The properties of a JSON schema as ``name?: type``; ``?`` marks an optional one, ``…`` alone
-    arguments that are told on request.
+    """Format the properties of a JSON schema as ``name: type``. ``?`` marks optional ones; ``…``
+    alone stands for arguments that the model has to ask for.
     """
     if "properties" not in schema and schema.get("additionalProperties") is True and not depth:
         return ELLIPSIS
@@ -439,7 +460,7 @@ def _format_members(schema: JsonObject, definitions: JsonObject, depth: int) -> 
 
 
 def _format_type(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
-    """The type in the notation of TypeScript, which models read best."""
+    """Format a schema's type in TypeScript's notation, which models know."""
     reference = schema.get("$ref")
     if isinstance(reference, str):
         schema = _as_object(definitions.get(reference.rsplit("/", 1)[-1]))

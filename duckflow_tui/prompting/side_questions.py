@@ -1,6 +1,6 @@
-"""The questions that are no decisions: one row for each in a table, and what fills its words.
+"""Questions to models that are not decisions: a table of kinds, and the values of their templates.
 
-What the user, the worker, files and programs said stands in frames that it cannot leave.
+Text from users, models, files and programs stands in frames that it cannot close.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ ReplyT = TypeVar("ReplyT", bound=JsonReply)
 
 @dataclass(frozen=True, slots=True)
 class QuestionKind(Generic[ReplyT]):
-    """A row of the table: who is asked, and the form of the answer.
+    """A kind of question: purpose, role of the model, and type of the reply.
 
-    The words are in ``ask_<purpose>.md``. ``frames`` are fields that are shown with "nothing"
-    inside where there is nothing.
+    Its text is the prompt file ``ask_<purpose>.md``. ``frames`` are fields shown with the word
+    "nothing" where they are empty.
     """
 
     purpose: Purpose
@@ -98,7 +98,7 @@ KINDS: Final[tuple[QuestionKind[Any], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion(Generic[ReplyT]):
-    """A question: its row of the table, and the values of its template's fields."""
+    """A question of one kind with the values of its template's fields."""
 
     kind: QuestionKind[ReplyT]
     background: Background
@@ -106,6 +106,8 @@ class ModelQuestion(Generic[ReplyT]):
 
 
 class QuestionPrompts:
+    """Renders questions from the prompt files of one language."""
+
     def __init__(self, folder: Path, language: str) -> None:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable."""
         self._texts = load_texts(folder, language)
@@ -123,14 +125,13 @@ class QuestionPrompts:
         refused: str = "",
         rules: str = "",
     ) -> tuple[ChatMessage, ...]:
-        """A system message, the judges' or that of all others, and the user's with the question.
+        """Return the system message for the kind of question, and the user message with the
+        question.
 
-        ``window`` is what the model that is asked can hold, in tokens; 0: as much as is assumed.
-
-        ``problems`` say why the last reply, ``refused``, was sent back; both follow the question.
-
-        ``rules`` are the project's own instructions; who splits a request or sums up a text does
-        neither by them.
+        ``window`` is the context of the model in tokens; 0: an assumed one. ``problems`` say what
+        was wrong with the last reply, ``refused``; both are repeated after the question. ``rules``
+        are the project's instructions, left out for questions that split a request or summarize a
+        text.
         """
         kind = question.kind
         template = self._texts[f"ask_{kind.purpose}"]
@@ -175,7 +176,7 @@ _ENDED: Final = (PlanStatus.COMPLETED, PlanStatus.FAILED)
 def plan_question(
     state: AgentState, goal: str, operations: Sequence[OperationSpec]
 ) -> ModelQuestion[PlanReply]:
-    """A plan for ``goal``: steps with name, description and what they depend on (S2-18)."""
+    """Ask for a plan for ``goal``: steps with name, description and dependencies (S2-18)."""
     there = state.active_plan
     if there is not None and there.status in _ENDED:
         there = None
@@ -207,7 +208,9 @@ def continuation_question(
     operations: Sequence[OperationSpec],
     instructions: str = "",
 ) -> ModelQuestion[ContinuationReply]:
-    """The plan of a further attempt (S1-7, S1-25). ``instructions`` are the user's words."""
+    """Ask for the plan of a further attempt (S1-7, S1-25). ``instructions`` are the user's
+    words.
+    """
     missing = [
         f"P{m.priority} {short_line(m.what, 2 * LINE)}" for m in context.missing_info.missing
     ]
@@ -247,7 +250,7 @@ def tasks_question(
     step: Step,
     operations: Sequence[OperationSpec],
 ) -> ModelQuestion[TasksReply]:
-    """The operations of a step, in order (S2-19)."""
+    """Ask for the operations of a step, in order (S2-19)."""
     values = {
         "operations": operation_lines(operations),
         "plan_goal": short_line(plan.goal, 2 * LINE),
@@ -274,10 +277,11 @@ def report_question(
     cause: str = "",
     said: str = "",
 ) -> ModelQuestion[ReportReply]:
-    """A question for the report on a step, from its log; the counts are given, never asked for
+    """Ask for the report on a step from the log of its calls; the counts are given to the model
     (S2-20).
 
-    ``cause`` is what the app knows about why it was not done, ``said`` the worker's last words.
+    ``cause``: why the step was not done, as far as the app knows; ``said``: the worker's last
+    reply.
     """
     later = plan.steps[lines.step_number(plan, step) :]
     following = [lines.format_step(s) for s in later if s.status is WorkStatus.PENDING]
@@ -300,8 +304,8 @@ def report_question(
 def requirements_question(
     state: AgentState, text: str, since: Sequence[str] = ()
 ) -> ModelQuestion[RequirementsReply]:
-    """The request split into requirements with priority and check (S1-11); where that was done,
-    how what the user said and did ``since`` changes them.
+    """Ask to split the request into requirements with priority and check (S1-11); or, with
+    ``since``, how later words and actions of the user change the existing ones.
     """
     items = state.objective.extracted_requirements if state.objective and since else ()
     values = {
@@ -317,8 +321,8 @@ def requirements_question(
 def satisfaction_question(
     state: AgentState, items: Sequence[RequirementItem], facts: str, plan: Plan | None = None
 ) -> ModelQuestion[SatisfactionReply]:
-    """The judgement of ``items`` by the ``facts``, each of which begins with its id (S1-8).
-    ``plan``: the plan by which the work was done; its steps can be named as to be done again.
+    """Ask a judge to score requirements by ``facts``, each of which begins with its id (S1-8).
+    ``plan``: the plan that was followed; the judge may name steps to be done again.
     """
     required = [
         f"{item.requirement_id} P{item.priority} {' '.join(item.requirement.split())}"
@@ -341,7 +345,7 @@ def missing_question(
     evaluation: SatisfactionEvaluation | None,
     facts: str,
 ) -> ModelQuestion[MissingReply]:
-    """A question for the missing items of an attempt, by priority (S1-9)."""
+    """Ask what an attempt left undone, by priority (S1-9)."""
     said = [] if evaluation is None else list(evaluation.missing_aspects)
     if evaluation is not None and evaluation.quality_assessment:
         said.insert(0, evaluation.quality_assessment)
@@ -361,7 +365,7 @@ def missing_question(
 def failure_question(
     state: AgentState, result: ExecutionResult, context: TaskContext, missing: Sequence[str]
 ) -> ModelQuestion[FailureReply]:
-    """Why the work failed, and what would mend it (S1-10)."""
+    """Ask why the work failed and what would fix it (S1-10)."""
     values = {
         "workspace": short_line(context.workspace_info),
         "operations": ", ".join(context.available_tools),
@@ -377,7 +381,7 @@ def failure_question(
 
 
 def digest_question(state: AgentState, text: str, wish: str = "") -> ModelQuestion[DigestReply]:
-    """A long text in a few lines; ``wish`` is what the user wants kept above all."""
+    """Ask for a summary of a long text; ``wish`` is what the user wants kept above all."""
     values = {
         "limit": str(_DIGEST),
         "wish": frame_data("user", short_line(wish, 2 * LINE)),
@@ -387,18 +391,19 @@ def digest_question(state: AgentState, text: str, wish: str = "") -> ModelQuesti
 
 
 def _format_conversation(state: AgentState) -> str:
+    """List the newest exchanges of the conversation, one line each."""
     return _format_list(recent_exchanges(state.messages, _EXCHANGES))
 
 
 def _before_the_request(state: AgentState) -> str:
-    """The last exchanges before the request in hand, which it may refer to."""
+    """Format the last exchanges before the current request, to which it may refer."""
     since = state.objective.created_at if state.objective else 0.0
     earlier = [message for message in state.messages if message.at < since]
     return frame_data("earlier", _format_list(recent_exchanges(earlier, _EXCHANGES)))
 
 
 def _format_plans(state: AgentState) -> str:
-    """The newest plans for the request in hand, with what came of each step."""
+    """Format the newest plans made for the current request, with the result of each step."""
     since = state.objective.created_at if state.objective else 0.0
     plans = [p for p in state.listed_plans if p.created_at >= since or p.status not in _ENDED]
     return frame_data("plans", "\n\n".join(lines.plan_results(state, p) for p in plans[-_PLANS:]))
@@ -407,7 +412,9 @@ def _format_plans(state: AgentState) -> str:
 def list_evidence_calls(
     log: Sequence[OperationMessage], operations: Sequence[OperationSpec]
 ) -> list[OperationMessage]:
-    """The calls that can show something: not those that change only the plan or the memory."""
+    """Return the calls that can be evidence: all but those that only change the plan or
+    the memory.
+    """
     effects = {spec.name: spec.effect for spec in operations}
     return [m for m in log if effects.get(m.operation) is not Effect.STATE]
 
@@ -415,9 +422,8 @@ def list_evidence_calls(
 def _format_log(
     entries: Sequence[OperationMessage], *, contents: bool = True, newest: int = _NEWEST_RESULT
 ) -> str:
-    """Every call, oldest first: the old ones on a line, the newer ones with both ends of their
-    results, the newest with ``newest`` characters of them. ``contents``: those of files that were
-    read too.
+    """Format calls, oldest first: old ones on a line, newer ones with both ends of their results,
+    the newest result with ``newest`` characters. ``contents``: include what file reads returned.
     """
     shown: list[str] = []
     first = max(0, len(entries) - _ENTRIES)
@@ -438,7 +444,7 @@ def _format_log(
 
 
 def _format_errors(errors: Sequence[ExecutionError]) -> str:
-    """The newest errors as a list inside a data frame."""
+    """Format the newest errors as a framed list."""
     told = [
         f"{short_line(e.operation)}: {short_line(e.message, 2 * LINE)}" for e in errors[-_LIST:]
     ]
@@ -454,7 +460,7 @@ def _format_list(items: Sequence[str]) -> str:
 
 
 def _cut_middle(text: str, limit: int) -> str:
-    """Both ends of a long text: a command says at its end what came of it."""
+    """Cut a long text in the middle: a command prints its result at the end."""
     kept = text.strip()
     if len(kept) <= limit:
         return kept

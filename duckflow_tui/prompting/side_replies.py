@@ -1,7 +1,7 @@
-"""Models of the replies to questions other than decisions, as their prompt files specify them.
+"""Models of the replies to side questions, as their prompt files specify them.
 
-They are read in the forms that models use: under other names, inside another object, a list or a
-text alone for the object around it, one entry for a list, "P1" or "completed." for a choice.
+Replies are read in the forms that models use: synonyms for field names, a wrapping object, a list
+or text in place of the object, one entry in place of a list, "P1" or "completed." for a choice.
 """
 
 from __future__ import annotations
@@ -124,9 +124,11 @@ _DEGREES: Final[Mapping[str, float]] = {
 
 
 class JsonReply(BaseModel):
-    """Base of the reply models; a missing field without a default is an error that the model is
-    asked to repair. ``main_list`` and ``main_text`` name the field that a list, or a text, without
-    an object around it stands for; "" where there is none.
+    """Base of the reply models. A missing field without a default is an error that the model is
+    asked to repair.
+
+    ``main_list`` and ``main_text`` name the field that a bare list or text is taken for; "" for
+    none.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
@@ -140,8 +142,8 @@ class JsonReply(BaseModel):
 
     @classmethod
     def _find_fields(cls, given: Any) -> Any:
-        """Find the reply in a value, and return its object by the names of the fields; null counts
-        as missing. A value that holds no reply is returned unchanged.
+        """Find the reply inside a parsed value and return its object with our field names, nulls
+        left out. A value without a reply is returned unchanged.
         """
         if isinstance(given, list):
             entries = cast("list[Any]", given)
@@ -171,8 +173,8 @@ class JsonReply(BaseModel):
 
     @classmethod
     def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
-        """The values that are not null, by the names of the fields; a synonym counts where a field
-        does not stand under its own name.
+        """Return the non-null values by our field names; a synonym counts only where the field
+        itself is missing.
         """
         given = {field_name(key): value for key, value in written.items() if value is not None}
         named: dict[str, Any] = {}
@@ -185,7 +187,7 @@ class JsonReply(BaseModel):
 
     @classmethod
     def _rate_fit(cls, given: object) -> int:
-        """How many fields of this reply a value has; those under their own names count twice."""
+        """Count the fields of this reply in a value; those under their own names count twice."""
         if not isinstance(given, dict):
             return 0
         written = cast("JsonObject", given)
@@ -203,7 +205,7 @@ _ID_KEY: Final = re.compile(r"[A-Za-z_ ]{0,12}\d{1,4}")
 
 
 def _list_entries(given: Any) -> list[Any]:
-    """A list of entries that was written as one entry, or as an object of entries by their ids."""
+    """Return a list of entries given as a list, as one entry, or as an object of entries by id."""
     if isinstance(given, dict):
         entries = cast("dict[str, Any]", given)
         if not entries or not all(map(_ID_KEY.fullmatch, entries)):
@@ -218,7 +220,7 @@ def _list_entries(given: Any) -> list[Any]:
 
 
 def _list_ids(given: Any) -> list[str]:
-    """Ids in a list, in a text with commas, or as the keys of an object."""
+    """Return ids given as a list, as text with commas, or as the keys of an object."""
     texts = collect_texts(list(cast("JsonObject", given)) if isinstance(given, dict) else given)
     return [one.strip() for text in texts for one in text.split(",") if one.strip()]
 
@@ -229,7 +231,9 @@ def _read_claims(given: Any) -> list[RequirementClaim]:
 
 
 def _read_word(words: Mapping[str, Any], given: object) -> object:
-    """The meaning of a word of a fixed choice; an unknown one stays, to be refused."""
+    """Look up a word of a fixed choice; an unknown one is returned unchanged, for validation to
+    refuse.
+    """
     if isinstance(given, dict | list):
         given = next(iter(collect_texts(given)), None)
     meaning = read_choice(given, words)
@@ -252,7 +256,7 @@ Flag = Annotated[bool, BeforeValidator(partial(_read_word, BOOLEANS))]
 
 
 class PlanStep(JsonReply):
-    """A step; name and description stand for each other where one is missing."""
+    """A step of a plan; where name or description is missing, the other stands for it."""
 
     main_text = "description"
 
@@ -270,7 +274,7 @@ class PlanStep(JsonReply):
 
 
 class PlanReply(JsonReply):
-    """Purpose ``plan``."""
+    """Reply for purpose ``plan``."""
 
     main_list = "steps"
 
@@ -282,13 +286,13 @@ class PlanReply(JsonReply):
 
 
 class ContinuationReply(PlanReply):
-    """Purpose ``continuation``: another plan, and how it differs."""
+    """Reply for purpose ``continuation``: another plan, and how it differs from the last one."""
 
     strategy: Text
 
 
 class TasksReply(JsonReply):
-    """Purpose ``tasks``; each is a call of an operation, in any form that an action may have."""
+    """Reply for purpose ``tasks``: calls of operations, in any form that an action may have."""
 
     main_list = "tasks"
 
@@ -296,7 +300,7 @@ class TasksReply(JsonReply):
 
 
 class ReportReply(JsonReply):
-    """Purpose ``report``."""
+    """Reply for purpose ``report``."""
 
     status: Status
     summary: Text
@@ -305,7 +309,9 @@ class ReportReply(JsonReply):
 
 
 class RequirementsReply(JsonReply):
-    """Purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing requirements."""
+    """Reply for purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing
+    requirements.
+    """
 
     main_list = "requirements"
 
@@ -315,11 +321,11 @@ class RequirementsReply(JsonReply):
 
 
 class SatisfactionReply(JsonReply):
-    """Purpose ``satisfaction``; scores are from 0.0 to 1.0. A missing or unreadable field has its
-    default; the reviewer asks again for those that it needs.
+    """Reply for purpose ``satisfaction``, a judge's scores from 0.0 to 1.0. A missing or unreadable
+    field has its default; the reviewer asks again for those it needs.
 
-    Keys of scores and evidence name a requirement: its id, its text, or ``#2`` for the second one.
-    ``steps`` name those of the plan that have to be done again, by number, id or name.
+    Keys of scores and evidence name a requirement by id, by text, or as ``#2`` for the second one.
+    ``steps`` names steps of the plan to be done again, by number, id or name.
     """
 
     overall_score: float | None = None
@@ -335,7 +341,7 @@ class SatisfactionReply(JsonReply):
 
     @classmethod
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Read a judge's scores, evidence and verdict out of the forms that judges use."""
+        """Convert a judge's scores, evidence and verdict from the forms that judges use."""
         scores, evidence = dict[str, object](), dict[str, Any]()
         for key, value in _entries_by_requirement(values.get("requirement_scores")).items():
             if isinstance(value, dict):  # {"score": 0.9, "evidence": ["C1"]}
@@ -370,7 +376,9 @@ _ID_NAMES: Final = ("id", "requirement_id", "key", "requirement", "name", "text"
 
 
 def _entries_by_requirement(given: Any) -> dict[str, Any]:
-    """The values keyed by requirement; entries of a list without a key are numbered ``#1`` on."""
+    """Return the values by requirement; entries of a list that name none are keyed ``#1``, ``#2``
+    ….
+    """
     if isinstance(given, dict):
         return {str(key).strip(): value for key, value in cast("dict[str, Any]", given).items()}
     found: dict[str, Any] = {}
@@ -433,7 +441,7 @@ class MissingEntry(JsonReply):
 
 
 class MissingReply(JsonReply):
-    """Purpose ``missing``."""
+    """Reply for purpose ``missing``."""
 
     main_list = "missing"
 
@@ -444,7 +452,7 @@ class MissingReply(JsonReply):
 
 
 class FailureReply(JsonReply):
-    """Purpose ``failure``."""
+    """Reply for purpose ``failure``."""
 
     cause: Text
     fix: Text = ""
@@ -452,7 +460,7 @@ class FailureReply(JsonReply):
 
 
 class DigestReply(JsonReply):
-    """Purpose ``digest``; a text alone is one."""
+    """Reply for purpose ``digest``; plain text is taken for the digest."""
 
     main_text = "digest"
 

@@ -1,10 +1,10 @@
-"""Prompt files: text with ``{field}`` marks, filled in one pass, so that values stay as they are.
+"""Prompt files: text with ``{field}`` marks, filled in one pass, so that values are never parsed.
 
 - A comment ``<!-- … -->`` at the top says what the file is for and is not sent.
-- ``{name}`` is a field only where an identifier follows the brace, so JSON needs no escapes.
-  There are no attributes, indices or conversions: ``{state.mode}`` is a field without a value.
-- A line whose fields are all empty is left out, then a line before it that ends in a colon,
-  then a heading under which nothing is left.
+- ``{name}`` is a field only where an identifier follows the brace, so JSON needs no escapes. There
+  are no attributes, indices or conversions: ``{state.mode}`` is plain text.
+- A line whose fields are all empty is left out, then a line before it that ends in a colon, then a
+  heading with nothing below it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TemplateError(ValueError):
 
 
 class Template:
-    """One text, parsed. ``fields`` are the names it uses."""
+    """A parsed text; ``fields`` are the names of its fields."""
 
     def __init__(self, source: str, text: str) -> None:
         """``source`` names the text in errors."""
@@ -40,7 +40,7 @@ class Template:
         self.fields = frozenset(name for pieces in self._lines for name in pieces[1::2])
 
     def render(self, values: Mapping[str, str] | None = None) -> str:
-        """The text with its fields filled; raises TemplateError when a value is not given."""
+        """Fill the fields with ``values``. Raises TemplateError where one is missing."""
         given = values or {}
         absent = self.fields - given.keys()
         if absent:
@@ -74,9 +74,9 @@ class Template:
 
 @cache
 def load_texts(folder: Path, language: str) -> Mapping[str, Template]:
-    """The texts of ``folder/<language>/*.md`` by name, read once in the life of a process: a file
-    is one text, or holds one behind each line ``:: name``. Raises TemplateError where there is no
-    file, for one that cannot be read, and for a name that stands twice.
+    """Load the texts of ``folder/<language>/*.md`` by name, once in a process: a file is one text,
+    or holds one after each line ``:: name``. Raises TemplateError for a missing or unreadable
+    file and for a name used twice.
     """
     found: dict[str, Template] = {}
     for path in sorted((folder / language).glob("*.md")):
@@ -98,12 +98,13 @@ def load_texts(folder: Path, language: str) -> Mapping[str, Template]:
 
 
 def notice_words(folder: Path, language: str) -> Callable[..., str]:
-    """A function that renders a text by its name and values, or a ``ModelText``; a text may also
-    speak of operations.
+    """Return a function that renders a text for models from its name and values, or from a
+    ``ModelText``. Names of operations are available to every text.
     """
     texts = load_texts(folder, language)
 
     def render_value(value: str | ModelText | Sequence[str | ModelText]) -> str:
+        """Render a value: text as it is, a ``ModelText`` by its template, a sequence joined."""
         if isinstance(value, str):
             return value
         if isinstance(value, ModelText):

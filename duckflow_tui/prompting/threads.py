@@ -1,8 +1,8 @@
-"""Which messages a model reads for the conversation, steps of plans included, and beside work.
+"""Orders messages for a model: those of the conversation with its plan steps, and those of asides.
 
-The conversation of a turn goes on while the user is answered beside it, so its items arrive out of
-the order in which a model can read them. A log puts them in one that only grows: what waits for
-results enters once they are there, and together with them.
+While work runs, the user may be answered beside it, so messages arrive in an order in which no
+model can read them. A log reorders them and only ever grows: a reply with calls enters once all
+results are there, together with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from duckflow_tui.state.plan import Plan, Step
 
 
 def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
-    """The step of that id in the newest plan that has it."""
+    """Return a step and its plan by the step's id, from the newest plan that has it; None where
+    none has.
+    """
     for plan in reversed(state.plans):
         if (step := plan.get_step(step_id)) is not None:
             return plan, step
@@ -28,7 +30,9 @@ def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
 
 
 def step_of_thread(state: AgentState, thread: str) -> tuple[Plan, Step]:
-    """The step that a thread belongs to; raises ValueError when no plan has it."""
+    """Return the plan and the step with the id ``thread``. Raises ValueError where no plan
+    has it.
+    """
     if (found := step_of(state, thread)) is None:
         raise ValueError(f"no plan has a step {thread!r}")
     return found
@@ -36,7 +40,7 @@ def step_of_thread(state: AgentState, thread: str) -> tuple[Plan, Step]:
 
 @dataclass(slots=True)
 class _PendingReply:
-    """A reply that waits for results, and those that came."""
+    """A reply whose calls have not all returned, with the results so far."""
 
     items: list[Message]
     waiting: set[str]
@@ -44,11 +48,11 @@ class _PendingReply:
 
 
 class ThreadLog:
-    """The messages of the conversation, or of answers ``aside``, in an order that only grows.
+    """The messages of the conversation, or of ``aside`` answers, in an order that only grows.
 
-    A reply is held back until its calls have their results or can get none any more: for the turn
-    and its steps those of asides, for an aside those of both sides, because one aside may be
-    answered while another waits for the user. What is said beside the work enters an aside's log
+    A reply is held back until its calls have returned or never will. The conversation holds back
+    only the replies of asides; the log of asides holds back both, because an aside may be answered
+    while another one waits for the user. A user's message beside the work enters the log of asides
     when it is answered, so that each request ends with its own message.
     """
 
@@ -61,9 +65,10 @@ class ThreadLog:
         self._log: list[Message] = []
 
     def follow(self, messages: Sequence[Message], answers: str = "") -> Sequence[Message]:
-        """The log after all of these; ``messages`` only grows, or is another conversation.
+        """Take in the messages that are new and return the log. A list that is no continuation of
+        the last one starts the log over.
 
-        ``answers`` is the message that an aside answers; empty: all that were said.
+        ``answers`` is the id of the message that an aside answers; empty: all that wait.
         """
         known = self._read
         if known > len(messages) or (known and messages[known - 1] is not self._last):
@@ -79,7 +84,7 @@ class ThreadLog:
         return self._log
 
     def _take_message(self, message: Message) -> None:
-        """Append a message to the log, or hold it until the results of its calls are there."""
+        """Append a message to the log, or hold it back until its calls have returned."""
         match message:
             case UserMessage(aside=True) if self._aside:
                 self._said.append(message)
@@ -111,7 +116,9 @@ class ThreadLog:
         self._log.append(message)
 
     def _admit_asides(self, answers: str = "") -> None:
-        """Take in messages beside the work, up to the message that is answered."""
+        """Append the user's waiting messages to the log, up to the message ``answers``;
+        empty: all.
+        """
         if not answers or any(message.message_id == answers for message in self._said):
             while self._said:
                 message = self._said.pop(0)
@@ -120,14 +127,15 @@ class ThreadLog:
                     return
 
     def _release_replies(self, held: Sequence[_PendingReply]) -> None:
+        """Append replies that were held back to the log, with the results they have."""
         for reply in list(held):
             self._held.remove(reply)
             self._log.extend(reply.items)
 
 
 def full_share(state: AgentState) -> float:
-    """Share of the room above which a new turn is compacted: all of it once the user took the
-    newest compaction back.
+    """Return the share of the room at which a new turn compacts the conversation: 1.0 after the
+    user undid the newest compaction.
     """
     if not state.undone_compactions:
         return FULL
@@ -139,13 +147,15 @@ def full_share(state: AgentState) -> float:
 
 @dataclass(slots=True)
 class _Thread:
+    """A log and the window over it."""
+
     log: ThreadLog
     window: HistoryWindow
 
 
 @dataclass(slots=True)
 class Threads:
-    """A log and a window for the conversation, and for answers beside it while work goes on."""
+    """The log and window of the conversation, and those of asides while work runs."""
 
     counter: ScriptCounter
     left_out: Callable[[int, str], str]
@@ -161,8 +171,8 @@ class Threads:
         whole: int,
         answers: str = "",
     ) -> View:
-        """The part of the conversation that a request sends; ``room`` and ``whole`` as in the
-        window, ``answers`` as in the log.
+        """Return the part of the conversation to send; ``room`` and ``whole`` as in
+        ``HistoryWindow``, ``answers`` as in ``ThreadLog``.
         """
         if not aside and state.turn is None and state.work is None:
             self._kept.pop(True, None)  # there is nothing left to be beside
@@ -180,7 +190,7 @@ class Threads:
         )
 
     def without_newest(self, state: AgentState) -> int:
-        """Tokens of the conversation as it would travel without the newest compaction."""
+        """Return the tokens of the conversation if its newest compaction were undone."""
         window = self._get_thread(aside=False)
         before = state.compactions[-2] if len(state.compactions) > 1 else None
         return window.window.total_with(window.log.follow(state.messages), before)
@@ -188,7 +198,7 @@ class Threads:
     def find_overflow(
         self, state: AgentState, room: int, whole: int, *, full: float, keep: float, inside: bool
     ) -> Overflow | None:
-        """The part of the conversation to leave out; as in the window."""
+        """Return the part of the conversation to compact; see ``HistoryWindow.find_overflow``."""
         kept = self._get_thread(aside=False)
         turn = state.turn
         return kept.window.find_overflow(
@@ -204,6 +214,7 @@ class Threads:
         )
 
     def _get_thread(self, aside: bool) -> _Thread:
+        """Return the log and window of the conversation or of asides, made at the first use."""
         kept = self._kept.get(aside)
         if kept is None:
             window = HistoryWindow(self.counter, self.left_out, self.front, self.left_line)

@@ -1,12 +1,12 @@
-"""Which messages travel: all while they fit, else the newest, the older ones as digests (C23).
+"""Chooses which messages a request sends: all while they fit, else the newest, older ones as
+digests (C23).
 
-Where it grows tight, the results that were read longest ago are left out first, each but for a
-line, many at once: what stays begins with the same words for many requests after. Only where that
-does not make room enough is the start of what travels moved, when a turn begins, far enough to
-leave the turn room to grow; within a turn it stays, so that each request begins as the one before
-it did. It moves in mid-turn in four cases: the endpoint refused the request as too long, the turn
-has outgrown the whole window, where a request would be refused, or cut from the front without a
-word, the user wanted to start over, or compacted the conversation or took that back.
+Where room gets short, the results that were read longest ago are first replaced by a line each,
+many at once, so that the following requests share a long prefix, which servers cache. Only where
+that is not enough does the history begin later. That happens when a turn begins, and leaves the
+turn room to grow. Within a turn the begin moves only when the endpoint refused the request as too
+long, the turn has outgrown the window, the user wanted to start over, or a compaction was made or
+undone.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ FULL: Final = 0.7  # share of the room above which a new turn moves the start
 
 KEPT: Final = 0.4  # share of the room that is kept then; the rest is for the turn to grow into
 
-#: Share of the room that has to be reached by leaving results out alone; halfway between the two
-#: above, so that what is freed lasts for several requests.
+#: Share of the room to which leaving out results alone has to bring it; halfway between the two
+#: above, so that it lasts for several requests.
 LIGHT: Final = 0.55
 
 RESULT_SHARE: Final = 4  # one result takes at most this part (1/4) of the room
 
-#: Tokens that one result may have all the same, as long as that is no more than half of the room:
-#: some 100 lines of code, which less could not be worked with.
+#: Tokens that one result may always have, up to half of the room: about 100 lines of code, the
+#: least that can be worked with.
 ONE_FILE: Final = 1_000
 
 MOST_DIGESTS: Final = 8  # five of the base layer and three of the main one (S4-11, S4-16)
 
 SMALLEST_RESULT: Final = 200  # tokens; results are not cut below it, and shorter ones stay
 
-_LEFT: Final = 60  # about the tokens of the line that stays of a result
+_LEFT: Final = 60  # tokens of the line that replaces a result, about
 
 _PER_MESSAGE: Final = 6  # tokens of role and separators
 
@@ -58,37 +58,40 @@ _PER_DECISION: Final = 110  # tokens of the field names of an encoded decision
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The part of the conversation that a request sends."""
+    """The messages that a request sends."""
 
     history: tuple[Message, ...]
     digests: tuple[str, ...]  # of what is left out, oldest first
     tokens: int  # before the model's factor
-    room: int  # tokens it could take, before the factor
-    sizes: tuple[int, ...] = ()  # of them what each item of the history takes
-    left_out: frozenset[str] = frozenset()  # calls of whose results only a line is in the history
-    tight: bool = False  # something since the request in hand does not travel, or only as a line
+    room: int  # tokens available, before the factor
+    sizes: tuple[int, ...] = ()  # tokens of each message of the history
+    left_out: frozenset[str] = frozenset()  # ids of calls whose results are replaced by a line
+    tight: bool = False  # messages since the current request are left out or shortened
 
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """The part that a compaction would replace; tokens are before the model's factor."""
+    """The part of a conversation that a compaction would replace, in tokens before the model's
+    factor.
+    """
 
-    begins_at: str  # id of the first message that would
-    messages: tuple[Message, ...]  # that would not, and did before
+    begins_at: str  # id of the first message that stays
+    messages: tuple[Message, ...]  # the messages to replace
     tokens: int  # of the conversation now
-    left: int  # of it without them
-    room: int
-    context: int = 0  # tokens that a whole request may have
+    left: int  # of the conversation without them
+    room: int  # tokens available for the conversation
+    context: int = 0  # tokens of a whole request
 
 
-#: The message a compaction puts at the head of what travels.
+#: Makes the message that a compaction puts in place of what it replaced.
 Front = Callable[[Compaction], Message]
 
 
 class HistoryWindow:
-    """Follows one append-only conversation. ``left_out(n, id)`` words a cut of n characters of
-    the result of a call, ``left_line`` what stands for a result of which nothing travels;
-    ``front`` makes what travels for what was compacted.
+    """Follows one conversation that only grows, and chooses the messages to send.
+
+    ``left_out(n, call_id)`` returns the note for n characters cut out of a result, ``left_line``
+    the line that replaces a result, ``front`` the message that replaces a compacted part.
     """
 
     def __init__(
@@ -102,24 +105,24 @@ class HistoryWindow:
         self._left_out = left_out
         self._left_line = left_line
         self._new_front = front
-        self._front: tuple[Message, ...] = ()  # the digest, while there is one
+        self._front: tuple[Message, ...] = ()  # the digest of the compaction in force
         self._front_size = 0
         self._compaction = ""
         self._source: list[Message] = []
         self._shown: list[Message] = []
         self._sums: list[int] = [0]  # tokens of the first n shown messages
-        self._users: list[int] = []  # places of user messages
-        self._exchanges: list[int] = []  # of them, where exchanges begin
-        self._decisions: list[int] = []  # places of replies where no older one waits for results
-        self._open: dict[bool, set[str]] = {False: set(), True: set()}  # calls, by aside
-        self._start = 0
-        self._fresh = 0  # place where the user wanted to start over
-        self._lines = 0  # place before which results are left out but for a line
-        self._cap = 0  # tokens of one result
-        self._whole = 0  # and of a message of the user
+        self._users: list[int] = []  # indices of user messages
+        self._exchanges: list[int] = []  # those of them that begin an exchange
+        self._decisions: list[int] = []  # indices of replies before which all calls have returned
+        self._open: dict[bool, set[str]] = {False: set(), True: set()}  # open call ids, by aside
+        self._start = 0  # index of the first message that is sent
+        self._fresh = 0  # index at which the user started over
+        self._lines = 0  # results before this index are replaced by a line
+        self._cap = 0  # most tokens of one result
+        self._whole = 0  # most tokens of a message of the user
         self._turn = ""
-        self._thoughts_from = 0  # place before which none travels
-        self._request = 0  # place of the message with the request in hand
+        self._thoughts_from = 0  # reasoning data before this index is not sent
+        self._request = 0  # index of the message with the current request
 
     def make_view(
         self,
@@ -132,14 +135,14 @@ class HistoryWindow:
         full: float = FULL,
         request: str = "",
     ) -> View:
-        """The messages sent in a request of ``turn``, whose user message is ``turn_message``.
+        """Return the messages to send in a request of ``turn``, which the message ``turn_message``
+        began.
 
-        ``room`` is in tokens before the model's factor, and so is ``whole``, above which a message
-        of the user is cut in its middle; an empty ``turn`` is always a new one,
-        and one that begins above the ``full`` share of the room moves the start.
-        The message of the turn, that of the ``request`` in hand and the last one of the user are
-        always in it. Within a turn an
-        item stays the same object.
+        ``room`` is the tokens available, before the model's factor; a user's message above
+        ``whole`` tokens is cut in its middle. An empty ``turn`` counts as a new one. A turn that
+        begins with more than the share ``full`` of the room moves the begin of the history. Always
+        sent: the turn's message, the one of the current ``request``, and the user's last one.
+        Within a turn a message stays the same object.
         """
         begins = self._take_new(messages, turn, room, whole, compaction)
         self._turn = turn
@@ -191,11 +194,12 @@ class HistoryWindow:
         keep: float = KEPT,
         inside: bool = False,
     ) -> Overflow | None:
-        """The part to leave out for ``room``, with ``full`` of it filled, so that ``keep`` of
-        it is left; None where nothing has to be, or can. A turn that goes on is cut only when it
-        does not fit; a new one, or ``inside``, as soon as it is full.
+        """Return the messages to compact so that the share ``keep`` of ``room`` tokens stays used;
+        None where nothing has to be compacted, or can be. A running turn is compacted only where
+        it does not fit; a new one, or ``inside``, from the share ``full`` on.
 
-        ``inside``: also at the decisions of an exchange, where whole exchanges are not enough.
+        ``inside``: the cut may fall between the decisions of an exchange where whole exchanges are
+        not enough.
         """
         begins = self._take_new(messages, turn, room, whole, compaction)
         current = self._index_of(turn_message)
@@ -220,7 +224,9 @@ class HistoryWindow:
         return Overflow(begins_at, tuple(gone), total, left, room)
 
     def total_with(self, messages: Sequence[Message], compaction: Compaction | None) -> int:
-        """Tokens of the conversation if it began where this compaction has it begin."""
+        """Return the tokens of the conversation as it would be sent with this compaction; None:
+        with none.
+        """
         self._follow_messages(messages)
         if compaction is None:
             return self._sum_sizes(self._fresh)
@@ -236,7 +242,9 @@ class HistoryWindow:
         whole: int,
         compaction: Compaction | None,
     ) -> bool:
-        """Take in what is new; whether a turn begins."""
+        """Take in new messages, another limit of a result and another compaction. Returns whether a
+        turn begins.
+        """
         begins = not turn or turn != self._turn
         cap = max(room // RESULT_SHARE, min(room // 2, ONE_FILE), SMALLEST_RESULT)
         # Small moves of the room must not change how old results look: caches would miss.
@@ -257,14 +265,16 @@ class HistoryWindow:
         return begins
 
     def _begin_of(self, message_id: str) -> int:
-        """The newest index of the message with this id; 0 for one that is not there."""
+        """Return the newest index of the message with this id; 0 where it is missing."""
         for place in range(len(self._source) - 1, -1, -1):
             if _id_of(self._source[place]) == message_id:
                 return place
         return 0
 
     def _follow_messages(self, messages: Sequence[Message]) -> None:
-        """Take in messages that are new; start over where the list is not a continuation."""
+        """Take in messages that are new; start over where the list does not continue the
+        last one.
+        """
         known = len(self._source)
         if known > len(messages) or (known and messages[known - 1] is not self._source[-1]):
             for places in (self._users, self._exchanges, self._decisions):
@@ -280,7 +290,9 @@ class HistoryWindow:
             self._show_message(message)
 
     def _mark_boundary(self, place: int, message: Message) -> None:
-        """Note where the history could begin without a result whose call is not in it."""
+        """Record whether the history could begin at this message without a result whose call is
+        missing.
+        """
         match message:
             case UserMessage():
                 self._users.append(place)
@@ -300,14 +312,14 @@ class HistoryWindow:
                 pass
 
     def _show_again(self) -> None:
-        """Recompute how every message is shown, and the running sums of tokens."""
+        """Recompute how each message is sent, and the running sums of tokens."""
         self._shown.clear()
         self._sums = [0]
         for message in self._source:
             self._show_message(message)
 
     def _show_message(self, message: Message) -> None:
-        """Append one message as the model gets it: whole, shortened, or a result as one line."""
+        """Append a message as it is sent: whole, shortened, or a result replaced by a line."""
         if len(self._shown) < self._thoughts_from and _holds_thought_of_turn(message):
             message = message.model_copy(update={"thought": None})
         size = message_tokens(message, self._counter.count)
@@ -323,7 +335,9 @@ class HistoryWindow:
         self._sums.append(self._sums[-1] + size)
 
     def _forget_thoughts(self, current: int) -> None:
-        """Drop reasoning data of older turns, which models want back for the current one only."""
+        """Drop the reasoning data of messages before ``current``: models want it back for the
+        running turn only.
+        """
         freed, before = 0, self._sums[self._thoughts_from]
         for place in range(self._thoughts_from, len(self._shown)):
             message, size = self._shown[place], self._sums[place + 1] - before
@@ -336,24 +350,30 @@ class HistoryWindow:
         self._thoughts_from = current
 
     def _sum_sizes(self, begin: int, end: int | None = None) -> int:
+        """Return the tokens of the messages from ``begin`` up to ``end``, before the model's
+        factor.
+        """
         return self._sums[-1 if end is None else end] - self._sums[begin]
 
     def _list_pinned(self, current: int) -> list[int]:
-        """Messages of the user that travel although what follows them does not."""
+        """List the user's messages that are sent although the history begins after them."""
         return [i for i in sorted({current, self._request, *self._users[-1:]}) if i < self._start]
 
     def _sum_total(self, current: int) -> int:
-        """Tokens of the request: fixed front, window, and older messages that stay."""
+        """Return the tokens of the request: digest, history, and pinned messages before it."""
         total = self._front_size + self._sum_sizes(self._start)
         for place in self._list_pinned(current):
             total += self._sum_sizes(place, place + 1)
         return total
 
     def _up_to(self, current: int) -> list[int]:
+        """Return the indices of exchanges up to ``current``; at least [0]."""
         return [i for i in self._exchanges if i <= current] or [0]
 
     def _index_of(self, message_id: str) -> int:
-        """The index of a user's message; for an unknown id that of the newest one, else 0."""
+        """Return the index of a user's message; for an unknown id that of the newest one,
+        else 0.
+        """
         for place in reversed(self._users):
             message = self._source[place]
             if isinstance(message, UserMessage) and message_id in (message.message_id, ""):
@@ -361,12 +381,16 @@ class HistoryWindow:
         return self._users[-1] if self._users else 0
 
     def _find_boundary(self, boundaries: Sequence[int], most: float) -> int:
-        """The earliest boundary from which at most ``most`` tokens follow, else the last."""
+        """Return the earliest of the boundaries from which at most ``most`` tokens follow, else the
+        last one.
+        """
         at = bisect_left([self._sums[i] for i in boundaries], self._sums[-1] - most)
         return boundaries[min(at, len(boundaries) - 1)]
 
     def _make_room(self, room: int, current: int) -> None:
-        """Whole exchanges go first, then decisions of this turn, then the middle of results."""
+        """Leave out whole exchanges, then decisions of this turn, then the middles of results,
+        until ``room`` holds.
+        """
         self._start = max(self._start, self._find_boundary(self._up_to(current), KEPT * room))
         if self._sum_sizes(self._start) <= FULL * room:
             return
@@ -377,9 +401,9 @@ class HistoryWindow:
             self._show_again()
 
     def _drop_old_results(self, room: int, current: int) -> bool:
-        """Leave out the results that were read longest ago, each but for a line, down to ``KEPT``
-        of the room; those of the newest replies stay. False, and nothing is done, where that does
-        not come down to ``LIGHT`` of it.
+        """Replace the results read longest ago by a line each, down to the share ``KEPT`` of the
+        room; results of the newest replies stay. Returns False and changes nothing where that
+        would not come down to ``LIGHT``.
         """
         for newest in self._decisions[-2:]:
             left, place = self._sum_total(current), max(self._start, self._lines)
@@ -395,7 +419,7 @@ class HistoryWindow:
         return False
 
     def _list_digests(self, current: int) -> tuple[str, ...]:
-        """One line for each exchange or loop that fell out of the window, the newest
+        """Return one line for each exchange or decision that is no longer sent, the newest
         ``MOST_DIGESTS``.
         """
         if not self._start:
@@ -412,28 +436,34 @@ class HistoryWindow:
 
 
 def _id_of(message: Message) -> str:
+    """Return the message's id; empty for a result, which has none."""
     return "" if isinstance(message, OperationMessage) else message.message_id
 
 
 def call_ids(message: AssistantMessage) -> set[str]:
-    """The calls a reply asked for; none of one that was cut or could not be read."""
+    """Return the ids of the calls in a reply; empty for one that was cut off or could not
+    be read.
+    """
     if message.decision is None or not message.complete:
         return set()
     return {action.call_id for action in message.decision.actions}
 
 
 def _holds_thought_of_turn(message: Message) -> bool:
-    """Whether a message carries reasoning data that its model wants back in its own turn only."""
+    """Whether a message carries reasoning data that its model wants back within its own
+    turn only.
+    """
     thought = message.thought if isinstance(message, AssistantMessage) else None
     return thought is not None and thought.api == "chat"
 
 
 def _iter_spans(starts: Sequence[int], end: int) -> list[tuple[int, int]]:
+    """Pair each start with the next one, the last with ``end``."""
     return list(zip(starts, [*starts[1:], end], strict=True)) if starts else []
 
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:
-    """Tokens of a message in a request, before the model's factor."""
+    """Estimate the tokens of a message in a request, before the model's factor."""
     match message:
         case UserMessage():
             return _PER_MESSAGE + count(message.for_model)
@@ -459,7 +489,9 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
 def shorten_message(
     message: OperationMessage | UserMessage, share: float, left_out: Callable[[int, str], str]
 ) -> OperationMessage | UserMessage:
-    """The message with ``share`` of its text: two thirds head, one third tail."""
+    """Return the message with ``share`` of its text: two thirds from the head, one third from the
+    tail.
+    """
     if isinstance(message, UserMessage):
         text, _ = cut_middle(message.text, share, lambda cut: left_out(cut, ""))
         return message.model_copy(update={"text": text})
@@ -471,8 +503,8 @@ def shorten_message(
 
 
 def left_line(message: OperationMessage, left_out: Callable[[str], str]) -> OperationMessage:
-    """The message with a line in place of its result: what was called, its figures, how to have it
-    again.
+    """Return the message with its result replaced by a line: the call, its figures, and how to read
+    it again.
     """
     result, text = message.result, message.result.text
     about = f"{format_call(message.operation, message.args)}, {result.summary}".rstrip(", ")
@@ -501,7 +533,9 @@ def measure_parts(
     count: Callable[[str], int],
     factor: float,
 ) -> PromptParts:
-    """The parts of a request; ``base`` and the sizes of ``view`` are before the factor."""
+    """Break a request's tokens down for display; ``base`` and the sizes of ``view`` are before
+    ``factor``.
+    """
     sizes = {use.layer: use.tokens for use in uses}
     base = math.ceil(base * factor)
     changing, kept = -base, 0
@@ -535,10 +569,10 @@ def measure_parts(
 
 
 def turns_left(requests: Sequence[PromptFigures], room: int) -> int | None:
-    """About how many turns more until the conversation is compacted, at the growth of the newest
-    ones; None while it does not grow or nothing is known.
+    """Estimate how many turns are left until the conversation is compacted, from the growth in the
+    newest five; None where it does not grow or nothing is known.
 
-    ``room``: tokens that a request may have, the reply's share taken off.
+    ``room``: the tokens of a request, the reply's share taken off.
     """
     last: dict[str, PromptFigures] = {}
     for request in requests:
