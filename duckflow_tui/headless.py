@@ -646,7 +646,8 @@ def _flags_for(message: OperationMessage) -> list[str]:
     if gate is None or ruling is None:
         return []
     if ruling.row == "write inside":
-        lets = ruling.mode is not ApprovalMode.TRUSTED and gate.can_grant(GateChoice.SESSION)
+        lets = ruling.mode is not ApprovalMode.TRUSTED and not ruling.code
+        lets = lets and gate.can_grant(GateChoice.SESSION)
         return ["--mode trusted"] if lets else []
     if ruling.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED):
         return []  # there naming a call does not let it run

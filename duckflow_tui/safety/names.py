@@ -54,8 +54,9 @@ _SECRET: Final = re.compile("|".join(map(fnmatch.translate, SECRET_GLOBS)))
 _BUILD_FILES: Final = words_of(
     "makefile gnumakefile justfile rakefile gemfile jenkinsfile dockerfile vagrantfile "
     "compose.yaml compose.yml docker-compose.yaml docker-compose.yml package.json pyproject.toml "
-    "setup.py setup.cfg tox.ini noxfile.py conftest.py cargo.toml build.rs cmakelists.txt "
-    "configure meson.build pom.xml build.gradle build.gradle.kts settings.gradle"
+    "setup.py setup.cfg tox.ini noxfile.py conftest.py sitecustomize.py usercustomize.py "
+    "cargo.toml build.rs cmakelists.txt configure meson.build pom.xml build.gradle "
+    "build.gradle.kts settings.gradle"
 )
 
 _EXECUTABLE: Final = 0o111

@@ -36,6 +36,9 @@ ALWAYS_ASK: Final = frozenset(
     | {"hidden_characters", "lookalike_letters", "hard_link"}
 )
 
+#: Of these a change asks each time too, but the user may allow one file by its name.
+_OBEYED: Final = frozenset({"dot_name", "program", "build_file"})
+
 #: For these a command asks each time anew, also in a sandbox: a secret file that a line names can
 #: be read by it, and what cannot be read may name one (R06).
 _ASKS_EACH_TIME: Final = frozenset(
@@ -173,25 +176,26 @@ def judge_access(
         if leaves_unsure(denials, line):
             found.add_reason("deny_unsure", Risk.MEDIUM)  # R06f
         always = () if CallFact.NAMED in access.facts else _ASKS_EACH_TIME & {*found.reasons}
-    code = min(always, default="")
+    asks = sorted(always)
     if CallFact.FOR_USER in access.facts and access.effect is not Effect.STATE:
-        code = code or "for_user"
+        asks.append("for_user")
         found.reasons.append("for_user")
     if CallFact.FROM_TEXT in access.facts:
         found.reasons.append("from_text")
         if access.effect in SIDE_EFFECTS:
-            code = code or "from_text"
-    must_ask = bool(code)
-    if kind is Decision.ALLOW and must_ask:
+            asks.append("from_text")
+    if kind is Decision.ALLOW and asks:
         kind = Decision.GATE
     if kind is Decision.ALLOW:
         ruling = ruling.replace(said="allow", code="granted" if rules else "", rules=rules or ())
         return Verdict(kind, zone, found.risk, tuple(found.reasons), ruling=ruling)
-    ruling = ruling.replace(said="gate", code=code)
+    ruling = ruling.replace(said="gate", code=next(iter(asks), ""))
     verdict = Verdict(Decision.GATE, zone, found.risk, tuple(found.reasons), ruling=ruling)
-    if must_ask:
+    if not _OBEYED.issuperset(asks):
         return verdict
-    verdict = _apply_grants(access, row, mode, verdict, grants, step_id)
+    verdict = _apply_grants(access, row, mode, verdict, grants, step_id, by_name=bool(asks))
+    if asks:
+        return verdict
     if rules and verdict.ruling is not None and verdict.kind is Decision.ALLOW:
         ruling = verdict.ruling
         verdict = replace(verdict, ruling=ruling.replace(rules=(*ruling.rules, *rules)))
@@ -236,14 +240,18 @@ def _apply_grants(
     verdict: Verdict,
     grants: Iterable[Grant],
     step_id: str,
+    *,
+    by_name: bool,
 ) -> Verdict:
-    """The question, or its answer where a grant gives one before."""
+    """The question, or its answer where a grant gives one before; ``by_name``: only one that names
+    this file or command.
+    """
     if mode not in row.grantable:
         return verdict
     subject = _grant_subject(access)
     only = _programs_in_sandbox(access) if subject == IN_SANDBOX else ()
     trusted = row.decisions[_MODES.index(ApprovalMode.TRUSTED)] is Decision.ALLOW
-    routine = (ROUTINE,) if trusted and mode is ApprovalMode.STANDARD else ()
+    routine = (ROUTINE,) if trusted and mode is ApprovalMode.STANDARD and not by_name else ()
     edits = (EDITS,) if routine and access.effect in _WRITES else ()
     given = {
         grant.path: grant.grant_id

@@ -375,7 +375,7 @@ def test_a_call_read_from_text_is_denied_without_naming_a_flag(tmp_path: Path) -
     with served(script(Reply(text=text), done("It waits for you."))) as server:
         ended = run(tmp_path, server.endpoint.base_url, "--mode", "trusted")
     assert ended.returncode == 3
-    assert "which may be a quotation" in ended.stderr
+    assert "may be a quotation" in ended.stderr
     assert "--allow" not in ended.stderr
     assert not (tmp_path / "a.txt").exists()
 

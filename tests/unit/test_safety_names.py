@@ -102,6 +102,8 @@ def test_what_only_sounds_like_a_secret(path: str) -> None:
         ("src/a.py", 0o601, "program"),
         ("sub/Makefile", 0o644, "build_file"),
         ("tests/CONFTEST.py", None, "build_file"),
+        ("sitecustomize.py", 0o644, "build_file"),
+        ("run.sh", 0o644, ""),  # nothing runs it that is not told its name
         ("AGENTS.md", 0o644, ""),
         ("src/makefile.md", 0o644, ""),
         ("a.b/c..d", 0o666, ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from duckflow_tui.safety.policy import (
     grant_for,
     judge_access,
 )
-from duckflow_tui.state.gates import ROUTINE, Gate, GateChoice, Grant, Impact
+from duckflow_tui.state.gates import EDITS, ROUTINE, Gate, GateChoice, Grant, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
 PLAN, STRICT, STANDARD, TRUSTED = ApprovalMode
@@ -153,9 +154,6 @@ def test_a_denial_says_why() -> None:
             Access("file_ops.write_file", WRITE, INSIDE, b"key = 'q7Lr2Vx9Tb4Nw8Kd'"),
             "secret_content",
         ),
-        (Access("file_ops.write_file", WRITE, (place(".github/workflows/a.yml"),)), "dot_name"),
-        (Access("file_ops.write_file", WRITE, (place("sub/Makefile"),)), "build_file"),
-        (Access("file_ops.write_file", WRITE, (place("bin/tool", mode=0o755),)), "program"),
         (
             Access("file_ops.write_file", WRITE, tuple(place(f"{n}.py") for n in range(10))),
             "wide_impact",
@@ -185,6 +183,41 @@ def test_what_always_needs_a_gate(access: Access, reason: str) -> None:
     assert reason in verdict.reasons
     assert not verdict.can_grant_session
     assert verdict.risk.rank >= Risk.MEDIUM.rank
+
+
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        (place(".github/workflows/a.yml"), "dot_name"),
+        (place("sub/Makefile"), "build_file"),
+        (place("bin/tool", mode=0o755), "program"),
+    ],
+)
+@pytest.mark.parametrize("mode", [STRICT, STANDARD, TRUSTED])
+def test_what_others_act_on_asks_until_a_key_allows_this_file(
+    at: Place, reason: str, mode: ApprovalMode
+) -> None:
+    """For the session or a step, never for later ones; no wider consent covers it."""
+    edit = Access("file_ops.edit_file", WRITE, (at,))
+    wide = (routine(), routine().replace(operation=EDITS, path=EDITS))
+    asked = judge_access(edit, mode, wide, step_id="s1", keeps=True)
+    assert (asked.kind, reason in asked.reasons) == (G, True)
+    can = (asked.can_grant_session, asked.can_grant_step, asked.can_grant_project)
+    assert can == (True, True, False)
+    assert (asked.can_grant_routine, asked.grant_only) == (False, "")
+    grant = grant_for(gate(asked.grant_pattern), "g")
+    assert judge_access(edit, mode, [grant]).kind is A
+    other = place(f"{at.shown}/Makefile", mode=0o755)
+    left_to_user = frozenset({CallFact.FOR_USER})
+    for more in (
+        replace(edit, places=(other,)),
+        replace(edit, facts=left_to_user),
+        replace(edit, content=KEY),
+        replace(edit, removed_lines=500),
+        Access("file_ops.write_file", WRITE, (at,)),
+        Access("file_ops.delete_file", DELETE, (at,)),
+    ):
+        assert judge_access(more, mode, [grant]).kind is G
 
 
 @pytest.mark.parametrize("text", ["привет, SQL-запрос за 5с", "Δx = 1", "日本語 is fine 한국어"])
