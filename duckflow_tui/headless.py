@@ -574,9 +574,7 @@ class _Words:
                     if outcome == "limit":
                         self._tell(self._describe_end(event, state))
                     key = "stuck" if stuck and code != "limit" else outcome
-                    key = (
-                        "question" if waits else code if code in ("for_user", "from_text") else key
-                    )
+                    key = "question" if waits else code if code == "from_text" else key
                     if key == "denied" and self._flags and self._all_have_flags:
                         key = "denied_by"
                     flags = make_visible(" ".join(self._flags))

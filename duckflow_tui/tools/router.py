@@ -338,7 +338,8 @@ class ToolRouter:
             await operation.ready()
         places = tuple(map(self.workspace.locate_path, operation.paths(args)))
         known_facts = own_result(args)
-        known_facts |= {CallFact.FOR_USER} if call.action.for_user else _NO_FACTS
+        for_user = call.action.for_user and not self.store.state.session.headless
+        known_facts |= {CallFact.FOR_USER} if for_user else _NO_FACTS
         known_facts |= {CallFact.FROM_TEXT} if call.action.from_text else _NO_FACTS
         access = Access(
             operation.name,

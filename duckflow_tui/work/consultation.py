@@ -30,6 +30,7 @@ from duckflow_tui.work.requirements import (
     new_requirement,
 )
 from duckflow_tui.work.situations import MOST_TRIED, find_consultation, list_tried
+from duckflow_tui.work.vitals import ConsultCause
 
 if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
@@ -76,7 +77,9 @@ class ConsultationEnd:
             case "stopped":
                 return "partial", Status.SUCCESS, BY_USER
             case "nobody":
-                return "limit", Status.REQUIRES_USER_INPUT, self.cause
+                talked = self.cause is not None and self.cause.code == ConsultCause.NO_ACTION
+                outcome = "partial" if talked else "limit"
+                return outcome, Status.REQUIRES_USER_INPUT, self.cause
             case _:
                 return "partial", Status.REQUIRES_USER_INPUT, BY_USER
 

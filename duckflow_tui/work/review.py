@@ -26,7 +26,7 @@ from duckflow_tui.state.goal import (
     SituationReport,
     TaskObjective,
 )
-from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.state.operations import ApprovalMode, Outcome, describe_target
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
@@ -195,13 +195,19 @@ class Reviewer:
         items, findings, evaluation = _drop_outdated(case, before)
         carried_out = self._is_carried_out(case)
         found = judge_requirements(items, case.facts, evaluation, findings, carried_out=carried_out)
+        denied = [m for m in case.log if m.result.outcome is Outcome.DENIED]
+        if denied:  # the turn ends as denied, however well the rest was judged
+            found = found.replace(done=False)
         refused = not found.done and (case.last or found.in_vain or self._is_refused(case.log))
         missing = MissingInfoAnalysis()
         follows = False
         if not found.done:
-            missing = MissingInfoAnalysis(
-                missing=list_missing(found, case.facts, case.evaluation, findings)
-            )
+            lacks = list_missing(found, case.facts, case.evaluation, findings)
+            for message in denied[-1:]:
+                call = one_line(f"{message.operation} {describe_target(message.args)}", 300)
+                what = self._parts.notices.words("judging.denied", call=call)
+                lacks = (*lacks, MissingItem(what=what))
+            missing = MissingInfoAnalysis(missing=lacks)
             follows = not (refused or found.unchecked) and self._attempts.may_follow(
                 before, found.items
             )

@@ -274,6 +274,8 @@ class StepRun(Thread):
                 return False
             case _ if self._rest is not None and decision is self._rest.decision:
                 return False  # it was said of the plan, not of this step
+            case NextStep.PENDING_USER if self.tell_nobody():
+                return False
             case _:
                 raise StepFailed(self._name_question(decision))
 

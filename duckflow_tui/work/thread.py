@@ -56,6 +56,7 @@ class Thread(ABC):
         self.ran: list[OperationMessage] = []  # by the newest decision
         self.left: Rest | None = None  # of the newest decision, for another thread to carry out
         self.course_changed = False  # the user's answer to a gate has to reach the model
+        self._nobody_told = False  # that nobody can answer, which is said once
         self._announced = False  # the newest reply only judged, which some models do by itself
         self._stuck: tuple[OperationMessage, int] | None = None
         self._failures: Counter[tuple[str, str]] = Counter()
@@ -133,6 +134,16 @@ class Thread(ABC):
         except Unanswered:
             return False
         self.idle = 0
+        return True
+
+    def tell_nobody(self) -> bool:
+        """In a run without a screen, tell the model that nobody can answer it and that it has to
+        decide. False where somebody can, or where this thread was told before.
+        """
+        if self._nobody_told or not self.store.state.session.headless:
+            return False
+        self._nobody_told = True
+        self.parts.notices.tell("turn.nobody", step_id=self.step_id)
         return True
 
     # --- the loop's own steps -------------------------------------------------------------------
@@ -220,7 +231,9 @@ class Thread(ABC):
 
     async def refuse_decision(self, decision: TurnDecision) -> bool:
         """The model's own check said no: nothing runs (S4-59). True ends the thread."""
-        self._count_idle(self.tell_refusal(decision))
+        reason = self.tell_refusal(decision)
+        if not (self.idle and self.tell_nobody()):
+            self._count_idle(reason)
         return False
 
     def tell_refusal(self, decision: TurnDecision) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import canonical_json, clip_value, hash_data, one_line
@@ -229,12 +229,12 @@ class Turn(Thread):
         return self.parts.notices.words("plan.begin_or_beside", **named)
 
     async def refuse_decision(self, decision: TurnDecision) -> bool:
-        if decision.next_step is not NextStep.CONTINUE:
-            self.tell_refusal(decision)
-            if decision.offers_keys and await self.ask_user(decision):
-                return False
+        if decision.next_step is NextStep.CONTINUE:
+            return await super().refuse_decision(decision)
+        self.tell_refusal(decision)
+        if not (decision.offers_keys and await self.ask_user(decision)):
             await self._wait_for_user(decision, "partial")
-        return await super().refuse_decision(decision)
+        return False
 
     async def follow_decision(self, decision: TurnDecision) -> bool:
         """Never True: a turn ends by TurnEnd."""
@@ -251,6 +251,7 @@ class Turn(Thread):
                 return False
             if decision.next_step is not NextStep.DONE:
                 await self._wait_for_user(decision, self._ending.judge_outcome("partial"))
+                return False
         if decision.actions and decision.next_step is NextStep.CONTINUE:
             return False
         if decision.next_step is NextStep.DONE and not self._all_went_well(decision):
@@ -315,12 +316,15 @@ class Turn(Thread):
         went = {m.call_id: m.result.went_well for m in messages if isinstance(m, OperationMessage)}
         return all(went.get(call_id, False) for call_id in wanted)
 
-    async def _wait_for_user(self, decision: TurnDecision, outcome: TurnOutcome) -> NoReturn:
-        """End the turn with the model's question. Words without one are taken for it, unless a
-        review finds the work done.
+    async def _wait_for_user(self, decision: TurnDecision, outcome: TurnOutcome) -> None:
+        """End the turn with the model's question; words without one are taken for it. Where a
+        review finds the work done, words, and a question that nobody is there to answer, end it as
+        done. Returns where the model was told to decide by itself.
         """
-        if decision.question is None:
+        if decision.question is None or self.store.state.session.headless:
             await self._end_if_done()
+        if outcome != "denied" and self.tell_nobody():  # the denial said so
+            return
         question = decision.question or Question(text=decision.reply)
         reason = Reason(code="question")
         raise TurnEnd(outcome, Status.REQUIRES_USER_INPUT, reason, question=question)
@@ -559,9 +563,8 @@ class TurnEnding:
             last = denied[-1]
             params = {"what": one_line(f"{last.operation} {describe_target(last.args)}", 200)}
             reasons = last.gate.impact.reasons if last.gate is not None else ()
-            for code in ("for_user", "from_text"):  # no flag of the command line would allow it
-                if code in reasons:
-                    return Reason(code=code, params=params)
+            if "from_text" in reasons:  # no flag of the command line would allow it
+                return Reason(code="from_text", params=params)
             return Reason(
                 code="denied", params={**params, "because": one_line(last.result.text, 300)}
             )

@@ -258,9 +258,10 @@ def test_a_should_that_is_missing_shows_in_exit_status_words_and_the_last_record
 
 
 def test_a_question_is_printed_with_its_options_and_has_its_own_exit_status(tmp_path: Path) -> None:
+    """Asked again behind the word that nobody is there."""
     question = {"text": "Which of the two?", "options": ["the first", "the second"]}
     asks = decision("I found two.", next_step="pending_user", question=question)
-    with served(script(asks)) as server:
+    with served(script(asks, asks)) as server:
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.returncode == 5
     assert ended.stdout == ("I found two.\nWhich of the two?\n  1  the first\n  2  the second\n")
@@ -272,7 +273,7 @@ def test_a_question_that_only_the_reply_asks_is_one_too(
     tmp_path: Path, more: tuple[str, ...]
 ) -> None:
     asks = decision("Which of the two files is it?", next_step="pending_user")
-    with served(script(asks)) as server:
+    with served(script(asks, asks)) as server:
         ended = run(tmp_path, server.endpoint.base_url, *more)
     assert ended.returncode == 5
     if not more:
@@ -289,7 +290,7 @@ def test_a_typed_number_answers_the_question_of_the_run_before(tmp_path: Path) -
     asks = decision(
         "I found two.", next_step="pending_user", question={"text": "Which?", "options": options}
     )
-    with served(script(asks, done("The second then."))) as server:
+    with served(script(asks, asks, done("The second then."))) as server:
         assert run(tmp_path, server.endpoint.base_url).returncode == 5
         url = ("--base-url", server.endpoint.base_url, "--model", "m")
         newest = sorted((tmp_path / "home").rglob("session_*"))[-1].name
@@ -348,25 +349,6 @@ def test_without_a_screen_the_report_after_the_last_attempt_and_its_options_are_
     assert "the score is 0.40. Missing: the reason. Nobody was there" in said
     for way in ("accepted as it is", "instructions", "another way", "the cause", "given up"):
         assert way in said
-
-
-def test_what_the_ai_left_to_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
-    """No flag of the command line would have let it run."""
-    write = action("file_ops.write_file", path="a.txt", content="x")
-    leaves = decision("Shall I write it?", write, step="AWAITING_APPROVAL")
-    for more in ((), ("--json",)):
-        folder = tmp_path / f"run{len(more)}"
-        folder.mkdir()
-        with served(script(leaves, done("It waits for you."))) as server:
-            ended = run(folder, server.endpoint.base_url, "--mode", "trusted", *more)
-        assert ended.returncode == 3
-        if more:
-            reason = json.loads(ended.stdout.splitlines()[-1])["reason"]
-            what = {"what": "file_ops.write_file a.txt"}
-            assert (reason["code"], reason["params"]) == ("for_user", what)
-        else:
-            assert "The AI left a decision to you" in ended.stderr
-            assert "--allow" not in ended.stderr
 
 
 def test_a_call_read_from_text_is_denied_without_naming_a_flag(tmp_path: Path) -> None:

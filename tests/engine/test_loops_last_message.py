@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.reviews import claim, found, judged, story, works
-from support.session import decision, done, session
+from support.reviews import claim, found, judged, lacks, story, works
+from support.session import action, decision, done, session
 
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.goal import ReviewMessage
+from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import verdict_words
 
 LIST = """Write the notes:
 - the notes say done
@@ -57,6 +62,7 @@ LAST = {
         goal_consistency={"ok": False, "reason": "I am not sure"},
     ),
     "text": Reply(text="It is written."),
+    "reasoning": Reply(reasoning="It is written."),
     "nothing": Reply(text=""),
 }
 
@@ -86,6 +92,70 @@ async def test_work_that_is_not_done_ends_as_the_last_message_says(
         end = await s.turn("write the notes")
         assert (end.outcome, len(s.server.of("satisfaction"))) == ("partial", 1)
         assert (end.question is not None) is (last != "defer")
+
+
+#: Nobody is there: what a model replies, its last reply over and over; outcome, requests
+#: that it gets, and what is told or judged meanwhile.
+QUESTION = {"text": "Which?", "options": ["a", "b"]}
+ASKS = decision("", next_step="pending_user", question=QUESTION)
+NOT_YET: dict[str, Any] = {"constraint_check": {"ok": False, "reason": "not verified yet"}}
+CLAIMS: dict[str, Any] = {"requirements": [claim("x is 2")]}
+READ = action("file_ops.read_file", path="a.py")
+EDIT = action("file_ops.edit_file", path="a.py", edits=[{"old": "x = 1", "new": "x = 2"}])
+OUTSIDE = action("file_ops.write_file", path="../x.py", content="x = 2\n")
+WORKS, SAYS = decision("I do.", EDIT, **CLAIMS), done("x is 2.")
+TALKS = decision("x is 2.", next_step="continue", **CLAIMS)
+DOUBTS = decision("I do.", EDIT, **NOT_YET)
+ALONE: dict[str, tuple[list[Reply], str, int, list[str]]] = {
+    "asks": ([ASKS], "partial", 2, ["turn.nobody"]),
+    "asks in words": (
+        [decision("Shall I?", next_step="pending_user")], "partial", 2, ["turn.nobody"]
+    ),
+    "asks, then works": ([ASKS, WORKS, SAYS], "done", 3, ["turn.nobody", "Done: 1 of 1"]),
+    "works, then asks": ([WORKS, ASKS], "done", 2, ["Done: 1 of 1"]),
+    "doubts twice": ([DOUBTS, DOUBTS, WORKS, SAYS], "done", 4, ["turn.nobody", "Done: 1 of 1"]),
+    "doubts": ([DOUBTS], "limit", 3, ["turn.nobody", "consulting.nobody.confusion"]),
+    "claims": ([done("x is 2.", **CLAIMS)], "partial", 2, ["Not done yet", "Not met: 0 of 1"]),
+    "talks": ([TALKS], "partial", 2, ["consulting.nobody.confusion"]),
+    "leaves it to the user": (
+        [decision("May I?", READ, EDIT, step="AWAITING_APPROVAL"), SAYS], "done", 2,
+        ["Done: 1 of 1"],
+    ),
+    "is denied": (
+        [decision("I do.", OUTSIDE, **CLAIMS), SAYS], "denied", 2,
+        ["Not met: 0 of 1 · file_ops.write_file ../x.py was not allowed", "judging.halted"],
+    ),
+    "is denied in part": (
+        [decision("I do.", EDIT, OUTSIDE, **CLAIMS), SAYS], "denied", 2,
+        ["Partly: 1 of 1 · file_ops.write_file ../x.py was not allowed", "judging.halted"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("temper", ALONE)
+async def test_without_a_screen_a_model_is_told_once_what_it_has_to_decide_itself(
+    tmp_path: Path, temper: str
+) -> None:
+    """What is allowed runs, right work ends done, and nothing denied is called done."""
+    replies, outcome, calls, told = ALONE[temper]
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.py").write_text("x = 1\n")
+    judge = judged(0.2) if temper == "claims" else judged(0.9)
+    replies = [*replies[:-1], replies[-1].model_copy(update={"repeat": True})]
+    served = story(*replies, satisfaction=(judge,) * 3, missing=(lacks("the edit"),))
+    async with session(tmp_path, served, mode="trusted", headless=True) as s:
+        end = await s.turn("set x to 2")
+        assert (end.outcome, len(s.server.of("main"))) == (outcome, calls)
+        assert (end.question is not None) is (temper in ("asks", "asks in words"))
+        said = [
+            verdict_words(m.review, Catalogue("en")) if isinstance(m, ReviewMessage) else m.key
+            for m in s.state.messages
+            if isinstance(m, ReviewMessage | NoticeMessage)
+        ]
+        kinds = ("turn.nobody", "consulting.", "judging.halted", "Done", "Not", "Partly")
+        shown = [words for words in said if words.startswith(kinds)]
+        starts = [words[: len(start)] for words, start in zip(shown, told, strict=False)]
+        assert (starts, len(shown)) == (told, len(told)), shown
 
 
 async def test_a_question_before_anything_changed_is_not_judged(tmp_path: Path) -> None:

@@ -410,7 +410,7 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
             "main": (PROPOSE, done("It did not work.")),
             "plan": (plan_reply("first note", "second note"),),
             "tasks": (tasks_reply(read),),
-            "task": (decision("Which file?", next_step="pending_user"),),
+            "task": (decision("Which file?", next_step="pending_user"),) * 2,
             "report": (report_reply("completed", cause="the file is missing"),),
         }
     )
@@ -473,7 +473,7 @@ async def test_a_step_that_neither_acts_nor_ends_does_not_come_to_its_limit(
         end = await running.turn("two notes please")
         assert sum(r.purpose == "task" for r in running.server.requests) == 2
         assert statuses(running.state) == [WorkStatus.FAILED]
-        assert end.outcome == "limit"
+        assert end.outcome == "partial"
         assert end.reason is not None
         assert end.reason.code == "no_action"
 

@@ -177,7 +177,7 @@ async def test_a_typed_number_is_the_option_of_that_number_where_there_is_one(
         await s.ended()
         assert f"The user's answer: {told}\n" in s.server.of("main")[1].new_text + "\n"
     (tmp_path / "other").mkdir()
-    more = script(asks, done("That one."), done("Three it is."))
+    more = script(asks, asks, done("That one."), done("Three it is."))
     async with session(tmp_path / "other", more, headless=True) as s:
         await s.turn("a snake game")
         await s.turn(typed)
@@ -197,18 +197,6 @@ async def test_a_question_without_answers_ends_the_turn_and_the_next_message_goe
         assert (end.outcome, s.state.cards) == ("partial", ())
         assert (s.state.phase, s.state.status) == (Phase.PLANNING, Status.REQUIRES_USER_INPUT)
         assert (await s.turn("that one")).reply == "That one."
-
-
-@pytest.mark.parametrize("question", [{"question": QUESTION}, {"step": WAITS}])
-async def test_without_a_screen_a_question_ends_the_turn(
-    tmp_path: Path, question: dict[str, Any]
-) -> None:
-    """R19."""
-    fields = {"step": "PLANNING", **question}
-    asks = decision("Shall I?", next_step="pending_user", **fields)
-    async with session(tmp_path, script(asks), headless=True) as s:
-        end = await s.turn("a snake game")
-        assert (end.outcome, end.llm_calls, end.reply) == ("partial", 1, "Shall I?")
 
 
 async def test_a_question_that_its_own_check_stopped_still_has_keys(tmp_path: Path) -> None:
@@ -303,11 +291,11 @@ ENDS: list[Case] = [
      (Phase.IDLE, Status.ERROR)),
     ((decision("a", READ), Reply(text="{", repeat=True)), {}, "failed", (Phase.IDLE, Status.ERROR)),
     ((Reply(fault=Fault(status=401)),), {}, "failed", (Phase.IDLE, Status.ERROR)),
-    ((decision("a", READ), Reply(decision=decision("b").decision, repeat=True)), {}, "limit",
+    ((decision("a", READ), Reply(decision=decision("b").decision, repeat=True)), {}, "partial",
      (Phase.IDLE, Status.REQUIRES_USER_INPUT)),
     ((decision("a", READ), decision("b", next_step="defer")), {}, "partial",
      (Phase.IDLE, Status.SUCCESS)),
-    ((decision("a", READ), decision("b", next_step="pending_user")), {}, "partial",
+    ((decision("a", READ), *(decision("b", next_step="pending_user"),) * 2), {}, "partial",
      (Phase.EXECUTION, Status.REQUIRES_USER_INPUT)),
     (tuple(decision("a", GONE) for _ in range(5)), {"DUCKFLOW_EXECUTION__MAX_MODEL_CALLS": "2"},
      "limit", (Phase.IDLE, Status.REQUIRES_USER_INPUT)),
