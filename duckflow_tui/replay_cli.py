@@ -14,8 +14,7 @@ from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.folders import find_places, list_places
 from duckflow_tui.session.replay import Tape, load_tape
-from duckflow_tui.session.words import list_choices
-from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, print_refusal
+from duckflow_tui.sessions_cli import USAGE_ERROR, list_choices, print_refusal
 from duckflow_tui.startup_facts import LANGUAGES, THEMES
 from duckflow_tui.state.base import one_line
 from duckflow_tui.words.catalogue import Catalogue
@@ -71,7 +70,7 @@ def _find_path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
         return named
     key = "replay.cli.several" if found else "replay.cli.unknown"
     print_refusal(say(key, given=visible_line(one_line(given, 80))))
-    for row in list_choices(found or list_places(state_dir), LISTED):
+    for row in list_choices(found or list_places(state_dir), state_dir, say):
         print(row, file=sys.stderr)
     return None
 

@@ -42,7 +42,6 @@ from duckflow_tui.session.words import (
     fault_words,
     figure_rows,
     format_time,
-    list_choices,
     state_words,
 )
 from duckflow_tui.startup_facts import LANGUAGES
@@ -67,8 +66,6 @@ def run_sessions(arguments: Sequence[str], places: Places, redact: Redact, langu
         return _Sessions(catalog, args, say, workspace).run()
     except SessionFault as fault:
         return print_refusal(fault_words(fault, say), FAILED)
-    finally:
-        catalog.close()
 
 
 def make_parser(say: Catalogue) -> CommandParser:
@@ -101,8 +98,6 @@ class _Sessions:
     def run(self) -> int:
         """Do what the command names; returns the exit status."""
         args = self._args
-        if args.action in ("list", "prune"):
-            self._catalog.refresh(again=True)
         if args.action == "list":
             return self._list_sessions()
         if args.action == "prune":
@@ -286,7 +281,7 @@ def print_refusal(message: str, status: int = USAGE_ERROR) -> int:
     return status
 
 
-LISTED: Final = 10  # sessions named where none, or more than one, was meant
+_LISTED: Final = 10  # sessions named where none, or more than one, was meant
 _SMALL: Final = 200_000  # bytes; in a larger journal something was said
 
 _SAID: Final = tuple(
@@ -307,7 +302,9 @@ def find_session_id(given: str, workspace: Path, state_dir: Path, say: Catalogue
         return found[0].session_id
     named = make_visible(one_line(given, 80))
     if found:
-        raise Unusable(_append_list(say("resume.several", given=named), found))
+        raise Unusable(
+            "\n".join([say("resume.several", given=named), *list_choices(found, state_dir, say)])
+        )
     elsewhere = find_places(state_dir, given)
     if elsewhere:
         path, session = make_visible(_workspace_of(elsewhere[0].path)), elsewhere[0].session_id
@@ -315,7 +312,7 @@ def find_session_id(given: str, workspace: Path, state_dir: Path, say: Catalogue
         raise Unusable(say(key, given=named, path=path, session=session))
     here = [place for place in list_places(state_dir, root) if _holds_words(place.path)]
     key = "resume.unknown" if here else "resume.unknown_none"
-    raise Unusable(_append_list(say(key, given=named), here))
+    raise Unusable("\n".join([say(key, given=named), *list_choices(here, state_dir, say)]))
 
 
 def has_several(workspace: Path, state_dir: Path) -> bool:
@@ -324,8 +321,10 @@ def has_several(workspace: Path, state_dir: Path) -> bool:
     return sum(1 for place in here if _holds_words(place.path)) > 1
 
 
-def _append_list(sentence: str, found: list[SessionPlace]) -> str:
-    return "\n".join([sentence, *list_choices(found, LISTED)])
+def list_choices(found: Sequence[SessionPlace], state_dir: Path, say: Catalogue) -> list[str]:
+    """The first of these sessions, a line for each as in the list of ``sessions``."""
+    catalog = Catalog(state_dir)
+    return _format_table([catalog.facts_at(place) for place in found[:_LISTED]], say)
 
 
 def _workspace_of(path: Path) -> str:

@@ -336,8 +336,8 @@ def _open_files(folders: bool) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def no_file_left_open(request: pytest.FixtureRequest) -> Generator[None]:
-    """What a test of sessions or files opened is closed with it, but for the index, which a
-    catalogue keeps open. Folders count where the test itself holds none: a workspace holds one.
+    """What a test of sessions or files opened is closed with it. Folders count where the test
+    itself holds none: a workspace holds one.
     """
     if not _OPENS_FILES.match(request.path.name):
         yield
@@ -347,7 +347,7 @@ def no_file_left_open(request: pytest.FixtureRequest) -> Generator[None]:
     yield
 
     def list_left() -> list[str]:
-        return [name for name in _open_files(folders) - before if "sessions-index" not in name]
+        return list(_open_files(folders) - before)
 
     end = time.monotonic() + 2.0  # a thread that was left behind may be closing one yet
     while list_left() and time.monotonic() < end:

@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +35,7 @@ from duckflow_tui.session.folders import (
     list_places,
     measure_size,
 )
-from duckflow_tui.session.index import FILE_NAME, SessionIndex
+from duckflow_tui.session.index import read_facts, read_pieces, write_index
 from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.base import Clock, Event, SystemClock, one_line
@@ -46,7 +46,7 @@ AT_ONCE: Final = 0.2  # seconds of reading after which a list is worth showing
 
 
 class Catalog:
-    """The sessions under one state folder. The index beside them can be deleted at any time."""
+    """The sessions under one state folder."""
 
     def __init__(
         self,
@@ -62,31 +62,25 @@ class Catalog:
         self._clock = clock or SystemClock()
         self._measure = measure
         self._disk = disk
-        self._index = SessionIndex(state_dir / FILE_NAME)
+        self._read: dict[str, tuple[str, SessionFacts]] = {}  # stamp and facts, by key
 
     # --- what there is ------------------------------------------------------------------------
 
-    def refresh(self, within: float | None = None, *, again: bool = False) -> bool:
+    def refresh(self, within: float | None = None) -> bool:
         """Read the sessions that changed since they were last read, the newest first.
 
         Stops after ``within`` seconds, but not before one was read; returns whether there is more.
-        ``again``: also try what could not be read before.
         """
-        if again:
-            facts = self._index.read_all().items()
-            self._index.drop_sessions(key for key, found in facts if found.problem)
-        stamps = self._index.read_stamps()
-        there = [*list_places(self.state_dir), *list_places(self.state_dir, trash=True)]
-        self._index.drop_sessions(stamps.keys() - {place.key for place in there})
         until: float | None = None
-        for place in there:
-            if stamps.get(place.key) == place.stamp:
+        for place in [*list_places(self.state_dir), *list_places(self.state_dir, trash=True)]:
+            before = self._recall(place)
+            if before is not None and before[0] == place.stamp:
                 continue
             if until is not None and time.monotonic() > until:
                 return True
             if within is not None and until is None:
                 until = time.monotonic() + within
-            self._index_session(place)
+            self._read_journal(place)
         return False
 
     def list_read(
@@ -95,12 +89,11 @@ class Catalog:
         """Sessions read so far, of one workspace or of all: pinned ones first, then the newest.
         Sessions in which nothing was said are left out. ``trash_too``: with the deleted ones.
         """
-        indexed = self._index.read_all()
         places = list_places(self.state_dir, workspace)
         if trash_too:
             places += list_places(self.state_dir, workspace, trash=True)
-        read = [(place, indexed[place.key]) for place in places if place.key in indexed]
-        found = [self._add_disk_facts(*both) for both in read if not both[1].is_blank]
+        read = [(place, before[1]) for place in places if (before := self._recall(place))]
+        found = [_add_disk_facts(place, facts) for place, facts in read if not facts.is_blank]
         return sorted(found, key=lambda facts: (not facts.pinned, -facts.last_at))
 
     def list_all(
@@ -113,16 +106,25 @@ class Catalog:
     def search(
         self, query: str, workspace: Path | str | None = None, *, trash_too: bool = False
     ) -> list[Listed]:
-        """The sessions in which every word of the query stands, in the order of ``list_read``."""
-        matches = self._index.search(query.split())
-        found = self.list_read(workspace, trash_too=trash_too)
-        return [Listed(facts, *matches[facts.key]) for facts in found if facts.key in matches]
+        """The sessions in which every word of the query stands, whatever its case, in the order of
+        ``list_read``.
+        """
+        words = query.lower().split()
+        found: list[Listed] = []
+        for facts in self.list_read(workspace, trash_too=trash_too) if words else ():
+            if listed := _find_words(facts, self._list_texts(facts), words):
+                found.append(listed)
+        return found
 
     def list_pieces(
         self, facts: SessionFacts, count: int, around: int | None = None
     ) -> list[Piece]:
-        """The last ``count`` texts of a session, or those around a place that a search found."""
-        return self._index.list_pieces(facts.key, count, around)
+        """The last ``count`` texts of a session, or those around a place that a search found: as
+        many that end with it, and half as many behind it.
+        """
+        texts = self._list_texts(facts)
+        end = len(texts) if around is None else around + 1
+        return texts[max(1, end - count) : end + count // 2]  # the first is what names it
 
     def path_of(self, facts: SessionFacts) -> Path:
         """The folder of the session."""
@@ -137,8 +139,7 @@ class Catalog:
 
     def facts_at(self, place: SessionPlace) -> SessionFacts:
         """The facts of one session, read from its journal now."""
-        self._index_session(place)
-        return self._add_disk_facts(place, self._index.read_all()[place.key])
+        return _add_disk_facts(place, self._read_journal(place))
 
     # --- what is done to them -----------------------------------------------------------------
 
@@ -173,34 +174,41 @@ class Catalog:
                 raise SessionUnreadable(path, error) from error
             with contextlib.suppress(OSError):
                 path.parent.rmdir()
-            self._index.drop_sessions([facts.key])
-
-    def close(self) -> None:
-        """Close the index."""
-        self._index.close()
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _add_disk_facts(self, place: SessionPlace, facts: SessionFacts) -> SessionFacts:
-        """The facts with what no journal says: its place, and whether it is in use or deleted."""
-        return facts.replace(
-            key=place.key,
-            in_use=is_written(place.path),
-            trashed_at=_read_trash_time(place.path) if place.in_trash else None,
-        )
+    def _recall(self, place: SessionPlace) -> tuple[str, SessionFacts] | None:
+        """The facts of a session as they were last read, with its stamp of then."""
+        before = self._read.get(place.key) or read_facts(place)
+        if before is not None:
+            self._read[place.key] = before
+        return before
 
-    def _index_session(self, place: SessionPlace) -> None:
-        """Read a journal and put what it says into the index, or why it cannot be read."""
+    def _read_journal(self, place: SessionPlace) -> SessionFacts:
+        """Read the facts of a session from its journal and note them, or why it cannot be read."""
         size = self._measure(place.path)
         try:
             found = open_to_read(place.path)
         except SessionFault as fault:
             facts = make_unreadable_facts(place.session_id, fault)
             facts = facts.replace(size=size, last_at=place.changed_at)
-            self._index.put_session(place.key, place.stamp, facts, ())
         else:
             facts = make_facts(place.session_id, found).replace(size=size)
-            self._index.put_session(place.key, place.stamp, facts, iter_pieces(found.state))
+            write_index(place, facts, iter_pieces(found.state))
+        self._read[place.key] = place.stamp, facts
+        return facts
+
+    def _list_texts(self, facts: SessionFacts) -> list[Piece]:
+        """The texts of a session, from its index or else its journal; none if it is unreadable."""
+        path = self.path_of(facts)
+        if facts.problem:
+            return []
+        if (texts := read_pieces(path)) is not None:
+            return texts
+        try:
+            return list(iter_pieces(open_to_read(path).state))
+        except SessionFault:
+            return []
 
     def _move(self, facts: SessionFacts, root: str) -> SessionFacts:
         """Move a session to the trash, or fetch it back. Raises SessionInUse, and SessionUnreadable
@@ -223,9 +231,7 @@ class Catalog:
         if root == TRASH:
             with contextlib.suppress(OSError):
                 os.utime(target)  # says when it was deleted
-        moved = facts.replace(key=str(target.relative_to(self.state_dir)))
-        self._index.change_key(facts.key, moved.key)
-        return moved
+        return facts.replace(key=str(target.relative_to(self.state_dir)))
 
     def _append_event(self, facts: SessionFacts, event: Event) -> None:
         """Write one event into the journal of a session that is not open."""
@@ -242,7 +248,28 @@ class Catalog:
         if health.durable <= restored.last_seq:
             raise SessionUnreadable(path, OSError(health.detail))
         place = next(p for p in find_places(self.state_dir, path.name) if p.path == path)
-        self._index_session(place)
+        self._read_journal(place)
+
+
+def _add_disk_facts(place: SessionPlace, facts: SessionFacts) -> SessionFacts:
+    """The facts with what no journal says: its place, and whether it is in use or deleted."""
+    return facts.replace(
+        key=place.key,
+        in_use=is_written(place.path),
+        trashed_at=_read_trash_time(place.path) if place.in_trash else None,
+    )
+
+
+def _find_words(facts: SessionFacts, texts: Sequence[Piece], words: list[str]) -> Listed | None:
+    """The session with how many of its texts hold all the words, or any where none holds all of
+    them, and the newest of these; None unless each word stands somewhere. Words in lower case.
+    """
+    plain = [piece.text.lower() for piece in texts]
+    holding = [{at for at, text in enumerate(plain) if word in text} for word in words]
+    if not all(holding):
+        return None
+    found = holding[0].intersection(*holding) or holding[0].union(*holding)
+    return Listed(facts, len(found), max(found))
 
 
 def _read_trash_time(path: Path) -> float:

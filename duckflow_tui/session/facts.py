@@ -111,12 +111,12 @@ class Listed(NamedTuple):
     at: int | None = None
 
 
-class Piece(Frozen):
+class Piece(NamedTuple):
     """A text of a session: who said it, when, and what. Safe to show."""
 
     who: Who
-    at: float = 0.0
     text: str
+    at: float = 0.0
 
 
 def make_facts(session_id: str, found: Restored) -> SessionFacts:

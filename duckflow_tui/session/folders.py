@@ -23,6 +23,7 @@ _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OWN: Final = 0o600  # of a file that only the user may read and write
 OWN_FOLDER: Final = 0o700  # of a folder for the user alone
 TRASH: Final = "trash"  # beside ``sessions``, with the same folders in it
+INDEX_NAME: Final = "index.json"  # in a session's folder: facts and texts from its journal
 
 
 class SessionPlace(NamedTuple):
@@ -92,9 +93,11 @@ def is_written(path: Path) -> bool:
 
 
 def measure_size(path: Path | str) -> int:
-    """Bytes of all files in the folder; links are not followed."""
+    """Bytes of all files in the folder but the index; links are not followed."""
     total = 0
     for entry in _list_entries(path):
+        if entry.name == INDEX_NAME:
+            continue
         with contextlib.suppress(OSError):  # it has just gone
             if entry.is_dir(follow_symlinks=False):
                 total += measure_size(entry.path)
@@ -345,11 +348,15 @@ class NewFile:
         """Append these bytes."""
         self._disk.write_all(self._file, data)
 
-    def publish_as(self, folder: int, name: str, *, new: bool = False) -> None:
-        """Sync what was written, and move it to this name; ``new``: only where that is free,
-        FileExistsError where it is not. The folder's own sync is left to the caller.
+    def publish_as(
+        self, folder: int, name: str, *, new: bool = False, lasting: bool = True
+    ) -> None:
+        """Sync what was written, unless it need not be ``lasting``, and move it to this name;
+        ``new``: only where that is free, FileExistsError where it is not. The folder's own sync is
+        left to the caller.
         """
-        self._disk.sync(self._file)
+        if lasting:
+            self._disk.sync(self._file)
         move = self._disk.rename_new if new else self._disk.rename
         move(self._folder, self._name, folder, name)
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.facts import Figures
 from duckflow_tui.session.faults import SessionFault, SessionInUse
-from duckflow_tui.state.base import one_line, to_datetime
+from duckflow_tui.state.base import to_datetime
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import size_text
 
 if TYPE_CHECKING:
     from duckflow_tui.session.facts import SessionFacts
-    from duckflow_tui.session.folders import SessionPlace
-
-_TITLE: Final = 60  # characters of a title in a list on the command line
 
 
 def describe_session(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeText]]:
@@ -59,22 +56,6 @@ def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
         return state
     waits = facts.state in ("gate", "card", "paused")
     return say("sessions.open_and", state=state) if waits else say("sessions.in_use")
-
-
-def list_choices(found: Sequence[SessionPlace], most: int) -> list[str]:
-    """Sessions to choose from on the command line, the first ``most``: id, time, title."""
-    from duckflow_tui.session.facts import make_facts
-    from duckflow_tui.session.resume import open_to_read
-
-    rows: list[str] = []
-    for place in found[:most]:
-        try:
-            title = make_facts(place.session_id, open_to_read(place.path)).title
-        except SessionFault:
-            title = ""
-        at = format_time(place.changed_at)
-        rows.append(visible_line(f"  {place.session_id}  {at}  {one_line(title, _TITLE)}".rstrip()))
-    return rows
 
 
 def fault_words(fault: SessionFault, say: Catalogue) -> SafeText:

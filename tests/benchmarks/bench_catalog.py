@@ -42,7 +42,6 @@ def measure(*, quick: bool) -> list[Row]:
         took, found = _timed(lambda: catalog.search("heron discounts"))
         assert len(found) == RARE
         searched.append(took)
-    catalog.close()
     read = {"s to read them all for the first time": first[0]}
     return [
         _row(f"{count} sessions, listed", listed, LIST_S, read),

@@ -36,11 +36,7 @@ EDIT = decision("I write.", action("file_ops.write_file", path="price.txt", cont
 
 def prune_all(state_dir: Path) -> None:
     catalog = Catalog(state_dir)
-    try:
-        gone = [catalog.delete(facts) for facts in catalog.list_all()]
-        catalog.prune(*gone)
-    finally:
-        catalog.close()
+    catalog.prune(*[catalog.delete(facts) for facts in catalog.list_all()])
 
 
 async def test_a_pruned_session_leaves_nothing_of_the_files_it_changed(tmp_path: Path) -> None:
@@ -86,7 +82,6 @@ async def test_a_fork_keeps_what_it_can_undo_when_its_origin_is_pruned(tmp_path:
     catalog = Catalog(state_dir)
     [origin] = [facts for facts in catalog.list_all() if facts.session_id == s.session_id]
     catalog.prune(catalog.delete(origin))
-    catalog.close()
     assert [place.session_id for place in list_places(state_dir)] == [forked.session_id]
     async with session(tmp_path, script(), resume=forked.session_id) as s:
         await s.engine.undo()

@@ -605,7 +605,6 @@ async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouch
     assert facts[forked.session_id].title == "↳ first words"
     assert facts[forked.session_id].forked_from == original
     assert [facts[name].pinned for name in (original, forked.session_id)] == [True, False]
-    catalog.close()
     async with session(tmp_path, script(done("Other.")), resume=forked.session_id) as s:
         assert s.session_id == forked.session_id
         assert s.state.draft == "third words"

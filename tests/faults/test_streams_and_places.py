@@ -226,7 +226,6 @@ PLACES = {
     "connections are a pipe": Place(pipe("data", "connections.json")),
     "the log is a folder": Place(folder("state", "duckflow.log")),
     "sessions are a file": Place(written(b"", "state", "sessions")),
-    "the index is a folder": Place(folder("state", "sessions-index.sqlite3")),
     "no such --dir": Place(flags=("--dir", "/nowhere/at/all")),
     "--dir is a file": Place(flags=("--dir", __file__)),
     "--dir is too long": Place(flags=("--dir", "/" + "y" * 5000)),

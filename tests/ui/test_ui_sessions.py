@@ -410,10 +410,10 @@ class LateCatalog(Catalog):
         super().__init__(state_dir, clock=ManualClock(NOW))
         self.may_read = threading.Event()
 
-    def refresh(self, within: float | None = None, *, again: bool = True) -> bool:
+    def refresh(self, within: float | None = None) -> bool:
         if within is not None:
             assert self.may_read.wait(10.0)
-        return super().refresh(within, again=again)
+        return super().refresh(within)
 
 
 @pytest.mark.parametrize("walked", [False, True])

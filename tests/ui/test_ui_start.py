@@ -112,10 +112,10 @@ async def test_nothing_waits_for_the_sessions_of_the_folder(tmp_path: Path) -> N
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Catalog):
-        def refresh(self, within: float | None = None, *, again: bool = False) -> bool:
+        def refresh(self, within: float | None = None) -> bool:
             begun.set()
             assert go_on.wait(20)
-            return super().refresh(within, again=again)
+            return super().refresh(within)
 
     fake = FakeEngine(store_with())
     app = app_with(fake, catalog=Slow(tmp_path))
@@ -142,9 +142,9 @@ async def test_a_folder_with_one_session_has_none_to_offer(
     looked: list[str] = []
 
     class Watched(Catalog):
-        def refresh(self, within: float | None = None, *, again: bool = False) -> bool:
+        def refresh(self, within: float | None = None) -> bool:
             looked.append("looked")
-            return super().refresh(within, again=again)
+            return super().refresh(within)
 
     def offered(*_: object) -> None:
         looked.append("offered")

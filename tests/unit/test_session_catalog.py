@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
-import sqlite3
 import stat
-import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -20,11 +17,11 @@ from support.pinned import ManualClock
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf, whole
 
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.session.facts import Piece, SessionFacts
+from duckflow_tui.session.facts import SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionInUse, SessionUnreadable
-from duckflow_tui.session.folders import find_places, is_written, list_places
-from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
+from duckflow_tui.session.folders import INDEX_NAME, find_places, is_written
 from duckflow_tui.session.resume import open_to_read, resume_journal
+from duckflow_tui.state.base import Event
 from duckflow_tui.state.session import MAX_NAME
 
 HOSTILE: Final = "do\x1b]52;c;aGk=\x07 this \u202e now"
@@ -100,32 +97,68 @@ def test_text_of_a_journal_is_safe_to_show(tmp_path: Path) -> None:
     assert shown == ["do␛]52;c;aGk=␇ this ⟨U+202E⟩ now"] * 4
 
 
-def test_the_end_of_a_conversation_comes_in_its_order(tmp_path: Path) -> None:
-    events = [asked(f"{n} asked", NOW + n) for n in range(9)]
-    record(tmp_path, "session_00000001", events)
-    catalog = Catalog(tmp_path)
-    (facts,) = catalog.list_all()
-    assert [p.text for p in catalog.list_pieces(facts, 3)] == ["6 asked", "7 asked", "8 asked"]
-
-
 # --- the index ---------------------------------------------------------------------------------
 
 
 def test_only_what_changed_is_read_again(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog.list_all()
+    found = by_id(catalog.list_all())
     read: list[str] = []
 
     def watched(path: Path) -> object:
-        read.append(path.name)
+        read.append(path.name[-1])
         return open_to_read(path)
 
     monkeypatch.setattr("duckflow_tui.session.catalog.open_to_read", watched)
     again = Catalog(catalog.state_dir)
     again.list_all()
+    assert sorted(read) == ["8", "9"]  # only what cannot be read is tried once more
+    read.clear()
+    gone = again.delete(found["1"])
+    assert by_id(again.list_all(trash_too=True))["1"].key == gone.key
+    again.restore(gone)
+    assert by_id(again.list_all())["1"] == found["1"]
     assert read == []
+    again.rename(found["2"], "named")
     record(catalog.state_dir, "session_0000000a", [asked("new", NOW)])
-    assert "a" in by_id(again.list_all())
-    assert read == ["session_0000000a"]
+    listed = by_id(again.list_all())
+    assert (listed["2"].name, listed["a"].request) == ("named", "new")
+    assert read == ["2", "a"]
+
+
+def test_what_was_mended_or_damaged_is_shown_as_it_is_now(catalog: Catalog) -> None:
+    found = by_id(catalog.list_all())
+    whole, foreign = (catalog.path_of(found[number]) / "journal-1.d1" for number in ("1", "9"))
+    foreign.write_bytes(whole.read_bytes())
+    whole.write_bytes(b"no journal\n")
+    for shown in (catalog, Catalog(catalog.state_dir)):
+        again = by_id(shown.list_all())
+        assert (again["9"].problem, again["9"].met) == ("", found["1"].met)
+        assert again["1"].problem == "foreign"
+        assert shown.list_pieces(again["1"], 9) == []
+
+
+@pytest.mark.parametrize("wrong", ["gone", "garbage", "cut", "older", "link", "pipe", "folder"])
+def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None:
+    """Where something else lies in its place, it stays and the journal is read."""
+    before = catalog.list_all()
+    path = catalog.path_of(by_id(before)["1"]) / INDEX_NAME
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    data = path.read_bytes()
+    path.unlink()
+    if wrong == "link":
+        path.symlink_to(catalog.state_dir / "elsewhere")
+    elif wrong == "pipe":
+        os.mkfifo(path)
+    elif wrong == "folder":
+        path.mkdir()
+    elif wrong != "gone":
+        older = data.replace(b'"made_by": "', b'"made_by": "0', 1).replace(b"multiplied", b"x")
+        path.write_bytes({"garbage": os.urandom(900), "cut": data[:-9], "older": older}[wrong])
+    again = Catalog(catalog.state_dir)
+    assert again.list_all() == before
+    assert len(again.search("multiplied")) == 1
+    assert not (catalog.state_dir / "elsewhere").exists()
+    assert Catalog(catalog.state_dir).list_all() == before
 
 
 def test_reading_stops_in_time_and_goes_on_with_the_rest(catalog: Catalog) -> None:
@@ -135,137 +168,6 @@ def test_reading_stops_in_time_and_goes_on_with_the_rest(catalog: Catalog) -> No
         assert steps < 20
     assert steps > 2
     assert catalog.list_read() == catalog.list_all()
-
-
-def counting(catalog: Catalog) -> tuple[Catalog, SessionIndex, list[str]]:
-    """The same sessions, their index, and the journals that were read, which grows."""
-    read: list[str] = []
-
-    def measure(path: Path) -> int:
-        read.append(path.name[-1])
-        return 1
-
-    index = SessionIndex(catalog.state_dir / FILE_NAME)
-    return Catalog(catalog.state_dir, measure=measure), index, read
-
-
-def test_what_moves_or_is_named_is_read_no_second_time(catalog: Catalog) -> None:
-    again, _, read = counting(catalog)
-    found = by_id(again.list_all())
-    assert sum(facts.size for facts in found.values()) == len(found)
-    read.clear()
-    for number in ("1", "8"):
-        gone = again.delete(found[number])
-        assert gone.key != found[number].key
-        assert by_id(again.list_all(trash_too=True))[number].problem == found[number].problem
-        again.restore(gone)
-        assert by_id(again.list_all())[number].problem == found[number].problem
-    assert read == []
-    again.rename(found["2"], "named")
-    assert by_id(again.list_read())["2"].name == "named"
-    assert by_id(again.list_all())["2"].name == "named"
-    assert read == ["2"]
-    again.close()
-    again.close()
-
-
-def test_the_index_forgets_what_is_gone_and_the_words_of_what_cannot_be_read(
-    catalog: Catalog,
-) -> None:
-    again, index, _ = counting(catalog)
-    found = by_id(again.list_all())
-    pruned, removed, damaged = (found[number] for number in ("1", "2", "4"))
-    keys = {facts.key for facts in (pruned, removed, damaged)}
-    assert keys <= index.read_stamps().keys()
-    again.prune(again.delete(pruned))
-    assert len(keys & index.read_stamps().keys()) == 2
-    assert not [key for key in index.read_stamps() if key.startswith("trash")]
-    shutil.rmtree(again.path_of(removed))
-    (again.path_of(damaged) / "journal-1.d1").write_bytes(b"no journal\n")
-    again.refresh()
-    assert keys & index.read_stamps().keys() == {damaged.key}
-    assert index.list_pieces(damaged.key, 9) == []
-    assert index.read_all()[damaged.key].problem == "foreign"
-    again.close()
-    index.close()
-
-
-def test_what_could_not_be_read_is_tried_again_when_asked_or_when_it_changed(
-    catalog: Catalog,
-) -> None:
-    again, _, read = counting(catalog)
-    found = by_id(again.list_all())
-    read.clear()
-    again.refresh()
-    assert read == []
-    again.refresh(again=True)
-    assert sorted(read) == ["8", "9"]
-    (place,) = again.find("session_00000009")
-    assert again.facts_at(place) == found["9"]
-    journal = again.path_of(found["9"]) / "journal-1.d1"
-    journal.write_bytes((again.path_of(found["1"]) / "journal-1.d1").read_bytes())
-    assert (again.facts_at(place).problem, again.facts_at(place).met) == ("", found["1"].met)
-    assert by_id(again.list_read())["9"].problem == ""
-    again.close()
-
-
-@pytest.mark.parametrize("wrong", ["gone", "garbage", "cut", "alien", "older"])
-def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None:
-    before = catalog.list_all()
-    catalog.close()
-    path = catalog.state_dir / FILE_NAME
-    if wrong == "gone":
-        path.unlink()
-    elif wrong == "garbage":
-        path.write_bytes(os.urandom(9000))
-    elif wrong == "cut":
-        path.write_bytes(path.read_bytes()[:5000])
-    elif wrong == "alien":
-        path.unlink()
-        with sqlite3.connect(path) as other:
-            other.execute("CREATE TABLE pieces (x)")
-        other.close()
-    else:
-        with sqlite3.connect(path) as other:
-            other.execute("UPDATE made SET program = '0.0 1 0'")
-            other.execute("DELETE FROM pieces")  # as if that version had kept none of them
-        other.close()
-    again = Catalog(catalog.state_dir)
-    assert again.list_all() == before
-    assert len(again.search("multiplied")) == 1
-    again.close()
-    assert Catalog(catalog.state_dir).list_read() == before
-
-
-def test_the_index_is_for_its_owner_only(catalog: Catalog) -> None:
-    catalog.list_all()
-
-    def modes() -> set[int]:
-        files = catalog.state_dir.glob(f"{FILE_NAME}*")
-        return {stat.S_IMODE(path.stat().st_mode) for path in files}
-
-    assert modes() == {0o600}
-    catalog.close()
-    (catalog.state_dir / FILE_NAME).chmod(0o644)
-    catalog.list_all()
-    assert modes() == {0o600}
-
-
-def test_an_index_that_breaks_while_it_is_open_begins_anew(catalog: Catalog) -> None:
-    before = catalog.list_all()
-    with sqlite3.connect(catalog.state_dir / FILE_NAME) as other:
-        other.execute("DROP TABLE sessions")
-    other.close()
-    assert catalog.list_all() == before
-    assert len(catalog.search("multiplied")) == 1
-
-
-def test_where_nothing_can_be_written_the_index_lives_in_memory(tmp_path: Path) -> None:
-    shelf(tmp_path)
-    (tmp_path / FILE_NAME).mkdir()
-    catalog = Catalog(tmp_path)
-    assert len(catalog.list_all()) == 8
-    assert len(catalog.search("neighbour")) == 1
 
 
 # --- the search --------------------------------------------------------------------------------
@@ -309,167 +211,34 @@ def test_japanese_is_found_also_in_one_or_two_characters(tmp_path: Path, query: 
     assert catalog.search(query)
 
 
-@pytest.mark.parametrize("strange", ["\0", "\ud800", "\x1b", "\x7f\x9b"])
-def test_what_no_text_can_hold_is_no_part_of_what_is_searched(tmp_path: Path, strange: str) -> None:
-    record(tmp_path, "session_00000001", [asked("two discounts", NOW)])
+def test_a_find_leads_to_the_newest_place_that_holds_all_the_words(tmp_path: Path) -> None:
+    def texts(*said: str) -> list[Event]:
+        return [asked(text, NOW + n) for n, text in enumerate(said)]
+
+    around = [*(f"before {n}" for n in range(9)), "The Ära", *(f"behind {n}" for n in range(9))]
+    record(tmp_path, "session_0000000a", texts("alpha", "beta", "alpha beta", "alpha beta", "end"))
+    record(tmp_path, "session_0000000b", texts("beta", "alpha", "gamma"))
+    record(tmp_path, "session_0000000c", texts(*around))
     catalog = Catalog(tmp_path)
     catalog.refresh()
-    made = (tmp_path / FILE_NAME).stat().st_ino
-    for query in (f"{strange}discounts", f"disc{strange[:1]}ounts", f"discounts {strange}"):
-        assert len(catalog.search(query)) == 1
-    assert catalog.search("\0") == []
-    assert (tmp_path / FILE_NAME).stat().st_ino == made  # and it was not begun anew
 
+    def search(query: str) -> dict[str, tuple[int, list[str]]]:
+        return {
+            one.facts.session_id[-1]: (
+                one.hits,
+                [piece.text for piece in catalog.list_pieces(one.facts, 6, one.at)],
+            )
+            for one in catalog.search(query)
+        }
 
-def test_a_find_leads_to_the_newest_place(tmp_path: Path) -> None:
-    texts = ["the parser", "something else", "the parser again", "the end"]
-    record(tmp_path, "session_00000001", [asked(t, NOW + n) for n, t in enumerate(texts)])
-    catalog = Catalog(tmp_path)
-    catalog.refresh()
-    (found,) = catalog.search("parser")
-    assert found.hits == 2
-    assert [p.text for p in catalog.list_pieces(found.facts, 1, found.at)] == ["the parser again"]
-    about = catalog.list_pieces(found.facts, 4, found.at)
-    assert [p.text for p in about] == texts
-
-
-def test_about_a_find_stands_more_of_what_led_there_than_of_what_followed(tmp_path: Path) -> None:
-    texts = [*(f"before {n}" for n in range(9)), "the parser", *(f"behind {n}" for n in range(9))]
-    record(tmp_path, "session_00000001", [asked(t, NOW + n) for n, t in enumerate(texts)])
-    catalog = Catalog(tmp_path)
-    catalog.refresh()
-    (found,) = catalog.search("parser")
-    about = catalog.list_pieces(found.facts, 6, found.at)
-    assert [p.text for p in about] == texts[4:13]  # six that end with it, three behind it
-
-
-def test_a_word_of_three_letters_is_found_whatever_its_case(tmp_path: Path) -> None:
-    record(tmp_path, "session_00000001", [asked("eine große Ära", NOW)])
-    catalog = Catalog(tmp_path)
-    catalog.refresh()
-    assert len(catalog.search("ärA")) == 1
-
-
-def index_of(path: Path) -> SessionIndex:
-    """With what another one has put there."""
-    return SessionIndex(path / FILE_NAME)
-
-
-def put(index: SessionIndex, key: str, *texts: str) -> None:
-    index.put_session(
-        key, "1", SessionFacts(session_id="s"), [Piece(who="ai", text=t) for t in texts]
-    )
-
-
-def test_what_is_put_or_moved_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
-    index = index_of(tmp_path)
-    put(index, "a", "old words")
-    put(index, "a", "new words")
-    put(index, "b", "other words")
-    index.change_key("b", "c")
-    put(index, "b", "last words")
-    index.change_key("b", "c")
-    index.close()
-    again = index_of(tmp_path)  # all of it stands in the file
-    assert set(again.read_stamps()) == {"a", "c"}
-    assert [piece.text for key in ("a", "c") for piece in again.list_pieces(key, 9)] == [
-        "new words",
-        "last words",
-    ]
-    again.close()
-
-
-def test_of_several_words_the_newest_place_that_holds_all_is_shown_or_any(tmp_path: Path) -> None:
-    index = index_of(tmp_path)
-    put(index, "a", "alpha", "beta", "alpha beta", "alpha beta", "beta", "alpha")
-    put(index, "b", "beta", "alpha", "gamma")
-    put(index, "c", "alpha", "beta")
-    put(index, "d", "alpha")
-    found = index.search(["alpha", "beta"])
-
-    def newest(found: dict[str, Match]) -> dict[str, tuple[int, str]]:
-        return {k: (m.hits, index.list_pieces(k, 1, m.at)[-1].text) for k, m in found.items()}
-
-    assert newest(found) == {"a": (2, "alpha beta"), "b": (2, "alpha"), "c": (2, "beta")}
-    around = index.list_pieces("a", 2, found["a"].at)
-    assert [piece.text for piece in around] == ["alpha beta", "alpha beta", "beta"]
-    three = index.search(["gamma", "alpha", "beta"])
-    assert newest(three) == {"b": (3, "gamma")}
-    index.close()
-
-
-def test_an_index_is_made_for_its_user_alone_and_serves_every_thread(tmp_path: Path) -> None:
-    folder = tmp_path / "home" / "state"
-    index = index_of(folder)
-    for key in ("a", "b"):
-        thread = threading.Thread(target=put, args=(index, key, "words"))
-        thread.start()
-        thread.join()
-    assert set(index.read_stamps()) == {"a", "b"}
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
-    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as other:
-        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)  # nobody waits for it
-    index.close()
-
-
-def test_a_link_or_a_pipe_in_the_place_of_the_index_stays_and_memory_serves(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "link").mkdir()
-    (tmp_path / "link" / FILE_NAME).symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "pipe").mkdir()
-    os.mkfifo(tmp_path / "pipe" / FILE_NAME)
-    for folder in ("link", "pipe"):
-        index = index_of(tmp_path / folder)
-        thread = threading.Thread(target=put, args=(index, "a", "words"))
-        thread.start()
-        thread.join()
-        assert set(index.search(["words"])) == {"a"}
-        index.close()
-        assert index.read_stamps() == {}
-        index.close()
-    assert (tmp_path / "link" / FILE_NAME).is_symlink()
-    assert (tmp_path / "pipe" / FILE_NAME).is_fifo()
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_what_is_forgotten_is_not_found(tmp_path: Path) -> None:
-    index = SessionIndex(tmp_path / FILE_NAME)
-    facts = SessionFacts(session_id="s")
-    index.put_session("a", "1", facts, [Piece(who="user", text="old words")])
-    index.put_session("a", "2", facts, [Piece(who="user", text="new words")])
-    for old in ("old", "ol"):  # by the table of words, and by every text for so short a word
-        assert index.search([old]) == {}
-    assert set(index.search(["words"])) == {"a"}
-    index.drop_sessions(["a"])
-    assert index.search(["words"]) == index.search(["wo"]) == {}
-    assert index.read_stamps() == {}
-    index.close()
-
-
-def test_a_thousand_sessions_are_listed_and_searched_at_once(tmp_path: Path) -> None:
-    """The index is what is measured: the journals are tiny, and read beforehand."""
-    for number in range(1000):
-        path = tmp_path / "sessions" / f"{number % 10:016x}" / f"session_{number:08x}"
-        path.mkdir(parents=True)
-        (path / "journal-1.d1").write_bytes(b"")
-    index = SessionIndex(tmp_path / FILE_NAME)
-    for place in list_places(tmp_path):
-        facts = SessionFacts(session_id=place.session_id, messages=2, last_at=1.0)
-        words = [Piece(who="ai", text=f"{place.session_id} の本文 {n}") for n in range(20)]
-        index.put_session(place.key, place.stamp, facts, words)
-    index.close()
-    catalog = Catalog(tmp_path)
-    spent = time.process_time()
-    assert not catalog.refresh()
-    assert len(catalog.list_read()) == 1000
-    listed = time.process_time()
-    assert len(catalog.search("本文 19")) == 1000
-    searched = time.process_time()
-    assert listed - spent < 0.8
-    assert searched - listed < 1.5
-    catalog.close()
+    assert search("Alpha BETA") == {
+        "a": (2, ["alpha", "beta", "alpha beta", "alpha beta", "end"]),
+        "b": (2, ["beta", "alpha", "gamma"]),  # none holds both: the newest that holds one
+    }
+    assert search("the ärA") == {"c": (1, around[4:13])}  # six that end with it, three behind it
+    assert search(" ") == search("\0") == search("\ud800") == {}
+    (facts,) = [one for one in catalog.list_all() if one.session_id.endswith("c")]
+    assert [piece.text for piece in catalog.list_pieces(facts, 3)] == around[-3:]
 
 
 # --- what is done to them ----------------------------------------------------------------------
@@ -654,7 +423,6 @@ def test_the_folder_of_a_workspace_goes_with_its_last_session(tmp_path: Path) ->
     assert trash.is_dir()
     catalog.prune(gone[1])
     assert not trash.exists()
-    catalog.close()
 
 
 def test_a_session_in_the_trash_is_not_renamed(catalog: Catalog) -> None:

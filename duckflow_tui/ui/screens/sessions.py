@@ -126,9 +126,7 @@ class SessionSource(ListSource[Listed]):
     async def _read_catalog(self) -> None:
         """List the sessions that are known, then read the others piece by piece."""
         await self.reload()
-        again = True
-        while await asyncio.to_thread(self._catalog.refresh, AT_ONCE, again=again):
-            again = False
+        while await asyncio.to_thread(self._catalog.refresh, AT_ONCE):
             await self.reload()
         await self.reload()
         self._reading = False
