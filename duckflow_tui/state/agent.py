@@ -1,4 +1,6 @@
-"""AgentState: the one object that holds what is true. Changed only inside ``Event.apply``."""
+"""AgentState, the one object that holds everything true about a session. Only ``Event.apply``
+changes it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from duckflow_tui.state.usage import LiveReply, UsageState
 
 @dataclass(eq=False)
 class InFlight:
-    """Values of this process that are never journalled."""
+    """Values of this process that are never written to the journal."""
 
     live: dict[str, LiveReply] = field(default_factory=dict[str, LiveReply])  # replies that arrive
     outputs: dict[str, LiveOutput] = field(default_factory=dict[str, LiveOutput])
@@ -50,4 +52,6 @@ class AgentState(
     RewindState,
     InFlight,
 ):
-    """All that is true about a session: its slices, whose frozen values are replaced whole."""
+    """Everything true about a session, put together from slices. Values in it are frozen and
+    replaced.
+    """

@@ -1,4 +1,6 @@
-"""The decisions of a session, by whom and why: each gate, rule, refusal and effect."""
+"""The decisions of a session for ``/decisions``: each approval, rule, refusal and effect, with who
+decided and why.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ _ACTIONS: Final = {
 
 
 class AuditEntry(Frozen):
-    """One decision. ``why`` is the model's, ``said`` the user's."""
+    """One decision. ``why`` is the model's reason, ``said`` the user's words."""
 
     ref: str  # unlike that of any other
     kind: AuditKind
@@ -90,7 +92,7 @@ class AuditEntry(Frozen):
 
 @dataclass(eq=False)
 class AuditState:
-    """Decisions that no message of the conversation holds."""
+    """Decisions that are in no message of the conversation."""
 
     rule_log: tuple[RuleChange, ...] = ()  # the oldest first
     mode_log: tuple[tuple[ApprovalMode, float], ...] = ()  # that were set, and when
@@ -109,7 +111,9 @@ class AuditCounts(NamedTuple):
 
 
 def list_decisions(state: AgentState) -> list[AuditEntry]:
-    """All of a session, the oldest first, also of what a way back left."""
+    """Return all decisions of the session, oldest first, including those of messages removed by a
+    rewind.
+    """
     found = [*state.gone_decisions, *iter_entries(state.messages)]
     places = {
         m.gate.gate_id: m.call_id
@@ -124,7 +128,7 @@ def list_decisions(state: AgentState) -> list[AuditEntry]:
 
 
 def iter_entries(messages: Iterable[Message]) -> Iterator[AuditEntry]:
-    """The decisions that these messages hold."""
+    """Yield the decisions in these messages."""
     for message in messages:
         if isinstance(message, OperationMessage):
             kind = _kind_of(message)
@@ -146,14 +150,14 @@ def iter_entries(messages: Iterable[Message]) -> Iterator[AuditEntry]:
 
 
 def make_entry(call: OperationMessage) -> AuditEntry:
-    """Of any call, also of one that nobody had to decide about."""
+    """Return the entry of a call, also of one that needed no decision."""
     not_run = call.result.outcome in _NOT_RUN
     return _call_entry(call, _kind_of(call) or (AuditKind.NOT_RUN if not_run else AuditKind.MODE))
 
 
 def count_decisions(entries: Iterable[AuditEntry], undone: Iterable[str]) -> dict[str, AuditCounts]:
-    """How often what was asked, approved, refused and undone, by operation and kind of card, in
-    the order of how often it came; ``undone`` are the calls that were taken back.
+    """Count how often each operation and kind of question was asked, approved, refused and undone,
+    most frequent first. ``undone`` are ids of calls whose changes were undone.
     """
     taken_back = frozenset(undone)
     found: dict[str, list[AuditEntry]] = {}
@@ -165,7 +169,7 @@ def count_decisions(entries: Iterable[AuditEntry], undone: Iterable[str]) -> dic
 
 
 def sum_counts(rows: Iterable[AuditCounts]) -> AuditCounts:
-    """All of them together."""
+    """Add up the counts."""
     return AuditCounts(*map(sum, zip(AuditCounts(), *rows, strict=True)))
 
 
@@ -182,7 +186,7 @@ def _count_entries(entries: list[AuditEntry], undone: frozenset[str]) -> AuditCo
 
 
 def _kind_of(call: OperationMessage) -> AuditKind | None:
-    """None for a call that nobody had to decide about."""
+    """Return how the call was decided; None where no decision was needed."""
     if call.by_user:
         return AuditKind.OWN
     if call.answer is not None:

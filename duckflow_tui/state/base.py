@@ -1,4 +1,4 @@
-"""The base of every value in the state, and how text is cut to a limit."""
+"""Base classes of values and events, clocks and ids, and helpers that cut and encode text."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ Count = Annotated[int, AfterValidator(partial(min, MOST_COUNTED))]
 
 
 class Frozen(BaseModel):
-    """A value that is replaced, never changed. Unknown fields, NaN and infinity are errors."""
+    """A value that is replaced, never changed. Unknown fields, NaN and infinity are validation
+    errors.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     def replace(self, **fields: Any) -> Self:
-        """A copy with these fields in place of its own; what is given is not checked."""
+        """Return a copy with these fields replaced, without validation."""
         return self.model_copy(update=fields)
 
 
@@ -51,7 +53,7 @@ class InConversation(Frozen):
 
 
 class LocalizedText(Frozen):
-    """Something the app says, as a key of the words on the screen and what stands in them."""
+    """A message of the app: a key of the catalogue of words, and its parameters."""
 
     key: str
     params: dict[str, str] = Field(default_factory=dict)
@@ -59,8 +61,8 @@ class LocalizedText(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class ModelText:
-    """Something the app tells a model: the name of its section in the prompt files, and the values
-    of the fields there. A value may be such a text, or a sequence of texts, each on a line.
+    """A message to a model: the name of a section in the prompt files, and the values of its
+    fields. A value may itself be a ModelText, or a sequence of texts, one per line.
     """
 
     name: str
@@ -68,12 +70,12 @@ class ModelText:
 
 
 class ToldError(Exception):
-    """An error that a model is told. ``told`` is its text; ``str()`` is for logs alone."""
+    """An error whose text ``told`` is sent to a model; ``str()`` is for logs only."""
 
     def __init__(
         self, text: str | ModelText, /, **values: str | ModelText | Sequence[str | ModelText]
     ) -> None:
-        """``text``: the name of a section with these values, or a text that has its own."""
+        """``text`` is the name of a section, filled with ``values``, or a ModelText."""
         self.told = text if isinstance(text, ModelText) else ModelText(text, values)
         super().__init__(str(self))
 
@@ -103,7 +105,7 @@ NAMED: Final = 6  # files that are told by name
 
 
 def name_files(paths: Sequence[str]) -> str:
-    """The first of these files, the others counted."""
+    """Return the first of these paths and the number of the others."""
     said = ", ".join(one_line(path, 200) for path in paths[:NAMED])
     return said if len(paths) <= NAMED else f"{said}, {ELLIPSIS} (+{len(paths) - NAMED})"
 
@@ -113,36 +115,36 @@ _FULL_WIDTH: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 
 
 def half_width(text: str) -> str:
-    """The text with each full-width form of ASCII as ASCII: what NFKC makes of those, and of
-    nothing else. NFKC makes a key out of ``①`` too, which input methods offer as they please.
+    """Replace full-width forms of ASCII characters by ASCII, and nothing else. (NFKC would also
+    turn ``①``, which input methods offer, into a key.)
     """
     return text.translate(_FULL_WIDTH)
 
 
 def clip_value(text: str, limit: int = MAX_BRIEF) -> str:
-    """A value from outside inside a sentence: what is not printable is spelled out, and over
-    ``limit`` characters it is cut, with the count of all.
+    """Return a value from outside for use in a sentence: unprintable characters escaped, cut at
+    ``limit`` characters with the total count.
     """
     shown = escape_unprintable(text[:limit])[:limit]
     return shown if len(text) <= limit else f"{shown}{ELLIPSIS} ({len(text):,} characters)"
 
 
 def escape_unprintable(text: str) -> str:
-    """The text with what is not printable spelled out."""
+    """Escape the characters of a text that are not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def canonical_json(value: object) -> str:
-    """One spelling for one JSON value: sorted keys, no spaces, text as it is."""
+    """Encode a JSON value with sorted keys and no spaces, so that equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @lru_cache(maxsize=128)
 def schema_of(model: type[BaseModel]) -> JsonObject:
-    """The JSON schema of a model, without the docstrings of its classes, which are for readers of
-    the code. Kept, since each question sends it: nobody may change what is returned.
+    """Return the JSON schema of a model without the docstrings of its classes. The result is cached
+    and must not be changed.
     """
     schema = model.model_json_schema()
     for part in (schema, *schema.get("$defs", {}).values()):
@@ -152,10 +154,9 @@ def schema_of(model: type[BaseModel]) -> JsonObject:
 
 @lru_cache(maxsize=128)
 def plain_schema(model: type[BaseModel], sent: tuple[str, ...]) -> JsonObject:
-    """The JSON schema of a model without its docstring, references, titles and null: servers differ
-    in what they take, and a model leaves out what it does not want to say. ``sent`` are the
-    keywords that stay, in their order. Kept, since each request asks for all of them: nobody may
-    change what is returned.
+    """Return a model's JSON schema with references resolved and only the keywords in ``sent``, in
+    that order: servers differ in which keywords they accept. The result is cached and must not
+    be changed.
     """
     schema = model.model_json_schema()
     models: JsonObject = schema.get("$defs", {})
@@ -191,7 +192,7 @@ IdKind = Literal[
 
 
 class IdSource(Protocol):
-    """Gives a new identifier at each call."""
+    """A function that returns a new identifier of the given kind at each call."""
 
     def __call__(self, kind: IdKind) -> str:
         """``<kind>_<8 hex digits>``, not given before in this session."""
@@ -199,7 +200,7 @@ class IdSource(Protocol):
 
 
 def random_id(kind: IdKind) -> str:
-    """An identifier from the system's random source."""
+    """Return an identifier from the system's random source."""
     return f"{kind}_{secrets.token_hex(4)}"
 
 
@@ -235,7 +236,9 @@ class Clock(Protocol):
 
 
 def parse_time(value: object) -> float:
-    """Seconds since the epoch; raises ValueError for no time, or over 3,000 years away."""
+    """Parse a time as seconds since the epoch. Raises ValueError for anything else, or over 3,000
+    years away.
+    """
     if not isinstance(value, int | float | str):
         raise ValueError("no time")
     try:
@@ -248,7 +251,9 @@ def parse_time(value: object) -> float:
 
 
 def to_datetime(at: float, zone: tzinfo | None = None) -> datetime | None:
-    """Date and time of day there, or on this machine; None for 0 and where no calendar has it."""
+    """Convert seconds since the epoch to a datetime in ``zone`` or local time; None for 0 and for
+    times outside the calendar.
+    """
     try:
         return datetime.fromtimestamp(at, zone) if at else None
     except (ValueError, OverflowError, OSError):
@@ -263,13 +268,13 @@ class SystemClock:
 
 
 class StateError(ValueError):
-    """An event that does not fit the state; nothing was changed."""
+    """Raised by an event that does not fit the state; the state is unchanged then."""
 
 
 class Event(Frozen):
-    """Something that happened. Its ``kind`` is its name in the journal and in ``--json``; a
-    transient event is shown but never journalled. ``apply`` is pure: no clock, no ids, no I/O; it
-    checks, then assigns.
+    """A change of the state. ``kind`` names it in the journal and in ``--json``; transient events
+    are shown but not journalled. ``apply`` is pure: it checks, then assigns, without clock, new
+    ids or I/O.
     """
 
     transient: ClassVar[bool] = False
@@ -287,7 +292,9 @@ class Event(Frozen):
                 raise TypeError(f"there is an event {kind} already")
 
     def apply(self, state: AgentState) -> None:
-        """Change the state, or raise StateError and leave it as it was."""
+        """Change the state. Raises StateError and leaves it unchanged where the event does
+        not fit.
+        """
         raise NotImplementedError
 
 
@@ -296,7 +303,7 @@ KINDS: dict[str, type[Event]] = {}
 
 
 def copy_slices(target: object, source: object, *slices: type[object]) -> None:
-    """Copy the fields of these slices from source to target; lists and dicts are copied, too."""
+    """Copy the fields of these slices from source to target, lists and dicts as shallow copies."""
     for part in slices:
         for field in fields(cast("Any", part)):
             value: Any = getattr(source, field.name)
@@ -304,7 +311,7 @@ def copy_slices(target: object, source: object, *slices: type[object]) -> None:
 
 
 def event_from_json(values: dict[str, Any]) -> Event:
-    """Read an event back from its fields; raises pydantic.ValidationError when it is none."""
+    """Build an event from its fields as journalled. Raises pydantic.ValidationError."""
     kind = values.get("kind")
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind].model_validate(values)

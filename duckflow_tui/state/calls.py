@@ -1,4 +1,6 @@
-"""Calls of operations: what runs, what it prints, what came of it, and the files it changed."""
+"""Calls of operations: requested, running, their live output, finished, and the files they
+changed.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ def apply_carriage_returns(text: str) -> str:
 
 
 class LiveOutput:
-    """Output that is arriving: its newest part, and how much there was. Mutable, it grows often. A
-    carriage return begins the line anew, so that a progress bar stays one line.
+    """The newest output of a running command, and its total size. Mutable, because it grows often.
+    A carriage return restarts the line, so that a progress bar stays one line.
     """
 
     def __init__(self) -> None:
@@ -49,7 +51,7 @@ class LiveOutput:
         self._line = ""  # the last line, as long as it may be printed over
 
     def add_output(self, text: str, at: float) -> None:
-        """Take a piece in; what is older than the newest ``TAIL`` characters goes."""
+        """Append a piece; only the newest ``TAIL`` characters are kept."""
         self.total += len(text)
         self.at = at
         text = apply_carriage_returns(self._line + text)
@@ -69,7 +71,7 @@ class LiveOutput:
         return ("".join(self._parts) + self._line.rstrip("\r"))[-TAIL:]
 
     def newest_lines(self, count: int) -> list[str]:
-        """The newest ``count`` lines, the unfinished one included; asked for at every frame."""
+        """Return the newest ``count`` lines, including an unfinished one."""
         pieces = [self._line.rstrip("\r")]
         ends = size = 0
         for part in reversed(self._parts):
@@ -85,7 +87,7 @@ class LiveOutput:
 
 
 class RequestedCall(Frozen):
-    """A requested call and who asked for it, from the intent to the result."""
+    """A requested call and who requested it: the fields that all its stages share."""
 
     call_id: str
     operation: str
@@ -96,12 +98,12 @@ class RequestedCall(Frozen):
     by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
 
     def copy_fields(self) -> dict[str, Any]:
-        """These fields alone, for the value that comes after this one."""
+        """Return these fields as a dict, to build the next stage from."""
         return {name: getattr(self, name) for name in RequestedCall.model_fields}
 
 
 class OperationMessage(RequestedCall):
-    """A call and what came of it, in the place where it ended."""
+    """A finished call with its result, placed in the conversation where it ended."""
 
     kind: Literal["operation"] = "operation"
     gate: Gate | None = None  # the gate it went through, as last shown
@@ -115,7 +117,7 @@ class OperationMessage(RequestedCall):
 
 
 class RunningOperation(RequestedCall):
-    """A call that was asked for and has not ended."""
+    """A call that was requested and has not finished."""
 
     started: bool = False  # false while it waits for a gate or its turn
     at: float  # of the intent, or of the start once started
@@ -126,8 +128,8 @@ class RunningOperation(RequestedCall):
 
 
 def list_similar_calls(state: AgentState, gate: Gate) -> list[OperationMessage]:
-    """Calls that were asked about and that this gate's rule for the project would have let through:
-    each gate says which rule could have answered it, in the words of the policy.
+    """Return earlier calls that were asked about and that this gate's rule for the project would
+    have allowed.
     """
     pattern = gate.pattern_of(GateChoice.PROJECT)
     calls = (m for m in state.messages if isinstance(m, OperationMessage) and m.gate is not None)
@@ -139,7 +141,7 @@ _CALL_ID: Final = attrgetter("call_id")
 
 @dataclass(eq=False)
 class CallState:
-    """Calls of operations, and what they did to files."""
+    """Running and finished calls, and their effects on files."""
 
     running: tuple[RunningOperation, ...] = ()
     changed_outside: tuple[str, ...] = ()  # paths the model was not told about yet
@@ -152,7 +154,7 @@ class CallState:
     left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
 
     def list_standing_changes(self, call: OperationMessage) -> tuple[FileChange, ...]:
-        """The changes of files by a call, without those that were taken back."""
+        """Return the file changes of a call that have not been undone."""
         changes = call.result.undoable_changes
         if call.call_id not in self.undone_calls:
             return changes
@@ -162,7 +164,7 @@ class CallState:
 
 
 class OperationRequested(RequestedCall, Event, kind="operation_requested"):
-    """The intent: on disk before anything is touched."""
+    """A call was requested; journalled before anything is touched."""
 
     at: float
 
@@ -174,7 +176,7 @@ class OperationRequested(RequestedCall, Event, kind="operation_requested"):
 
 
 class OperationStarted(Event, kind="operation_started"):
-    """Consent is there; it runs now."""
+    """The call was allowed and now runs."""
 
     call_id: str
     at: float
@@ -186,7 +188,7 @@ class OperationStarted(Event, kind="operation_started"):
 
 
 class OperationProgress(Event, kind="operation_progress", transient=True):
-    """A running operation says how far it is."""
+    """A running call reported progress."""
 
     call_id: str
     text: str
@@ -196,7 +198,7 @@ class OperationProgress(Event, kind="operation_progress", transient=True):
 
 
 class OperationFinished(Event, kind="operation_finished"):
-    """The result; the call leaves ``running`` and enters the conversation."""
+    """A call ended: it leaves ``running`` and enters the conversation with its result."""
 
     message: OperationMessage
     files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256; "" forgets it
@@ -214,7 +216,7 @@ class OperationFinished(Event, kind="operation_finished"):
 
 
 class FileChangedOutside(Event, kind="file_changed_outside"):
-    """A file that was read or is in a preview changed, and not by us."""
+    """A file that was read or is shown in a preview was changed by somebody else."""
 
     path: str
     sha: str  # new hash, empty when the file is gone
@@ -236,7 +238,7 @@ class OutsideChangesReported(Event, kind="outside_changes_reported"):
 
 
 class ChangesUndone(Event, kind="changes_undone"):
-    """The user took changes back; files are as they were before them."""
+    """The user undid changes of files."""
 
     call_id: str  # the call whose changes were undone
     changes: tuple[FileChange, ...]
@@ -250,7 +252,7 @@ class ChangesUndone(Event, kind="changes_undone"):
 
 
 class ChangesRedone(Event, kind="changes_redone"):
-    """The user had changes made again that had been taken back."""
+    """The user redid changes of files that had been undone."""
 
     call_id: str
     changes: tuple[FileChange, ...]
@@ -271,8 +273,9 @@ class ChangesRedone(Event, kind="changes_redone"):
 def _mark_changed_outside(
     state: AgentState, changes: tuple[FileChange, ...], before: tuple[str, ...], *, reopens: bool
 ) -> None:
-    """These files hold something else than the model knows: the ledger stands as it did when the
-    same calls were undone. ``before``: those that were until now.
+    """Forget the known contents of these files after an undo or redo. With ``reopens`` also bring
+    the requirements to how they stood with the calls undone now; ``before``: those undone until
+    now.
     """
     for change in changes:
         state.files_read.pop(change.path, None)
@@ -283,7 +286,7 @@ def _mark_changed_outside(
 
 
 def note_read(state: AgentState, files: dict[str, str]) -> None:
-    """Record the file contents that the model knows: path → SHA-256, or "" for nothing any more."""
+    """Record the file contents that the model knows: path → SHA-256, or "" for no longer known."""
     for path, sha in files.items():
         if sha:
             state.files_read[path] = sha
@@ -292,7 +295,7 @@ def note_read(state: AgentState, files: dict[str, str]) -> None:
 
 
 def _find_running(state: AgentState, call_id: str) -> int:
-    """Where the call stands among those that run."""
+    """Return the index of a call among the running ones. Raises StateError."""
     for at, call in enumerate(state.running):
         if call.call_id == call_id:
             return at
@@ -300,7 +303,7 @@ def _find_running(state: AgentState, call_id: str) -> int:
 
 
 class OperationOutput(Event, kind="operation_output", transient=True):
-    """A piece of what a running call prints; the whole comes with its result."""
+    """A running call printed something; the whole output comes with its result."""
 
     call_id: str
     text: str

@@ -1,5 +1,5 @@
-"""The consequences of an answer to a card about the work (S0-56): what the app carries out, and
-what the card says beside the option.
+"""The consequences of each answer to a card about the work (S0-56): carried out by the app, and
+shown beside the option.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ PlanChange = Literal["", "halted", "step_done", "proposed", "revised"]
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """The consequence of one answer. ``loops`` are added to the limit, from which the stamina
-    follows; ``forgives``: repeats are counted anew.
+    """The consequence of one answer. ``loops`` are added to the limit, which also restores stamina;
+    ``forgives`` clears the count of repeats.
     """
 
     next: Next = "goes_on"

@@ -1,4 +1,4 @@
-"""The conversation: messages, and the queue before it."""
+"""The conversation: its messages, and the queue of messages that wait for the next turn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BESIDE_THE_WORK: Final = "[said while the work ran, and answered beside it]"
 
 
 class Level(StrEnum):
-    """How loud a notice is."""
+    """The importance of a notice."""
 
     INFO = "info"
     WARNING = "warning"
@@ -47,7 +47,7 @@ class UserMessage(InConversation):
 
 
 class RefusedCall(Frozen):
-    """A native call as it came: ``arguments`` is its text, whatever it holds."""
+    """A native call that could not be used, as it was received; ``arguments`` is unparsed text."""
 
     wire_id: str
     name: str
@@ -55,9 +55,9 @@ class RefusedCall(Frozen):
 
 
 class Thought(Frozen):
-    """Reasoning data that a model wants back unchanged with its message: some sign it and check
-    it. It goes to the same model at the same origin by the same API only; by that of chat
-    completions within its turn, by the other one in later turns too.
+    """Reasoning data that a model wants back unchanged with its message, sometimes signed. It is
+    sent only to the same model, origin and API: by chat completions within its turn, by the
+    Responses API in later turns too.
     """
 
     origin: str  # scheme, host and port
@@ -69,19 +69,23 @@ class Thought(Frozen):
 
     @property
     def added_fields(self) -> JsonObject:
-        """The data that the text and calls of its message do not hold anyway."""
+        """The data that the message's text and calls do not contain anyway."""
         if self.api == "chat":
             return {**self.fields, **self.calls}
         return {"items": [item for item in self.fields["output"] if item["type"] == "reasoning"]}
 
 
 def call_key(name: str, number: int) -> str:
-    """Names the n-th call of a function in one message, from 1 on: ids are not always unique."""
+    """Return a key for the n-th call of a function in one message, counted from 1; ids are not
+    always unique.
+    """
     return f"{name}:{number}"
 
 
 class AssistantMessage(InConversation):
-    """A reply of the model; ``raw`` and ``calls`` only of a reply that could not be used."""
+    """A reply of the model; ``raw`` and ``calls`` are set only for a reply that could not
+    be used.
+    """
 
     kind: Literal["assistant"] = "assistant"
     llm_id: str
@@ -100,10 +104,10 @@ class AssistantMessage(InConversation):
 
 
 class NoticeMessage(InConversation):
-    """A word from the app itself: a key of the catalogue, so that languages can be switched.
+    """A message of the app: a key of the catalogue, so that the language can change.
 
-    ``params`` hold untrusted text too; it is shown sanitised. ``for_model`` is what the model
-    is told about it, as a user-role line, empty for nothing.
+    ``params`` may hold untrusted text, which is escaped when shown. ``for_model`` is sent to the
+    model as a user message; empty: nothing is sent.
     """
 
     kind: Literal["notice"] = "notice"
@@ -146,7 +150,7 @@ def forget_rewound(state: AgentState) -> None:
 
 @dataclass(eq=False)
 class ConversationState:
-    """The conversation. ``messages`` only grow, but for a way back in the conversation."""
+    """The messages of the conversation. They are only appended, except by a rewind."""
 
     messages: list[Message] = field(default_factory=list[Message])
     queue: tuple[QueuedMessage, ...] = ()
@@ -201,7 +205,7 @@ class QueueItemRemoved(Event, kind="queue_item_removed"):
 
 
 class NoticeAdded(Event, kind="notice"):
-    """The app says something itself."""
+    """The app added a message of its own."""
 
     message: NoticeMessage
 
@@ -210,7 +214,7 @@ class NoticeAdded(Event, kind="notice"):
 
 
 class AssistantReplied(Event, kind="assistant_message"):
-    """A reply of the model ended, whole or cut short."""
+    """A reply of the model ended, complete or cut short."""
 
     message: AssistantMessage
 

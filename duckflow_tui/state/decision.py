@@ -1,5 +1,7 @@
-"""TurnDecision: one reply of the main model (S4-57). The models here are the schema that a model is
-sent, and what the rest of the program sees; ``llm/decision_reading.py`` makes them of a reply.
+"""TurnDecision, one reply of the main model (S4-57).
+
+These models are the schema that is sent to the model, and what the rest of the program sees;
+``llm/decision_reading.py`` builds them from a reply.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ _LABELS: Final = WithJsonSchema(
 
 
 class SelfCheck(Frozen):
-    """The model's own check of itself; ``ok`` is None when it did not say."""
+    """A check that the model made of its own decision; ``ok`` is None where it did not say."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["ok", "reason"]})
 
@@ -81,8 +83,8 @@ class SelfCheck(Frozen):
 
 
 class Action(Frozen):
-    """A call the model asks for (S2-11). Its schema demands ``reasoning`` (S4-3); where a model
-    gives none, that of the decision stands for it, or nothing.
+    """A call that the model asks for (S2-11). The schema requires ``reasoning`` (S4-3); where it is
+    missing, that of the decision is used, if any.
     """
 
     model_config = ConfigDict(json_schema_extra={"required": [*_NEEDED_OF_ACTION]})
@@ -99,15 +101,15 @@ class Action(Frozen):
 
     @property
     def args_hash(self) -> str:
-        """SHA-256 over operation and arguments: what an approval is bound to."""
+        """The SHA-256 of operation and arguments, to which an approval is bound."""
         return hash_data(canonical_json([self.operation, self.args]))
 
 
 class Check(Frozen):
-    """How a requirement is decided.
+    """How it is decided whether a requirement is met.
 
-    ``value``: of ``command`` the command line, of ``file_exists`` a path, of ``file_contains``
-    ``path: text``, of ``judgement`` what to look at, or nothing.
+    ``value`` is the command line for ``command``, a path for ``file_exists``, ``path: text`` for
+    ``file_contains``, and for ``judgement`` a hint for the judge or nothing.
     """
 
     model_config = ConfigDict(json_schema_extra={"required": ["kind"]})
@@ -117,7 +119,7 @@ class Check(Frozen):
 
 
 class RequirementClaim(Frozen):
-    """A requirement as the model split it off the request; priority 1 high, 2 mid, 3 low."""
+    """A requirement as the model split it from the request; priority 1 (high) to 3 (low)."""
 
     requirement: str
     priority: int = Field(default=1, ge=1, le=3)
@@ -134,8 +136,8 @@ _VALUE_NAMES: Final = ("value", "command", "cmd", "path", "file", "target", "wha
 
 
 def read_requirement(item: object, warnings: list[str]) -> RequirementClaim | None:
-    """Read one requirement of a model's reply: an object, or its text alone. None without a text;
-    whatever else cannot be read gets its default and a sentence in ``warnings``.
+    """Read a requirement from a model's reply, an object or plain text; None where it has no text.
+    Other unreadable fields get their defaults and a sentence in ``warnings``.
     """
     fields = _name_fields(item) or {"requirement": item}
     text = _pick_field(fields, (*_TEXT_NAMES, *_TEXT_NAMES_JA))
@@ -157,12 +159,12 @@ def _name_fields(given: object) -> JsonObject:
 
 
 def _pick_field(fields: JsonObject, names: Sequence[str]) -> object:
-    """The value under the first of the names that is there."""
+    """Return the value of the first of these names that is present."""
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
 def _read_check(value: object, warnings: list[str]) -> Check:
-    """How a requirement is decided; a check that cannot be read is left to judgement."""
+    """Read a check; one that cannot be read becomes ``judgement``."""
     if isinstance(value, list) and value:
         value = cast("list[object]", value)[0]
     if value is None:
@@ -200,7 +202,7 @@ class Question(Frozen):
 
 
 class StateDelta(Frozen):
-    """Changes of the working memory by a decision; None leaves a field as it is."""
+    """Changes of the working memory by a decision; None leaves a field unchanged."""
 
     goal: str | None = None
     why_now: str | None = None
@@ -212,8 +214,10 @@ class StateDelta(Frozen):
 
 
 class TurnDecision(Frozen):
-    """One decision: the judgement, where to go, what to say, what to do. In the order of writing:
-    rationale and reply come first, so that they can be read while the rest is still being written.
+    """One decision of the model: self-checks, next step, reply, actions.
+
+    Its fields are in writing order: rationale and reply come first, so that they can be shown while
+    the rest still arrives.
     """
 
     model_config = ConfigDict(json_schema_extra={"required": [*NEEDED]})
@@ -264,16 +268,16 @@ class TurnDecision(Frozen):
 
     @property
     def offers_keys(self) -> bool:
-        """Whether it asks the user with answers to choose from, and waits for one."""
+        """Whether the decision waits for the user's choice among offered answers."""
         waits = self.next_step is NextStep.PENDING_USER or not self.actions
         return waits and self.question is not None and bool(self.question.options)
 
     @property
     def judged(self) -> bool:
-        """Whether the model stated both of its checks."""
+        """Whether the model stated both of its self-checks."""
         return self.goal_consistency.ok is not None and self.constraint_check.ok is not None
 
     @property
     def refused_by_itself(self) -> bool:
-        """Whether the model's own check said no: its actions must not run (S4-59)."""
+        """Whether a self-check failed, so that its actions must not run (S4-59)."""
         return self.goal_consistency.ok is False or self.constraint_check.ok is False

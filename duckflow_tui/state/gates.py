@@ -1,4 +1,6 @@
-"""Gates: a proposal shown to the user, and the answer bound to exactly what was shown."""
+"""Gates (approvals of calls) and cards (other questions), with answers bound to exactly what was
+shown.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,7 @@ UNRECORDED: Final = "unrecorded"
 
 
 class Impact(Frozen):
-    """Computed consequences of a call."""
+    """Consequences of a call as computed by the app."""
 
     files: int = 0
     added: int = 0
@@ -84,7 +86,9 @@ class Impact(Frozen):
 
 
 class AlsoAsked(Frozen):
-    """Another call of the same reply that a gate asks about, by what an answer is bound to."""
+    """Another call of the same reply that the same gate asks about, with the hash its answer is
+    bound to.
+    """
 
     call_id: str
     operation: str
@@ -93,7 +97,7 @@ class AlsoAsked(Frozen):
 
 
 class GateChoice(StrEnum):
-    """The keys of a gate."""
+    """The answers to a gate."""
 
     ONCE = "once"  # y
     SESSION = "session"  # s
@@ -113,7 +117,9 @@ WIDENS: Final = frozenset(
 
 
 class Gate(Frozen):
-    """A question to the user. What it shows is frozen; a change outside opens another."""
+    """An approval that waits for the user. Its content is frozen; a change outside opens a
+    new one.
+    """
 
     gate_id: str
     call_id: str
@@ -143,8 +149,8 @@ class Gate(Frozen):
     opened_at: float  # seconds since the epoch
 
     def pattern_of(self, choice: GateChoice) -> str:
-        """Operation and target that this answer, one of ``WIDENS``, would allow; empty for none.
-        A rule for the project is as narrow as there is one.
+        """Return the operation and target that a widening answer (one of ``WIDENS``) would allow;
+        empty where it is not offered. A rule for the project is as narrow as possible.
         """
         match choice:
             case GateChoice.ROUTINE:
@@ -157,7 +163,7 @@ class Gate(Frozen):
                 return self.grant_pattern
 
     def can_grant(self, choice: GateChoice) -> bool:
-        """Whether this answer, one of ``WIDENS``, may be given here."""
+        """Whether this widening answer (one of ``WIDENS``) is offered at this gate."""
         match choice:
             case GateChoice.SESSION:
                 return self.can_grant_session
@@ -182,14 +188,16 @@ class Remark(Frozen):
 
     @property
     def place(self) -> str:
-        """``src/a.py:12``; of a line that would go ``src/a.py:−9``; ``2 Tests`` of a step."""
+        """The remark's place: ``src/a.py:12``, ``src/a.py:−9`` for a removed line, ``2 Tests`` for
+        a step.
+        """
         if not self.path:
             return f"{self.number} {self.line}"
         return f"{self.path}:{'−' if self.old else ''}{self.number}"
 
 
 class DraftRemarks(Frozen):
-    """Remarks that were not sent yet, and the proposal that they are about."""
+    """Unsent remarks, and the proposal that they are on."""
 
     about: str = ""  # hash of the call's arguments, or what an answer to the card is bound to
     remarks: tuple[Remark, ...] = ()
@@ -202,7 +210,7 @@ def _join_remarks(said: str, remarks: Iterable[Remark]) -> str:
 
 
 class GateAnswer(Frozen):
-    """The user's key, bound to the gate, the call, its arguments and the files as shown."""
+    """The user's answer, bound to the gate, the call, its arguments and the files as shown."""
 
     gate_id: str
     call_id: str
@@ -217,7 +225,7 @@ class GateAnswer(Frozen):
 
     @property
     def full_text(self) -> str:
-        """The reason and the remarks, each with its place."""
+        """The reason and the remarks, each remark with its place."""
         return _join_remarks(self.reason, self.remarks)
 
     @property
@@ -243,8 +251,8 @@ DENY: Final = "deny"
 
 
 class Grant(Frozen):
-    """A rule: consent to an operation on one thing, or with ``DENY`` the words of what may not run.
-    It is of this session, the step it was given in, the project, the settings or the command line.
+    """A rule that allows an operation on a target or, with ``DENY``, forbids calls by words. Its
+    scope is the session, one step, the project, the settings or the command line.
     """
 
     grant_id: str
@@ -257,17 +265,17 @@ class Grant(Frozen):
 
     @property
     def pattern(self) -> str:
-        """The operation and target that it allows, as the gate showed them."""
+        """The operation and target that it allows, as shown at the gate."""
         return f"{self.operation} {self.path}"
 
 
 def before_hashes(gate: Gate) -> tuple[str, ...]:
-    """The hashes an answer must carry: one for each previewed file."""
+    """Return the hashes that an answer must carry: one for each previewed file."""
     return tuple(preview.before_hash for preview in gate.previews)
 
 
 class CardKind(StrEnum):
-    """The subject of a card."""
+    """What a card asks about."""
 
     PLAN = "plan"  # a plan waits for approval
     PLAN_CHANGE = "plan_change"  # the model would change an approved plan
@@ -283,7 +291,9 @@ class CardKind(StrEnum):
 
 
 class CardOption(Frozen):
-    """One way to answer. The words are the screen's, but for ``label``, which is the model's."""
+    """One option of a card. Its words come from the screen's catalogue; ``label`` is text of the
+    model.
+    """
 
     key: str  # the letter or digit that takes it; the same action has the same key everywhere
     action: str
@@ -292,7 +302,9 @@ class CardOption(Frozen):
 
 
 class Card(Frozen):
-    """A question to the user. ``subject`` is what the answer is bound to, as shown."""
+    """A question to the user other than an approval. ``subject`` identifies what was shown; the
+    answer is bound to it.
+    """
 
     card_id: str
     kind: CardKind
@@ -314,7 +326,7 @@ class Card(Frozen):
 
 
 class CardAnswer(Frozen):
-    """The user's key, bound to the card and to what it showed."""
+    """The user's answer, bound to the card and to what it showed."""
 
     card_id: str
     subject: str
@@ -353,7 +365,9 @@ DECLINE = CardOption(key="n", action="decline")
 
 
 def _number_options(*actions: str, text: str = "") -> tuple[CardOption, ...]:
-    """Options on the digits; the action ``text`` takes some, and so do the user's own words."""
+    """Return options on the digits, and one for the user's own words. The action ``text`` takes
+    additional text.
+    """
     digits = tuple(
         CardOption(key=str(number), action=action, takes_text=action == text)
         for number, action in enumerate(actions, start=1)
@@ -371,8 +385,8 @@ def parse_typed_number(text: str) -> int:
 
 
 def make_question_options(labels: Iterable[str], *, approval: bool) -> tuple[CardOption, ...]:
-    """A key for each answer that the model offers, nine at most, and the user's own words;
-    ``approval``: a yes and a no before them.
+    """Return an option for each answer that the model offers, at most nine, and one for the user's
+    own words; with ``approval`` also yes and no.
     """
     offered = tuple(
         CardOption(key=str(number), action=f"{OFFERED}{number}", label=label)
@@ -410,7 +424,7 @@ BUDGET_OPTIONS: Final = _number_options("raise_budget", "accept_result", "stop_w
 
 
 class CardMessage(InConversation):
-    """A card and its answer, in the place where the user gave it."""
+    """An answered card, placed in the conversation where the user answered."""
 
     kind: Literal["card"] = "card"
     card: Card
@@ -420,7 +434,7 @@ class CardMessage(InConversation):
 
 
 class RuleChange(Frozen):
-    """A rule began to hold, or the user took it back."""
+    """A rule was added or revoked."""
 
     grant: Grant
     at: float  # seconds since the epoch
@@ -429,7 +443,7 @@ class RuleChange(Frozen):
 
 @dataclass(eq=False)
 class GateState:
-    """Open gates and cards, and the consent given for this session."""
+    """Open gates and cards, and the rules in force."""
 
     gates: tuple[Gate, ...] = ()  # approvals that are open (S4-42), oldest first
     cards: tuple[Card, ...] = ()  # open ones, oldest first
@@ -438,12 +452,12 @@ class GateState:
 
     @property
     def is_work_waiting(self) -> bool:
-        """Whether a question about the work is open; that about trust holds nothing up."""
+        """Whether an open question blocks the work; the one about trust blocks nothing."""
         return bool(self.gates) or any(c.kind is not CardKind.TRUST for c in self.cards)
 
 
 class GateOpened(Event, kind="gate_opened"):
-    """A proposal waits for the user. The same gate id again: the preview was renewed."""
+    """An approval opened; with the id of an open gate, its preview was renewed."""
 
     gate: Gate
 
@@ -455,7 +469,7 @@ class GateOpened(Event, kind="gate_opened"):
 
 
 class GateAnswered(Event, kind="gate_answered"):
-    """The user's key. Refused unless it is bound to exactly what an open gate shows."""
+    """The user answered a gate. Rejected unless bound to exactly what an open gate shows."""
 
     answer: GateAnswer
     at: float  # seconds since the epoch
@@ -487,7 +501,7 @@ class GateAnswered(Event, kind="gate_answered"):
 
 
 class GateWithdrawn(Event, kind="gate_withdrawn"):
-    """A gate closed without an answer: the turn stopped, or the preview was renewed."""
+    """A gate closed without an answer, because the turn stopped or a renewed one replaced it."""
 
     gate_id: str
     reason: Literal["stopped", "renewed", "edited"]
@@ -501,7 +515,7 @@ class GateWithdrawn(Event, kind="gate_withdrawn"):
 
 
 class GrantAdded(Event, kind="grant_added"):
-    """A rule holds in this session: the user gave it, or the project or the command line has it."""
+    """A rule came into force for this session, from the user, the project or the command line."""
 
     grant: Grant
 
@@ -511,7 +525,7 @@ class GrantAdded(Event, kind="grant_added"):
 
 
 class GrantRevoked(Event, kind="grant_revoked"):
-    """The user took a rule back: from now on it allows nothing, no call that waits either."""
+    """The user revoked a rule; it also no longer allows calls that already wait."""
 
     grant: Grant
     at: float
@@ -526,7 +540,7 @@ class GrantRevoked(Event, kind="grant_revoked"):
 
 
 class CardOpened(Event, kind="card_opened"):
-    """A question waits for the user."""
+    """A card opened."""
 
     card: Card
 
@@ -549,7 +563,9 @@ class CardOpened(Event, kind="card_opened"):
 
 
 class CardAnswered(Event, kind="card_answered"):
-    """The user's key on an open card, bound to what it shows; both enter the conversation."""
+    """The user answered a card; card and answer enter the conversation. Rejected unless bound to
+    what an open card shows.
+    """
 
     answer: CardAnswer
     message_id: str
@@ -582,7 +598,7 @@ class CardAnswered(Event, kind="card_answered"):
 
 
 class CardWithdrawn(Event, kind="card_withdrawn"):
-    """A card closed without an answer: the work stopped, or what it showed is no longer so."""
+    """A card closed without an answer, because the work stopped or its content is out of date."""
 
     card_id: str
     reason: Literal["stopped", "renewed"]
@@ -595,7 +611,7 @@ class CardWithdrawn(Event, kind="card_withdrawn"):
 
 
 def _get_card(state: AgentState, card_id: str) -> Card:
-    """The open question with this id. Raises StateError."""
+    """Return the open card with this id. Raises StateError."""
     found = next((c for c in state.cards if c.card_id == card_id), None)
     if found is None:
         raise StateError(f"card {card_id} is not open")

@@ -1,4 +1,4 @@
-"""Requests of the user and how far they are met: Objective › Requirement › Attempt (S1)."""
+"""The user's requests and how far they are met: objective › requirement › attempt (S1)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,12 @@ class RequirementState(StrEnum):
 
     @property
     def is_judged(self) -> bool:
-        """Whether something said how far it is met."""
+        """Whether a review or a check has set it."""
         return self not in (RequirementState.OPEN, RequirementState.WAIVED)
 
 
 class Evidence(Frozen):
-    """A fact that shows whether a requirement is met; an excerpt with where and when it was
-    seen.
-    """
+    """A fact about whether a requirement is met: an excerpt, where and when it was seen."""
 
     kind: Literal["command", "file", "diff", "reply", "user"]
     text: str  # excerpt of an output, of a file or of the reply, lines of a diff, the user's words
@@ -58,7 +56,7 @@ class Evidence(Frozen):
 
 
 class RequirementItem(Frozen):
-    """One thing the user asked for (S1-15); priority 1 high, 2 mid, 3 low."""
+    """A single thing that the user asked for (S1-15); priority 1 (high) to 3 (low)."""
 
     requirement_id: str
     requirement: str
@@ -72,14 +70,16 @@ class RequirementItem(Frozen):
     provisional: bool = False  # met by a check that turned green at work, not judged yet
 
     def is_shown_by_other_files(self, paths: Collection[str]) -> bool:
-        """Whether files show it, and none of ``paths`` is among them."""
+        """Whether its evidence is in files, none of which is in ``paths``."""
         shown = [fact for fact in self.evidence if fact.kind in ("diff", "file", "command")]
         return bool(shown) and all(
             fact.kind != "command" and fact.source.partition(":")[0] not in paths for fact in shown
         )
 
     def with_level_of(self, then: RequirementItem | None) -> RequirementItem:
-        """The same as far as it is met as ``then``; open where it was not there or another."""
+        """Return the requirement with the state and level of ``then``, an earlier version; open
+        where that is None or asks for something else.
+        """
         same = then is not None and (then.requirement, then.check) == (self.requirement, self.check)
         if then is None or not same or not self.is_counted or not then.is_counted:
             return self
@@ -92,12 +92,12 @@ class RequirementItem(Frozen):
 
     @property
     def is_counted(self) -> bool:
-        """Whether it has a say in what is done."""
+        """Whether it counts towards completion."""
         return self.state is not RequirementState.WAIVED
 
     @property
     def is_unproven(self) -> bool:
-        """Whether it is judged to be met and no fact shows it."""
+        """Whether it was judged as met without any fact."""
         shown = any(fact.supports for fact in self.evidence)
         return self.state is RequirementState.MET and not shown
 
@@ -113,7 +113,7 @@ class ExecutionPlan(Frozen):
 
 
 class ExecutionError(Frozen):
-    """An operation that could not do its work."""
+    """A failed operation."""
 
     operation: str
     message: str
@@ -121,7 +121,7 @@ class ExecutionError(Frozen):
 
 
 class PartialResult(Frozen):
-    """Something an attempt did reach, though not all of it."""
+    """Something an attempt achieved without completing it."""
 
     description: str
     evidence: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class ExecutionResult(Frozen):
 
 
 class FailureAnalysis(Frozen):
-    """Why an execution failed and what would mend it (S1-10)."""
+    """Why the work failed and what would fix it (S1-10)."""
 
     cause: str
     fix: str
@@ -145,7 +145,7 @@ class FailureAnalysis(Frozen):
 
 
 class MissingItem(Frozen):
-    """Something the answer still lacks; priority 1 high to 3 low."""
+    """Something that is still missing; priority 1 (high) to 3 (low)."""
 
     what: str
     priority: int = Field(default=1, ge=1, le=3)
@@ -176,7 +176,7 @@ class SatisfactionEvaluation(Frozen):
 
 
 class AttemptResult(Frozen):
-    """One run at the objective and what it taught (S1-21)."""
+    """The result and lessons of one attempt at the objective (S1-21)."""
 
     attempt_number: int = Field(ge=1)
     strategy: str = ""
@@ -210,7 +210,7 @@ class TaskContext(Frozen):
 
 
 class LedgerSnapshot(Frozen):
-    """How the requirements stood while exactly these calls were undone."""
+    """The requirements as they stood while exactly these calls were undone."""
 
     undone: tuple[str, ...]
     items: tuple[RequirementItem, ...]
@@ -248,7 +248,7 @@ class TaskObjective(Frozen):
         return next((item for item in items if item.requirement_id == requirement_id), None)
 
     def with_requirement(self, item: RequirementItem) -> TaskObjective:
-        """The objective with one requirement replaced by id."""
+        """Return the objective with the requirement of the same id replaced."""
         items = tuple(
             item if old.requirement_id == item.requirement_id else old
             for old in self.extracted_requirements
@@ -278,8 +278,9 @@ class TaskObjective(Frozen):
     def after_undo(
         self, before: tuple[str, ...], now: tuple[str, ...], paths: Collection[str]
     ) -> TaskObjective:
-        """The same once the calls ``now`` are undone in the place of ``before``: as it stood when
-        the same were, row by row, else with those rows open that rest on ``paths``.
+        """Return the objective after the set of undone calls changed from ``before`` to ``now``:
+        each requirement as recorded for that set; where nothing is recorded, those that rest on
+        ``paths`` are reopened.
         """
         stand = LedgerSnapshot(
             undone=before,
@@ -305,14 +306,14 @@ class TaskObjective(Frozen):
 
     @property
     def met_counts(self) -> tuple[int, int]:
-        """Requirements met, and those that count."""
+        """The number of requirements met, and of those that count."""
         counted = [r for r in self.extracted_requirements if r.is_counted]
         return sum(r.state is RequirementState.MET for r in counted), len(counted)
 
 
 class Judgement(Frozen):
-    """How far a request is met, by the evaluator and the facts. Tuples of text hold ids of
-    requirements, or of facts for ``unanswered``.
+    """How far a request is met, by evaluator and facts. Tuples of text hold ids of requirements;
+    ``unanswered`` holds ids of facts.
     """
 
     score: float = Field(ge=0.0, le=1.0)
@@ -347,12 +348,12 @@ class Review(Judgement):
 
     @property
     def is_proven(self) -> bool:
-        """Whether it is done, and each requirement that is met is shown by a fact."""
+        """Whether the request is done and each met requirement has a fact."""
         return self.done and not self.unproven
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Shortcomings that the evaluator names although the request is done."""
+        """Shortcomings that the evaluator named although the request is done."""
         return self.evaluation.missing_aspects if self.done and self.evaluation else ()
 
     @property
@@ -368,7 +369,7 @@ class Review(Judgement):
 
 
 class SituationReport(Frozen):
-    """The report to the user when the attempts are used up (S1-32)."""
+    """The report to the user when no further attempt is made (S1-32)."""
 
     original_query: str
     attempts: int = Field(ge=0)
@@ -381,8 +382,8 @@ class SituationReport(Frozen):
 
     @property
     def ended_by(self) -> Literal["attempts", "same_gap", "no_gap"]:
-        """Why no further attempt followed: none was left, the last two missed the same, or
-        nothing was named as missing.
+        """Why no further attempt follows: none is left, the last two missed the same, or nothing
+        was named as missing.
         """
         if self.attempts >= self.max_attempts:
             return "attempts"
@@ -398,7 +399,7 @@ class ReviewMessage(InConversation):
 
 
 class AttemptMessage(InConversation):
-    """A further attempt begins: what it means to do, keep to and avoid (S1-25)."""
+    """The start of a further attempt: its goals, constraints and what to avoid (S1-25)."""
 
     kind: Literal["attempt"] = "attempt"
     attempt: int = Field(ge=1)
@@ -409,7 +410,7 @@ class AttemptMessage(InConversation):
 
 @dataclass(eq=False)
 class GoalState:
-    """The request in hand, and those that were left."""
+    """The current request, and earlier ones that were not finished."""
 
     objective: TaskObjective | None = None
     last_review: Review | None = None  # of the objective
@@ -417,8 +418,8 @@ class GoalState:
 
 
 def is_outdated(state: AgentState, review: Review) -> bool:
-    """Whether files changed since the newest judgement of the request in hand, by undo, redo or a
-    way back, so that it no longer says how things are.
+    """Whether files changed by undo, redo or rewind since this review of the current request, so
+    that it no longer describes them.
     """
     objective, last = state.objective, state.last_review
     judged = last is not None and last.review_id == review.review_id
@@ -426,9 +427,9 @@ def is_outdated(state: AgentState, review: Review) -> bool:
 
 
 class ObjectiveChanged(Event, kind="objective"):
-    """The objective was opened, continued, or closed with None. No requirement of it is lost:
-    only the user waives one, and what was not done when another took its place is kept as an
-    earlier one, until the user comes back to it.
+    """The objective was opened, continued, or closed (None). Requirements are never lost: only the
+    user waives one, and an unfinished objective is kept as an earlier one until the user returns
+    to it.
     """
 
     objective: TaskObjective | None
@@ -447,7 +448,7 @@ class ObjectiveChanged(Event, kind="objective"):
 
 
 class RequirementsFound(Event, kind="requirements_found"):
-    """The model split the request into requirements; they join what is there."""
+    """The model split the request into requirements; they are added to the existing ones."""
 
     objective_id: str
     items: tuple[RequirementItem, ...] = Field(min_length=1)
@@ -465,7 +466,7 @@ class RequirementsFound(Event, kind="requirements_found"):
 
 
 class RequirementEdited(Event, kind="requirement_edited"):
-    """The user added or rewrote a requirement; what it showed before counts no more."""
+    """The user added or rewrote a requirement; its earlier evidence no longer counts."""
 
     item: RequirementItem
 
@@ -488,7 +489,7 @@ class RequirementEdited(Event, kind="requirement_edited"):
 
 
 class RequirementWaived(Event, kind="requirement_waived"):
-    """The user does not want a requirement any more, or wants it back."""
+    """The user waived a requirement, or took that back."""
 
     requirement_id: str
     because: str = ""
@@ -506,7 +507,7 @@ class RequirementWaived(Event, kind="requirement_waived"):
 
 
 class RequirementTicked(Event, kind="requirement_ticked"):
-    """A check turned green, or red again, by the work's own doing; a review has the last word."""
+    """A check turned green or red by the work's own commands; provisional until the review."""
 
     requirement_id: str
     met: bool
@@ -529,7 +530,7 @@ class RequirementTicked(Event, kind="requirement_ticked"):
 
 
 class ObjectiveReviewed(Event, kind="objective_reviewed"):
-    """An attempt was judged. Of the requirements only state, level and evidence change."""
+    """An attempt was judged. Only state, level and evidence of the requirements change."""
 
     message: ReviewMessage
     result: AttemptResult
@@ -572,7 +573,7 @@ class ObjectiveReviewed(Event, kind="objective_reviewed"):
 
 
 class AttemptStarted(Event, kind="attempt_started"):
-    """A further attempt at the objective begins within the turn."""
+    """A further attempt at the objective started within the turn."""
 
     message: AttemptMessage
 
@@ -588,7 +589,7 @@ class AttemptStarted(Event, kind="attempt_started"):
 def _list_earlier(
     state: AgentState, old: TaskObjective | None, new: TaskObjective | None
 ) -> tuple[TaskObjective, ...]:
-    """The requests that were left, once ``new`` is in the place of ``old``."""
+    """Return the unfinished earlier requests after ``new`` replaced ``old``."""
     rest = tuple(o for o in state.earlier if new is None or o.objective_id != new.objective_id)
     if new is not None and len(rest) < len(state.earlier):  # again, in the place of one just opened
         words = {r.requirement for r in new.extracted_requirements}

@@ -1,5 +1,5 @@
-"""Reads values that a model wrote in another form than it was asked for, each where it can mean one
-thing only: "P1" for a priority, one text for a list, "Completed." for a choice.
+"""Reads values that a model wrote in another form than asked for, where only one meaning is
+possible: "P1" for a priority, a text for a list, "Completed." for a choice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def read_choice(given: object, words: Mapping[str, _Meaning]) -> _Meaning | None
 
 
 def read_priority(given: object) -> int | None:
-    """A priority as 1, 2 or 3, from a number or a word such as "P1" and "must"; None if unknown."""
+    """Read a priority as 1, 2 or 3 from a number or a word such as "P1" or "must"; None if
+    unknown.
+    """
     number = str(given).strip().lstrip("Pp").removesuffix(".0")
     if number.isdecimal() or (isinstance(given, int) and not isinstance(given, bool)):
         return min(max(int(number), 1), 3)
@@ -51,7 +53,7 @@ def read_priority(given: object) -> int | None:
 
 
 def collect_texts(given: Any) -> list[str]:
-    """Every text and number in a nested value; phrases such as "none" are left out."""
+    """Collect every text and number in a nested value, without phrases such as "none"."""
     if isinstance(given, dict):
         given = list(cast("dict[str, Any]", given).values())
     if isinstance(given, list):
@@ -61,7 +63,7 @@ def collect_texts(given: Any) -> list[str]:
 
 
 def join_texts(given: Any, between: str = "; ") -> str:
-    """A text that was written as a list or as an object of texts, as one; "" for null."""
+    """Join a text that was written as a list or object of texts; "" for null."""
     if isinstance(given, dict):
         entries = cast("dict[str, Any]", given).items()
         said = [(str(key), join_texts(value)) for key, value in entries]

@@ -10,12 +10,12 @@ from io import StringIO
 
 
 def split_lines(text: str) -> tuple[str, ...]:
-    """The lines of a text with their endings, LF or CR LF; joined they give the text."""
+    """Split a text into lines with their endings (LF or CR LF); joined they are the text."""
     return tuple(StringIO(text, newline="\n"))
 
 
 def split_bare_lines(text: str) -> list[str]:
-    """The lines of a text without their endings; a text that ends with LF has no empty last one."""
+    """Split a text into lines without endings; an LF at the end adds no empty line."""
     return [strip_ending(line) for line in split_lines(text)]
 
 
@@ -25,7 +25,7 @@ def strip_ending(line: str) -> str:
 
 
 def line_at(text: str, offset: int) -> tuple[int, str]:
-    """The number, from 1, and the text of the line in which the character at ``offset`` stands."""
+    """Return number (from 1) and text of the line that contains the character at ``offset``."""
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     line = text[start:] if end < 0 else text[start : end + 1]

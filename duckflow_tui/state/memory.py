@@ -62,7 +62,7 @@ class WorkingMemory(Frozen):
     untold: tuple[OwnField, ...] = ()  # of those: what no request has shown to the model yet
 
     def with_user_fields(self, other: WorkingMemory, names: tuple[OwnField, ...]) -> WorkingMemory:
-        """This, but with these fields as the user wrote them in the ``other``."""
+        """Return a copy in which these fields have the values the user wrote in ``other``."""
         fields: dict[str, Any] = {name: getattr(other, name) for name in names}
         fields["by_user"] = tuple(n for n in OWN_FIELDS if n in (*self.by_user, *names))
         untold = [n for n in other.untold if n in names]
@@ -71,18 +71,18 @@ class WorkingMemory(Frozen):
 
 
 class MemoryUpdate(Frozen):
-    """A new working memory, and what had to be cut or dropped to keep its limits."""
+    """A new working memory, and what was cut or dropped to keep its limits."""
 
     memory: WorkingMemory
     cuts: tuple[str, ...] = ()  # "goal: 312 → 200 characters"
 
 
 def apply_delta(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
-    """Apply a delta: absent means unchanged, a list replaces, ``decision`` appends.
+    """Apply a decision's changes: absent fields stay, lists are replaced, ``decision`` is appended.
 
-    Overlong text is cut, surplus items are dropped, references of another form are refused;
-    each is named in ``cuts`` (S4-44), and so is what the user wrote since the model was asked:
-    it stands. What the model says otherwise later is the user's no more.
+    Too long text is cut, surplus items are dropped, references in another form are refused; each is
+    named in ``cuts`` (S4-44). A field that the user wrote since the model was asked stays theirs,
+    and is named too; a later change by the model replaces it.
     """
     cuts: list[str] = []
 
@@ -127,7 +127,7 @@ def apply_delta(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
 
 
 def find_edit_problem(name: OwnField, items: Sequence[str]) -> LocalizedText | None:
-    """The reason why these items do not fit the field; None where they do."""
+    """Return why these items do not fit the field; None where they do."""
     most, longest = MOST.get(name, 1), ITEM if name in MOST else LINE
     if len(items) > most:
         return LocalizedText(key="working.form.many", params={"most": str(most)})
@@ -139,7 +139,7 @@ def find_edit_problem(name: OwnField, items: Sequence[str]) -> LocalizedText | N
 
 
 class PreservedContext(Frozen):
-    """Texts that a compaction preserves, as they were then."""
+    """Texts that a compaction keeps in full, as of that time."""
 
     goal: str = ""
     requirements: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class PreservedContext(Frozen):
 
 
 class Compaction(Frozen):
-    """The conversation up to a message is no longer sent in full; a digest is sent for it."""
+    """A compaction: up to a message the conversation is replaced by a digest in requests."""
 
     compaction_id: str
     by: CompactedBy
@@ -168,7 +168,7 @@ class Compaction(Frozen):
 
 
 class CompactionMessage(InConversation):
-    """The conversation before was compacted; its digest travels at the head, not here."""
+    """Marks in the conversation where a compaction was made."""
 
     kind: Literal["compaction"] = "compaction"
     compaction: Compaction
@@ -192,7 +192,7 @@ class MemoryState:
 
 
 class WorkingMemoryChanged(Event, kind="working_memory"):
-    """A decision changed the working memory; ``cuts`` name what its limits took away."""
+    """A decision changed the working memory; ``cuts`` names what its limits removed."""
 
     memory: WorkingMemory
     cuts: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ class WorkingMemoryChanged(Event, kind="working_memory"):
 
 
 class MemoryEdited(Event, kind="memory_edited"):
-    """The user wrote a field of the working memory by hand; of a line one item or none."""
+    """The user edited a field of the working memory; a single-line field has at most one item."""
 
     name: OwnField
     items: tuple[Line, ...] = ()
@@ -218,7 +218,9 @@ class MemoryEdited(Event, kind="memory_edited"):
 
 
 class ChangeNoted(Event, kind="change_noted"):
-    """The newest change, for the model; ``decided``: it is one of the decisions, too."""
+    """The newest change of files was noted for the model; ``decided`` adds it to the
+    decision log.
+    """
 
     change: str
     decided: bool = False
@@ -232,7 +234,7 @@ class ChangeNoted(Event, kind="change_noted"):
 
 
 class ContextCompacted(Event, kind="context_compacted"):
-    """From here on a digest is sent in place of the older messages, which stay in the session."""
+    """From here on a digest is sent in place of older messages, which stay in the session."""
 
     compaction: Compaction
     message_id: str
@@ -265,7 +267,7 @@ class CompactionUndone(Event, kind="compaction_undone"):
 
 
 def _fill_by(state: AgentState, compaction: Compaction, *, by: int) -> None:
-    """The next request will be so much shorter (-1) or longer (1): an estimate until it is sent."""
+    """Adjust the estimate of the next request by the compaction's saving: -1 less, 1 more."""
     if state.usage.last_context:
         change = by * (compaction.tokens_before - compaction.tokens_after)
         filled = max(state.usage.last_context + change, compaction.tokens_after)

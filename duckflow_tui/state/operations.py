@@ -1,4 +1,4 @@
-"""Operations as values: what can be called, what was asked, what came of it."""
+"""Operations as values: what can be called, what was requested, and results."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class OperationSpec(Frozen):
 
 
 class Risk(StrEnum):
-    """The highest of operation, path and content."""
+    """The risk of a call: the highest of operation, path and content."""
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"
@@ -74,11 +74,11 @@ class Risk(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for LOW to 3 for CRITICAL."""
+        """The level as a number, 0 for LOW to 3 for CRITICAL."""
         return list(Risk).index(self)
 
     def raise_level(self) -> Risk:
-        """One level up, CRITICAL at most."""
+        """Return the next higher level; CRITICAL stays."""
         return list(Risk)[min(self.rank + 1, 3)]
 
 
@@ -93,7 +93,7 @@ class Zone(StrEnum):
 
 
 class ApprovalMode(StrEnum):
-    """How much runs without asking; the table in ``safety/policy.py``."""
+    """How much runs without asking; see the table in ``safety/policy.py``."""
 
     PLAN = "plan"
     STRICT = "strict"
@@ -102,7 +102,7 @@ class ApprovalMode(StrEnum):
 
 
 class Permissions(Frozen):
-    """Names of operations by the policy's current verdict on ordinary calls."""
+    """Names of operations by what the policy currently decides for ordinary calls."""
 
     runs: tuple[str, ...] = ()  # without a question
     asks: tuple[str, ...] = ()  # the user; where nobody is there, it is refused
@@ -134,10 +134,10 @@ class Outcome(StrEnum):
 
 
 class FileChange(Frozen):
-    """A change to one file as it was made, enough to show it and to undo it.
+    """A change of one file, with enough to show and undo it.
 
-    ``before`` and ``after`` are SHA-256 of the whole file, empty where there is no file;
-    the bytes before lie in the blob store under ``before``.
+    ``before`` and ``after`` are SHA-256 of the whole file, empty where there is none; the bytes
+    before are in the blob store under ``before``.
     """
 
     path: str  # as shown: relative to the workspace where inside
@@ -177,20 +177,20 @@ class OperationResult(Frozen):
 
     @property
     def shown_changes(self) -> tuple[FileChange, ...]:
-        """The changes that a user cares about: of ignored files only that they were deleted."""
+        """The changes to show: all, but of files ignored by git only deletions."""
         deleted = (change for change in self.destroyed if change.kind == "delete")
         return self.changes or (*self.touched, *deleted)
 
     @property
     def label(self) -> str:
-        """How it ended, as the model reads it before the text: a command that failed is not ok."""
+        """The outcome as shown to the model before the text; a command that failed is not "ok"."""
         if self.outcome is Outcome.OK and not self.went_well:
             return f"[exit {self.exit_code}]"
         return f"[{self.outcome.value}]"
 
     @property
     def went_well(self) -> bool:
-        """Whether it ran and, where it was a command, ended with exit code 0."""
+        """Whether the call ran and, for a command, exited with 0."""
         return self.outcome is Outcome.OK and self.exit_code in (None, 0)
 
 
@@ -203,7 +203,7 @@ _TARGET: Final = 80  # characters of it
 
 
 def describe_target(args: JsonObject) -> str:
-    """The path, command or query of a call, on one line; empty where it has none."""
+    """Return the path, command or query of a call on one line; empty where it has none."""
     for name in _TARGETS:
         value = args.get(name)
         if isinstance(value, str) and value:
@@ -212,7 +212,7 @@ def describe_target(args: JsonObject) -> str:
 
 
 def change_running(state: AgentState, call_id: str, **fields: Any) -> None:
-    """Replace fields of a running call; nothing where it does not run."""
+    """Replace fields of a running call; does nothing where it does not run."""
     for at, call in enumerate(state.running):
         if call.call_id == call_id:
             changed = call.replace(**fields)

@@ -1,4 +1,4 @@
-"""How long the work may go on, the vitals, and what the user is asked when it is stuck (S0)."""
+"""The limit of loops, the vitals, and consultations when the work is stuck (S0)."""
 
 from __future__ import annotations
 
@@ -33,18 +33,16 @@ class TaskProfile(StrEnum):
 
 
 class Reason(Frozen):
-    """A piece of reasoning: a key of the catalogue with its figures, below ``pace.reason``, or
-    where it stands by the name of its field.
-    """
+    """A reason to show: a key of the catalogue below ``pace.reason`` and its figures."""
 
     code: str
     params: dict[str, str] = Field(default_factory=dict)
 
 
 class Complexity(Frozen):
-    """How involved the context is, 0.0 to 1.0, and the factors it is the mean of (S0-23…26).
+    """How complex the context is, 0.0 to 1.0, as the mean of its factors (S0-23…26).
 
-    A factor is None when it could not be measured; with none of them the value is the default.
+    A factor that could not be measured is None; where all are, the value is the default.
     """
 
     value: float = Field(ge=0.0, le=1.0)
@@ -76,7 +74,7 @@ class LoopLimit(Frozen):
 
 
 class Pattern(StrEnum):
-    """Why the user is consulted (S0-39…42), and the limit itself."""
+    """The situation in which the user is consulted (S0-39…42), or the limit itself."""
 
     STAGNATION = "stagnation"
     LOW_CONFIDENCE = "low_confidence"
@@ -86,7 +84,7 @@ class Pattern(StrEnum):
 
 
 class Tried(Frozen):
-    """One thing that was tried, in words, with the place where it stands in the chat."""
+    """One thing that was tried, in words, with its place in the chat."""
 
     text: str
     ref: str = ""  # call id or message id
@@ -127,10 +125,10 @@ Vital = Literal["mood", "focus", "stamina"]
 
 
 class VitalChange(Frozen):
-    """One move of one vital: from, to, the signal behind it, and what the formula was given.
+    """A change of one vital: old and new value, cause, and the inputs of the formula.
 
-    ``new`` can be recomputed from ``inputs`` by the vital's formula. ``cause`` is a key of the
-    catalogue below ``vitals.cause``, ``params`` are its words and figures.
+    ``new`` can be recomputed from ``inputs``. ``cause`` is a key of the catalogue below
+    ``vitals.cause``; ``params`` are its parameters.
     """
 
     vital: Vital
@@ -144,8 +142,8 @@ class VitalChange(Frozen):
 
 
 class Vitals(Frozen):
-    """The three values in 0.0 to 1.0 (S0-12): confidence in the plan, consistency of thought,
-    and what is left to try (1.0 is fresh; S0-11, C28).
+    """The three vitals, each 0.0 to 1.0 (S0-12): mood (confidence in the plan), focus (consistency)
+    and stamina (what is left to try; 1.0 is fresh; S0-11, C28).
     """
 
     mood: float = Field(default=NEUTRAL_MOOD, ge=0.0, le=1.0)
@@ -156,7 +154,7 @@ class Vitals(Frozen):
 
 @dataclass(eq=False)
 class PaceState:
-    """How far the attempt may go, and how the AI is doing."""
+    """The limit of the attempt, the consultations and the vitals."""
 
     pace: Pace | None = None  # of the attempt that runs, or of the last one
     step_pace: Pace | None = None  # of the step that the model works on by itself
@@ -164,7 +162,7 @@ class PaceState:
 
 
 class ProfileChosen(Event, kind="profile_chosen"):
-    """The user named the kind of request, or with None leaves it to the model again."""
+    """The user set the kind of request; None leaves it to the model again."""
 
     profile: TaskProfile | None
 
@@ -173,7 +171,9 @@ class ProfileChosen(Event, kind="profile_chosen"):
 
 
 class LimitSet(Event, kind="limit_set"):
-    """How many loops the attempt may take (S0-31). ``fresh`` begins new books: a new objective."""
+    """The attempt's limit of loops was set (S0-31). ``fresh``: for a new objective, with all counts
+    at 0.
+    """
 
     limit: LoopLimit
     fresh: bool = False
@@ -189,7 +189,7 @@ class LimitSet(Event, kind="limit_set"):
 
 
 class LimitExtended(Event, kind="limit_extended"):
-    """The work may go on for more loops: the user lets it, or the pacemaker, since it moves."""
+    """The limit of loops was raised, by the user or because the work makes progress."""
 
     by: int = Field(ge=1, le=20)
     who: Literal["user", "pacemaker"] = "user"
@@ -209,7 +209,7 @@ class LimitExtended(Event, kind="limit_extended"):
 
 
 class StepPaced(Event, kind="step_paced"):
-    """How many loops the step that runs may take, and has taken. It holds until the step ends."""
+    """The limit and the count of loops of the running step, until it ends."""
 
     pace: Pace
 
@@ -218,7 +218,7 @@ class StepPaced(Event, kind="step_paced"):
 
 
 def running_pace(state: AgentState) -> Pace | None:
-    """The limit that stops the work next: that of the step that runs, else of the attempt."""
+    """Return the pace that stops the work next: of the running step, else of the attempt."""
     adapts = state.work is not None and state.work.mode == "adaptive"  # a list has no limit
     if not adapts or state.step_pace is None or state.pace is None:
         return state.pace

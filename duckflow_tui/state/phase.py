@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 
 class Trigger(StrEnum):
-    """Who asked for a move. Only ``DECISION`` counts against the limit of one a decision."""
+    """Who requested a move. Only moves by ``DECISION`` are limited to one per decision."""
 
     USER_MESSAGE = "user_message"
     DECISION = "decision"
@@ -59,7 +59,7 @@ class Transition(Frozen):
 
 
 class ForbiddenTransition(Frozen):
-    """A move that the table or the limiter forbade (S4-51)."""
+    """A move that the table or the limit forbade (S4-51)."""
 
     old: Phase
     wanted: Phase
@@ -73,7 +73,7 @@ TRANSITION_HISTORY = 50  # S4-55
 
 @dataclass(eq=False)
 class PhaseState:
-    """Where the work is, and how it goes there."""
+    """The current phase and status."""
 
     phase: Phase = Phase.IDLE
     status: Status = Status.SUCCESS
@@ -81,7 +81,7 @@ class PhaseState:
 
 
 class PhaseChanged(Event, kind="phase_changed"):
-    """The phase machine made a move, with the status that goes with it and why it has that."""
+    """The phase machine made a move; with the new status and its reason."""
 
     transition: Transition
     status: Status
@@ -97,7 +97,7 @@ class PhaseChanged(Event, kind="phase_changed"):
 
 
 class TransitionRefused(Event, kind="transition_refused"):
-    """The phase machine did not make a move (S4-51)."""
+    """The phase machine refused a move (S4-51)."""
 
     refusal: ForbiddenTransition
 
@@ -107,7 +107,7 @@ class TransitionRefused(Event, kind="transition_refused"):
 
 class StatusChanged(Event, kind="status_changed"):
     """The status changed within the phase (S4-28); ``detail`` says why (S4-29, S4-53). ``recovery``
-    marks the start of an error recovery, which are counted in a turn.
+    marks the start of an error recovery; a turn has a limited number.
     """
 
     status: Status

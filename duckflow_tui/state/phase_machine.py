@@ -1,4 +1,4 @@
-"""The phase machine: makes the moves its table allows, refuses and records the others."""
+"""The phase machine: makes the moves that its table allows, refuses and records the others."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class PhaseMachine:
         status: Status | None = None,
         detail: str = "",
     ) -> bool:
-        """Make the move and say whether it was made; staying is no move and always allowed."""
+        """Make the move and return True, or record its refusal and return False. Staying in the
+        phase is always allowed.
+        """
         state = self._store.state
         if new is state.phase:
             return True
@@ -130,7 +132,7 @@ class PhaseMachine:
         return True
 
     def set_status(self, status: Status, detail: str = "") -> None:
-        """Change the status within the phase; nothing is recorded where it is the same."""
+        """Set the status within the phase; does nothing where it is unchanged."""
         state = self._store.state
         if (state.status, state.status_detail) != (status, detail):
             self._store.dispatch(StatusChanged(status=status, detail=detail))
@@ -140,7 +142,7 @@ class PhaseMachine:
         self.move_to(Phase.IDLE, trigger, status=Status.SUCCESS)
 
     def _find_refusal(self, new: Phase, trigger: Trigger, decision_id: str) -> str:
-        """The reason why a move of phase is not allowed; empty where it is."""
+        """Return why a move is not allowed; empty where it is."""
         state = self._store.state
         if not self.table.is_allowed(state.phase, new, trigger, state.status):
             return f"the table has no edge {state.phase} → {new} for {trigger}"
@@ -160,6 +162,6 @@ class PhaseMachine:
         return ""
 
     def _is_recovery(self, new: Phase) -> bool:
-        """Whether only an error opens this move of a decision (S4-50)."""
+        """Whether this move of a decision is only allowed because of an error (S4-50)."""
         state = self._store.state
         return not self.table.is_allowed(state.phase, new, Trigger.DECISION, Status.IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""The hierarchy of work, Plan › Step › Task (S2), and what holds for every plan. Pure."""
+"""Plans as values, Plan › Step › Task (S2), and pure functions on them."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class WorkStatus(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether something is still to be done."""
+        """Whether it is not finished."""
         return self in (WorkStatus.PENDING, WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED)
 
     @property
     def lets_others_start(self) -> bool:
-        """Whether what depends on it may begin: it is done, or the user waived it."""
+        """Whether dependent steps may start: it is completed, or the user waived it."""
         return self in (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
 
 
 class PlanStatus(StrEnum):
-    """The five of S2-14, what a no makes of a plan (C35), a yes to another one, and what the
-    user's key makes of it (S2-26): closed, it may be taken up again; deleted, it is not listed.
+    """The five of S2-14; REJECTED (C35); CANCELLED, replaced by another plan; CLOSED by the user,
+    which can be reopened (S2-26); DELETED, no longer listed.
     """
 
     DRAFT = "draft"
@@ -60,12 +60,12 @@ class PlanStatus(StrEnum):
 
     @property
     def may_run(self) -> bool:
-        """Whether the user's approval stands and work is left to do."""
+        """Whether the plan is approved and has work left."""
         return self in (PlanStatus.APPROVED, PlanStatus.IN_PROGRESS)
 
 
 class RunMode(StrEnum):
-    """How an approved plan runs: to its end, or asking before each further step."""
+    """How an approved plan runs: all steps, or with a question after each."""
 
     ALL = "all"
     STEP = "step"
@@ -115,7 +115,7 @@ class Step(Frozen):
 
     @property
     def status_text(self) -> str:
-        """Its status in words for a model."""
+        """The status in words for a model."""
         return f"{self.status.value} by the user's word" if self.taken else self.status.value
 
 
@@ -139,24 +139,26 @@ class Plan(Frozen):
 
     @property
     def is_done_but_not_met(self) -> bool:
-        """Whether all of its steps are done or waived and the request is not met all the same."""
+        """Whether all steps are completed or waived although the request was judged as not met."""
         return self.status is PlanStatus.COMPLETED and self.review_failed
 
     @property
     def status_text(self) -> str:
-        """Its status in words for a model."""
+        """The status in words for a model."""
         return f"{self.status}, review failed" if self.is_done_but_not_met else self.status.value
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over what an approval is bound to: all that says what is to be done."""
+        """The SHA-256 of everything that says what is to be done; an approval is bound to it."""
         steps = [[s.step_id, s.name, s.description, list(s.depends_on)] for s in self.steps]
         said = [self.plan_id, self.name, self.goal, self.risk, list(self.success_criteria), steps]
         return hash_data(canonical_json(said))
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the user approved it as it is, and not all of it is done or waived."""
+        """Whether it is approved as it is now and has steps that are neither completed nor
+        waived.
+        """
         ran = (PlanStatus.FAILED, PlanStatus.COMPLETED)
         open_ = self.status.may_run or self.status in ran
         left = not all(step.status.lets_others_start for step in self.steps)
@@ -167,13 +169,13 @@ class Plan(Frozen):
         return next((step for step in self.steps if step.step_id == step_id), None)
 
     def with_step(self, changed: Step) -> Plan:
-        """The plan with one step replaced by id; the version stays."""
+        """Return the plan with the step of the same id replaced; the version stays."""
         steps = tuple(changed if s.step_id == changed.step_id else s for s in self.steps)
         return self.replace(steps=steps)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Steps completed, steps in all."""
+        """The number of completed steps, and of all steps."""
         done = sum(step.status is WorkStatus.COMPLETED for step in self.steps)
         return done, len(self.steps)
 
@@ -190,7 +192,9 @@ class PlanEdit(Frozen):
 
 
 class PlanChange(Frozen):
-    """A change of a plan that waits for the user's yes; ``base`` is the plan's fingerprint."""
+    """A change of an approved plan that waits for the user; ``base`` is the fingerprint of the plan
+    it was made for.
+    """
 
     change_id: str
     plan_id: str
@@ -230,7 +234,7 @@ class StepReport(Frozen):
 
 
 class WorkInfo(Frozen):
-    """The work that goes on now, on one step of a plan after the other."""
+    """The running work on a plan, one step after the other."""
 
     work_id: str
     plan_id: str
@@ -249,8 +253,8 @@ _DIGITS: Final = 9  # of a number that may mean a step
 
 
 class PlanProblem(ToldError, ValueError):
-    """A plan or a change of one that cannot be. ``told`` is for the model, ``for_user`` for the
-    screen; both have texts of the same name, ``plan.problem.`` and the code.
+    """An invalid plan or change of one. ``told`` is the text for the model, ``for_user`` for the
+    screen; both are named ``plan.problem.<code>``.
     """
 
     def __init__(self, code: str, /, **params: str) -> None:
@@ -259,7 +263,9 @@ class PlanProblem(ToldError, ValueError):
 
 
 def check_steps(steps: Sequence[Step]) -> None:
-    """Raise PlanProblem for an empty plan, two steps of one id, an unknown or circular need."""
+    """Check a plan's steps. Raises PlanProblem for an empty plan, a duplicate id, an unknown or
+    circular dependency.
+    """
     if not steps:
         raise PlanProblem("no_steps")
     if len(steps) > MAX_STEPS:
@@ -280,7 +286,9 @@ def check_steps(steps: Sequence[Step]) -> None:
 
 
 def _find_cycle(steps: Sequence[Step]) -> list[str]:
-    """The ids of one cycle, the first repeated at the end; empty where there is none."""
+    """Return the ids of a dependency cycle, the first repeated at the end; empty where there is
+    none.
+    """
     try:
         TopologicalSorter({step.step_id: step.depends_on for step in steps}).prepare()
     except CycleError as error:
@@ -290,13 +298,13 @@ def _find_cycle(steps: Sequence[Step]) -> list[str]:
 
 
 def list_blockers(plan: Plan, step: Step) -> tuple[Step, ...]:
-    """The steps that must be done before this one may begin, in the plan's order."""
+    """Return the unfinished steps that this step depends on, in the plan's order."""
     needs = set(step.depends_on)
     return tuple(s for s in plan.steps if s.step_id in needs and not s.status.lets_others_start)
 
 
 def list_ready_steps(plan: Plan) -> tuple[Step, ...]:
-    """Steps that may begin now, in the plan's order."""
+    """Return the steps that may start now, in the plan's order."""
     done = {s.step_id for s in plan.steps if s.status.lets_others_start}
     return tuple(
         s for s in plan.steps if s.status is WorkStatus.PENDING and done.issuperset(s.depends_on)
@@ -304,10 +312,10 @@ def list_ready_steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def derive_end_status(plan: Plan) -> PlanStatus | None:
-    """The status of a plan that cannot go on; None while a step can run.
+    """Return the final status of a plan in which no step can run; None while one can.
 
-    Every step done or waived by the user: completed. Else, with no step running, stopped or able
-    to start: failed.
+    COMPLETED where every step is completed or waived; FAILED where none runs, is stopped or can
+    start.
     """
     if all(s.status.lets_others_start for s in plan.steps):
         return PlanStatus.COMPLETED
@@ -318,7 +326,7 @@ def derive_end_status(plan: Plan) -> PlanStatus | None:
 
 
 def find_step(plan: Plan, given: str) -> Step | None:
-    """The step that someone means by an id, a number counted from 1, or a name."""
+    """Find a step by its id, its number from 1, or its name; None where none fits."""
     wanted = given.strip()
     by_id = plan.get_step(wanted)
     if by_id is not None:
@@ -332,10 +340,11 @@ def find_step(plan: Plan, given: str) -> Step | None:
 
 
 def apply_edits(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
-    """The plan after the edits, one version on. Raises PlanProblem when one cannot be made.
+    """Return the plan after the edits, with the next version. Raises PlanProblem where one is
+    impossible.
 
-    Every ``add`` must carry the id of its new step. What has begun or ended can be neither
-    dropped nor changed; it may be moved, which changes only how the plan reads.
+    Each ``add`` must carry the new step's id. A step that has started can be moved, but neither
+    dropped nor changed.
     """
     steps = list(plan.steps)
     for edit in edits:
@@ -427,7 +436,7 @@ def _get_content(step: Step) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _find_moved_steps(old: Sequence[str], new: Sequence[str]) -> set[str]:
-    """The fewest steps whose move turns the one order into the other."""
+    """Return the smallest set of steps whose move turns one order into the other."""
     place = {step_id: at for at, step_id in enumerate(old)}
     best: list[list[str]] = []  # longest ascending run that ends at each place
     for at, step_id in enumerate(new):

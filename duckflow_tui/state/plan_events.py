@@ -1,4 +1,4 @@
-"""Events of plans, their steps and tasks, and of the work that runs; ``PlanState`` holds them."""
+"""Events of plans, steps, tasks and running work, and the slice ``PlanState`` that holds them."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class PlanState:
 
     @property
     def listed_plans(self) -> tuple[Plan, ...]:
-        """All that were not deleted. A deleted one stays behind what was said of its steps."""
+        """All plans except deleted ones, which are kept for the messages about their steps."""
         return tuple(p for p in self.plans if p.status is not PlanStatus.DELETED)
 
 
 class PlanProposed(Event, kind="plan_proposed"):
-    """A plan was made; it is a draft until the user answers, and the active one from now on."""
+    """A plan was made. It becomes the active plan, as a draft until the user answers."""
 
     plan: Plan
 
@@ -74,8 +74,8 @@ class PlanProposed(Event, kind="plan_proposed"):
 
 
 class PlanRevised(Event, kind="plan_revised"):
-    """A plan says something else now. By the user's own keys its approval goes along; by the
-    model it loses it, unless ``accepted`` is the user's yes to exactly this change.
+    """A plan was changed. A change by the user keeps its approval; one by the model removes it,
+    unless the user accepted exactly this change (``accepted``).
     """
 
     plan: Plan  # as it is now; what its steps have done is taken from the state
@@ -112,8 +112,8 @@ class PlanRevised(Event, kind="plan_revised"):
 
 
 class PlanAnswered(Event, kind="plan_answered"):
-    """The user approved or rejected a plan exactly as it was shown; approved, it is worked on.
-    Rejected, the one before it is in hand again, where there is one to go on with or look at.
+    """The user approved or rejected a plan exactly as shown. After a rejection the plan before it
+    becomes active again, if there is one.
     """
 
     plan_id: str
@@ -146,7 +146,7 @@ class PlanAnswered(Event, kind="plan_answered"):
 
 
 class PlanStatusChanged(Event, kind="plan_status"):
-    """The plan as a whole came to another status."""
+    """The status of the whole plan changed."""
 
     plan_id: str
     status: PlanStatus
@@ -161,8 +161,8 @@ class PlanStatusChanged(Event, kind="plan_status"):
 
 
 class PlanHalted(Event, kind="plan_halted"):
-    """No step of the plan begins until the user asks for it; an empty ``halted``: they do now, and
-    the steps that were stopped may begin again.
+    """The plan was halted: no step starts until the user asks for it. An empty ``halted`` lifts
+    that, and stopped steps may start again.
     """
 
     plan_id: str
@@ -184,9 +184,7 @@ class PlanHalted(Event, kind="plan_halted"):
 
 
 class PlanClosed(Event, kind="plan_closed"):
-    """The user wants no more of a plan; what it brought and its reports stay. It is in hand no
-    longer; ``deleted``: nor is it listed.
-    """
+    """The user closed a plan; its results and reports stay. ``deleted``: it is no longer listed."""
 
     plan_id: str
     deleted: bool = False
@@ -205,8 +203,8 @@ class PlanClosed(Event, kind="plan_closed"):
 
 
 class PlanActivated(Event, kind="plan_activated"):
-    """The user took a plan in hand, instead of the one before; what was closed or put aside is
-    open again, as far as it had come.
+    """The user made this plan the active one; a closed or cancelled one is reopened with its
+    progress.
     """
 
     plan_id: str
@@ -239,8 +237,8 @@ def _check_idle(state: AgentState, plan: Plan) -> None:
 
 
 class StepChanged(Event, kind="step_status"):
-    """A step came to another status. It begins only when the plan is approved as it is, nothing
-    it depends on is open, and no other step runs: one writer at a time.
+    """The status of a step changed. A step starts only when the plan is approved as it is, all its
+    dependencies are done, and no other step runs.
     """
 
     plan_id: str
@@ -285,7 +283,7 @@ class StepChanged(Event, kind="step_status"):
 
 
 class StepTasksSet(Event, kind="step_tasks"):
-    """A list of tasks for a step; those that ended stay, in front."""
+    """A step got a new list of tasks; finished tasks stay in front of it."""
 
     plan_id: str
     step_id: str
@@ -302,7 +300,7 @@ class StepTasksSet(Event, kind="step_tasks"):
 
 
 class TaskChanged(Event, kind="task"):
-    """A task came to another status, or is a new one at the end of its step's list."""
+    """The status of a task changed, or a task was added at the end of its step's list."""
 
     plan_id: str
     step_id: str
@@ -315,7 +313,7 @@ class TaskChanged(Event, kind="task"):
 
 
 class StepBreakSet(Event, kind="step_break"):
-    """The user wants, or no longer wants, to be asked before a step begins."""
+    """The user set or removed a breakpoint before a step."""
 
     plan_id: str
     step_id: str
@@ -327,7 +325,7 @@ class StepBreakSet(Event, kind="step_break"):
 
 
 class ReportAdded(Event, kind="report"):
-    """How a step ended."""
+    """The report on a step that ended was added."""
 
     message: ReportMessage
 
@@ -336,7 +334,7 @@ class ReportAdded(Event, kind="report"):
 
 
 class WorkStarted(Event, kind="work_started"):
-    """Work on a plan begins; there is one at a time."""
+    """Work on a plan started; only one runs at a time."""
 
     work: WorkInfo
 
@@ -347,7 +345,7 @@ class WorkStarted(Event, kind="work_started"):
 
 
 class WorkProgressed(Event, kind="work_progressed"):
-    """The work came to another step, decision or task."""
+    """The work moved to another step, decision or task."""
 
     work_id: str
     step_id: str = ""
@@ -366,7 +364,7 @@ class WorkProgressed(Event, kind="work_progressed"):
 
 
 class WorkFinished(Event, kind="work_finished"):
-    """The work ended, whatever came of it."""
+    """The work ended, with any outcome."""
 
     work_id: str
     outcome: Literal["completed", "failed", "stopped", "waiting"]
@@ -378,14 +376,16 @@ class WorkFinished(Event, kind="work_finished"):
 
 
 def compute_wait_s(since: float | None, begun: float, now: float) -> float:
-    """Seconds of what began then in which the question that is open ``since`` waits, up to now."""
+    """Return how many seconds of something that started at ``begun`` the open question has waited,
+    from ``since`` to ``now``; 0 without an open question.
+    """
     return 0.0 if since is None else max(now - max(since, begun), 0.0)
 
 
 def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
-    """Count how long the user is waited for in all that is under way. Called when a gate or a card
-    opens or closes, and when a pause begins or ends, ``at`` that time in seconds since the epoch;
-    ``ends``: nothing waits any more.
+    """Add the time spent waiting for the user to the turn, step and tasks in progress. Called when
+    a gate or card opens or closes and when a pause starts or ends, ``at`` seconds since the
+    epoch. ``ends``: nothing waits any longer.
     """
     since, turn = state.waits_since, state.turn
     is_paused = turn is not None and turn.pause == "paused"
@@ -439,7 +439,7 @@ def _replace_plan(state: AgentState, plan: Plan) -> None:
 
 
 def _with_progress(new: Step, old: Step | None) -> Step:
-    """The revised step with the progress it had, which a revision cannot change."""
+    """Return the revised step with the progress of the old one, which a revision cannot change."""
     if old is None:
         return Step(
             step_id=new.step_id,

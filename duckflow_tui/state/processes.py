@@ -1,4 +1,4 @@
-"""Processes beside the conversation: background commands, MCP servers, output as it comes."""
+"""Background commands and MCP servers, with their live output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT: Final = 16
 
 
 class BackgroundProcess(Frozen):
-    """A command that runs, or ran, beside the work."""
+    """A background command, running or ended."""
 
     process_id: str
     call_id: str  # of the call that started it
@@ -38,7 +38,7 @@ class BackgroundProcess(Frozen):
 
 
 class McpTool(Frozen):
-    """A tool of a server. ``read_only`` is the server's word, a hint and no more."""
+    """A tool of a server. ``read_only`` is the server's own claim, no more than a hint."""
 
     name: str  # as the server calls it
     operation: str  # mcp.<server>.<tool>
@@ -47,7 +47,7 @@ class McpTool(Frozen):
 
 
 class McpResource(Frozen):
-    """Something that a server lets be read, written ``@server:uri``. Its name is the server's."""
+    """A resource that a server offers, written ``@server:uri``. Its name comes from the server."""
 
     uri: str  # of a template only the beginning, up to the first part to be filled in
     about: str = ""
@@ -55,7 +55,7 @@ class McpResource(Frozen):
 
 
 class McpPrompt(Frozen):
-    """A text that a server writes on request, called ``/server:name``. All words are its own."""
+    """A prompt that a server offers, called as ``/server:name``. All texts come from the server."""
 
     name: str
     about: str = ""
@@ -64,7 +64,7 @@ class McpPrompt(Frozen):
 
 
 class McpServer(Frozen):
-    """A server from the settings and how it is."""
+    """A configured server and its status."""
 
     name: str
     transport: Literal["stdio", "http"] = "stdio"
@@ -85,7 +85,7 @@ class ProcessState:
 
 
 class ProcessStarted(Event, kind="process_started"):
-    """A command runs in the background from now on."""
+    """A background command started."""
 
     process: BackgroundProcess
 
@@ -109,7 +109,7 @@ class ProcessOutput(Event, kind="process_output", transient=True):
 
 
 class ProcessEnded(Event, kind="process_ended"):
-    """A background command ended; of the newest that ended the output stays readable."""
+    """A background command ended; the output of the newest ended ones stays readable."""
 
     process_id: str
     exit_code: int | None  # None: it could not be told

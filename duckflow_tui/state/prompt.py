@@ -1,4 +1,4 @@
-"""A request to a model before any codec: what prompting writes and the codecs encode."""
+"""A request to a model before it is encoded: written by ``prompting/``, encoded by the codecs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from duckflow_tui.state.usage import PromptParts
 
 
 class ChatMessage(NamedTuple):
-    """A message of a request that is not a decision."""
+    """A message of a request to a model, other than a decision."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class LayerUse(Frozen):
-    """How much of its budget one layer took (S4-80)."""
+    """How much of its token budget a layer used (S4-80)."""
 
     layer: str  # base, operations, project, format, history, main, specialized
     tokens: int
@@ -30,10 +30,10 @@ class LayerUse(Frozen):
 
 
 class Prompt(Frozen):
-    """Stable first, volatile last, so that prompt caches hit.
+    """A request, its stable parts first, so that servers can cache the prefix.
 
-    ``system`` and the encoding of ``history`` of one request are a prefix of the next one's
-    within a turn; only ``tail`` changes at will.
+    Within a turn, ``system`` and the encoded ``history`` of one request are a prefix of the next;
+    only ``tail`` changes freely.
     """
 
     system: str  # base layer, operations, project instructions

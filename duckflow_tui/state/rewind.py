@@ -1,4 +1,4 @@
-"""Going back in the conversation: what goes back with it, and what is kept to undo that."""
+"""Rewinding the conversation: what is restored, and what is kept to undo the rewind."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class WorkSnapshot(PhaseState, MemoryState, GoalState, PaceState, PlanState):
-    """Where the work stood at a message: these slices go back whole. What was paid and the mode
-    are no part of it, nor is what the user allowed: a way back takes none of them back.
+    """The work as it stood at a message; a rewind restores these slices. Costs, mode and rules are
+    not among them: a rewind leaves them as they are.
     """
 
     last_context: Count = 0  # tokens of the newest main request
 
     @classmethod
     def capture_from(cls, state: AgentState) -> WorkSnapshot:
-        """The work as it stands in this state."""
+        """Return a snapshot of the work in this state."""
         standing = cls(last_context=state.usage.last_context)
         copy_slices(standing, state, *cls.__bases__)
         return standing
@@ -49,8 +49,8 @@ class WorkSnapshot(PhaseState, MemoryState, GoalState, PaceState, PlanState):
 def reopen_objective(
     standing: WorkSnapshot | AgentState, paths: Collection[str] | None = None
 ) -> None:
-    """Open the requirements that were judged by files that are others now: those of ``paths``,
-    None for any. A requirement that other files show stays as it stood.
+    """Reopen requirements whose evidence is in files that changed: those in ``paths``, or any for
+    None. Requirements with evidence in other files stay as they are.
     """
     old = standing.objective
     standing.objective = old.after_file_changes(paths) if old is not None else None
@@ -59,8 +59,8 @@ def reopen_objective(
 
 
 class Rewound(Frozen):
-    """A way back that can be undone as long as nothing was said after it. The messages that left
-    the conversation stand beside it, in ``AgentState.rewound_messages``.
+    """A rewind that can be undone until something is said after it. The removed messages are in
+    ``AgentState.rewound_messages``.
     """
 
     message_id: str  # of the user, the first that left
@@ -84,8 +84,8 @@ class RewindState:
 
 
 def list_undo_calls(messages: list[Message]) -> tuple[OperationMessage, ...]:
-    """Of messages that leave the conversation, what an undo of files has to know: calls that
-    changed files, and commands, without what they said.
+    """Return of messages about to be removed the calls that an undo of files needs: calls that
+    changed files, and commands, without their output.
     """
     found: list[OperationMessage] = []
     for message in messages:
@@ -98,7 +98,9 @@ def list_undo_calls(messages: list[Message]) -> tuple[OperationMessage, ...]:
 
 
 def list_all_calls(state: AgentState) -> list[OperationMessage]:
-    """All calls in the order of their ends, also those a way back left: their files stand."""
+    """Return all calls in order of their ends, including removed ones, whose file changes still
+    stand.
+    """
     found = [m for m in state.messages if isinstance(m, OperationMessage)]
     if state.left_behind:
         found = sorted([*state.left_behind, *found], key=lambda message: message.at)
@@ -106,7 +108,9 @@ def list_all_calls(state: AgentState) -> list[OperationMessage]:
 
 
 class ConversationRewound(Event, kind="conversation_rewound"):
-    """The user took the conversation back to before a message; what came of files stands."""
+    """The user rewound the conversation to before a message; changes of files are not
+    undone by it.
+    """
 
     message_id: str
     standing: WorkSnapshot  # at the message
@@ -155,7 +159,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
 
 
 class RewindUndone(Event, kind="rewind_undone"):
-    """The user undid a rewind: the conversation is as it was before it."""
+    """The user undid a rewind; the conversation is as before it."""
 
     message_id: str  # that it had gone back to
     reopens: bool = False  # whether changes of files that come back with it were undone
@@ -188,7 +192,9 @@ class RewindUndone(Event, kind="rewind_undone"):
 
 
 class SessionForked(Event, kind="session_forked"):
-    """A session that goes on from a message of another: a copy but for consent and what ran."""
+    """A session was forked at a message of another one: a copy without consents and
+    running calls.
+    """
 
     session: SessionInfo
     standing: WorkSnapshot  # at the message
@@ -214,7 +220,9 @@ class SessionForked(Event, kind="session_forked"):
 
 
 def can_be_undone(state: AgentState) -> bool:
-    """Whether nothing was said since, but by the app, and nothing done but the user's commands."""
+    """Whether the last rewind can be undone: since then only the app spoke, and only the user ran
+    commands.
+    """
     rewound = state.rewound
     if rewound is None or len(state.turns) != rewound.turns:
         return False

@@ -1,4 +1,4 @@
-"""The session as a whole: what it is, when it was taken up again, its name, its mode."""
+"""The session as a whole: its facts, name, mode, sandbox, models, and how it is resumed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class SessionState:
 
 
 def end_with_process(state: AgentState, at: float) -> None:
-    """The process ended at that time: what ran, what waited and what was allowed ended with it."""
+    """End everything that lived only in a process that ended at this time: running calls, waiting
+    questions, consents.
+    """
     copy_slices(state, GateState(), GateState)
     state.work, state.running = None, ()
     state.live, state.outputs, state.servers = {}, {}, ()
@@ -92,10 +94,10 @@ def end_with_process(state: AgentState, at: float) -> None:
 
 
 class SessionResumed(Event, kind="session_resumed"):
-    """The session goes on in another process: what the process took with it has ended.
+    """The session was resumed in another process; what lived in the old process has ended.
 
-    Gates and cards close; a call that waited for its gate leaves without a result, and is asked
-    for again. Consent that the user gave for the session ends with the process.
+    Gates and cards close; a call that waited at its gate is removed without a result, and asked for
+    again. Consents for the session end.
     """
 
     session: SessionInfo
@@ -160,7 +162,7 @@ class SessionResumed(Event, kind="session_resumed"):
         )
 
     def _end_steps(self, state: AgentState) -> None:
-        """A step that was worked on may begin again; so may a task that is asked for anew."""
+        """Reset running steps and tasks, so that they may start again."""
         worked_on = state.work.plan_id if state.work is not None else ""
         cut = {message.call_id for message in self.ended}
 
@@ -190,7 +192,7 @@ class SessionResumed(Event, kind="session_resumed"):
 
 
 class DraftSaved(Event, kind="draft"):
-    """The unsent text in the composer."""
+    """The unsent text of the composer was saved."""
 
     text: str
 
@@ -199,7 +201,7 @@ class DraftSaved(Event, kind="draft"):
 
 
 class RemarksSaved(Event, kind="remarks"):
-    """Unsent remarks of the user on the lines of a proposal; empty for none."""
+    """Unsent remarks on a proposal were saved; empty for none."""
 
     kept: DraftRemarks
 
@@ -211,7 +213,7 @@ NO_SESSION: Final = "no_session"  # as a reason: nobody wanted it kept
 
 
 class JournalChanged(Event, kind="journal", transient=True):
-    """The session can no longer be kept on the disk, or can again."""
+    """The session can no longer be saved to disk, or can again."""
 
     unkept: str  # a code of ``session.faults``, ``no_session`` where it was wanted, or empty
 
@@ -224,7 +226,7 @@ MAX_NAME: Final = 200  # characters
 
 
 class SessionTitled(Event, kind="session_titled"):
-    """The user named the session; an empty name is none: the first request stands for it."""
+    """The user named the session; an empty name restores the automatic one."""
 
     name: str = Field(max_length=MAX_NAME)
 
@@ -233,7 +235,7 @@ class SessionTitled(Event, kind="session_titled"):
 
 
 class SessionPinned(Event, kind="session_pinned"):
-    """The user wants the session at the top of the list, or no longer."""
+    """The user pinned the session to the top of the list, or unpinned it."""
 
     pinned: bool
 
@@ -257,7 +259,7 @@ class SessionStarted(Event, kind="session_started"):
 
 
 class SandboxTested(Event, kind="sandbox_tested"):
-    """The sandbox for commands of the model from now on, as a test has shown."""
+    """The sandbox for the model's commands from now on, as a test has shown."""
 
     level: SandboxLevel
 
@@ -266,7 +268,7 @@ class SandboxTested(Event, kind="sandbox_tested"):
 
 
 class ModeChanged(Event, kind="mode_changed"):
-    """The user set another approval mode. Never resolves an open gate."""
+    """The user set another approval mode. It never answers an open gate."""
 
     mode: ApprovalMode
     at: float  # seconds since the epoch
@@ -277,7 +279,7 @@ class ModeChanged(Event, kind="mode_changed"):
 
 
 class ModelsChosen(Event, kind="models_chosen"):
-    """From the next request on these models answer: the user chose them."""
+    """The user chose the models that answer from the next request on."""
 
     endpoint: str  # of the main role
     model: str

@@ -1,4 +1,4 @@
-"""The Store: the only way state changes, and the seam where sessions are recorded."""
+"""The Store: the only way to change the state, and where sessions are recorded."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ log = logging.getLogger("duckflow.store")
 
 
 class Record(Frozen):
-    """An event in its place: ``seq`` counts from 1, None for a transient event."""
+    """An applied event with its sequence number from 1; None for a transient event."""
 
     seq: int | None
     at: float  # seconds since the epoch
     event: Event
 
     def as_json(self) -> dict[str, Any]:
-        """The line of ``--json``: seq, at, kind, then the event's fields."""
+        """Return the line of ``--json``: seq, at, kind, then the event's fields."""
         fields = self.event.model_dump(mode="json", exclude={"kind"})
         return {"seq": self.seq, "at": self.at, "kind": self.event.kind, **fields}
 
 
 class Recorder(Protocol):
-    """Where records go. Must not raise: a recorder reports its own faults."""
+    """A destination for records. Must not raise: a recorder reports its own faults."""
 
     def append(self, record: Record) -> None:
-        """Take a record that is not transient; cheap, never waits for the disk."""
+        """Accept a record that is not transient. Cheap; never waits for the disk."""
         ...
 
     async def wait_until_flushed(self, seq: int) -> None:
@@ -57,12 +57,11 @@ Unsubscribe = Callable[[], None]
 
 
 class Store:
-    """Applies events to one ``AgentState``, one after the other, on one asyncio loop.
+    """Applies events to one ``AgentState``, one at a time, on one asyncio loop.
 
-    An event whose ``apply`` raises ``StateError`` changes nothing and is not recorded; the
-    error goes to who dispatched it. A watcher that raises is logged and does not keep the
-    others from hearing; state is already changed by then. A session that goes on counts from
-    its ``last_seq``.
+    An event whose ``apply`` raises StateError changes nothing and is not recorded; the error is
+    raised to the caller. An exception in a watcher is logged and does not stop the other watchers;
+    the state has changed by then. A resumed session counts on from ``last_seq``.
     """
 
     def __init__(
@@ -87,13 +86,13 @@ class Store:
         return unsubscribe
 
     def detach(self) -> None:
-        """Stop recording and forget all watchers, because the session is left."""
+        """Stop recording and remove all watchers; called when the session is left."""
         self.recorder = MemoryRecorder()
         self._watchers.clear()
 
     def dispatch(self, event: Event) -> None:
-        """Apply, record, tell the watchers. A dispatch from within a watcher waits its turn,
-        and its refusal is logged, because nobody is there to hear it.
+        """Apply an event, record it, and call the watchers. A dispatch from within a watcher is
+        queued, and its StateError is logged, because nobody can catch it.
         """
         if self._busy:
             self._pending.append(event)
@@ -113,7 +112,9 @@ class Store:
             self._busy = False
 
     async def commit(self, event: Event) -> None:
-        """Dispatch, then wait until the event is on disk: before any effect that rests on it."""
+        """Dispatch, then wait until the event is on disk. Used before any effect that depends on
+        it.
+        """
         self.dispatch(event)
         await self.recorder.wait_until_flushed(self._seq)
 

@@ -1,4 +1,4 @@
-"""The turn that runs, how turns ended, and what one was in the middle of when the app ended."""
+"""The running turn, ended turns, and what was interrupted when the app ended."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TurnInfo(Frozen):
 
 
 class TurnResult(Frozen):
-    """How a turn ended, and what it took."""
+    """How a turn ended, and its calls, tokens, cost and times."""
 
     turn_id: str
     outcome: TurnOutcome
@@ -81,13 +81,13 @@ class TurnResult(Frozen):
 
 
 class TurnSummary(TurnResult):
-    """A turn that ended, in its place in the conversation."""
+    """An ended turn, placed in the conversation."""
 
     messages: int = 0  # that there were in the conversation when it ended
 
 
 class Interrupted(Frozen):
-    """Work and cards that an interrupted turn has to take up again before its next decision."""
+    """Work and cards that an interrupted turn has to resume before its next decision."""
 
     work: WorkInfo | None = None  # on a plan, at the step it had come to
     plan_card: str = ""  # the plan that waited for approval
@@ -95,12 +95,14 @@ class Interrupted(Frozen):
     asked: tuple[Card, ...] = ()  # consultations, escalations, limits that no one has opened again
 
     def get_waiting_card(self, kind: CardKind, step_id: str = "") -> Card | None:
-        """The card of this kind that waited in the turn itself, or in this step."""
+        """Return the card of this kind that waited in the turn itself or in this step; None
+        without.
+        """
         found = (c for c in self.asked if c.kind is kind and c.step_id == step_id)
         return next(found, None)
 
     def without_card(self, card: Card) -> Interrupted:
-        """The same without this card, which was opened again."""
+        """Return a copy without this card, because it was opened again."""
         same = (card.kind, card.step_id)
         left = tuple(c for c in self.asked if (c.kind, c.step_id) != same)
         return self.replace(asked=left)
@@ -108,7 +110,7 @@ class Interrupted(Frozen):
 
 @dataclass(eq=False)
 class TurnState:
-    """The turn that runs, what it does, and the turns before it, which only grow."""
+    """The running turn, and ended turns, which are only appended."""
 
     turn: TurnInfo | None = None
     work: WorkInfo | None = None  # on a plan or a list
@@ -121,7 +123,7 @@ class TurnState:
 
 
 class TurnStarted(Event, kind="turn_started"):
-    """A user message is being worked on. By that alone no plan goes on."""
+    """Work on a user message started. This alone resumes no plan."""
 
     turn: TurnInfo
 
@@ -134,7 +136,7 @@ class TurnStarted(Event, kind="turn_started"):
 
 
 class LoopStarted(Event, kind="loop_started"):
-    """One more model decision in the turn."""
+    """A further decision of the model within the turn started."""
 
     loop: int = Field(ge=1)
     limit: int = Field(ge=1)
@@ -148,14 +150,15 @@ class LoopStarted(Event, kind="loop_started"):
 
 
 class PauseRequested(Event, kind="pause_requested"):
-    """The user wants the work to halt at the next safe point."""
+    """The user asked to pause at the next safe point."""
 
     def apply(self, state: AgentState) -> None:
         state.turn = _get_turn(state).replace(pause="pausing")
 
 
 class TurnPaused(Event, kind="turn_paused"):
-    """The safe point was reached; nothing runs until the user resumes, and no time counts as work.
+    """The turn paused at a safe point; nothing runs until the user resumes, and the time does not
+    count as work.
 
     ``at``: seconds since the epoch.
     """
@@ -168,7 +171,7 @@ class TurnPaused(Event, kind="turn_paused"):
 
 
 class TurnResumed(Event, kind="turn_resumed"):
-    """The user let the work go on; ``at``: seconds since the epoch."""
+    """The user resumed the turn; ``at``: seconds since the epoch."""
 
     at: float
 

@@ -1,5 +1,5 @@
-"""Calls to models: replies that arrive, what each request was made of, and what it cost; and which
-hosts the app sent requests to.
+"""Calls to models: streaming replies, the make-up of requests, tokens and costs; and the hosts that
+the app contacted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CompactedBy = Literal["user", "auto", "overflow"]
 
 
 class PromptParts(Frozen):
-    """Tokens of a request by the parts that use them (C22)."""
+    """Tokens of a request by part (C22)."""
 
     base: Count = Field(default=0, ge=0)  # the app's own instructions
     operations: Count = Field(default=0, ge=0)  # and the output format
@@ -51,7 +51,7 @@ class PromptParts(Frozen):
         return self.files + self.results + self.chat
 
     def scale_to(self, total: int) -> PromptParts:
-        """Scale the parts to another total; the largest part takes what rounding leaves."""
+        """Scale the parts to another total; the largest part absorbs rounding."""
         old = self.total
         if not old:
             return self.replace(tail=total)
@@ -62,7 +62,7 @@ class PromptParts(Frozen):
 
 
 class PromptFigures(Frozen):
-    """One request to a model, in figures. Tokens are estimates until the endpoint counted."""
+    """The figures of one request. Tokens are estimates until the endpoint has counted."""
 
     llm_id: str
     purpose: Purpose
@@ -98,7 +98,9 @@ class PromptFigures(Frozen):
 def list_pending_requests(
     requests: Sequence[PromptFigures], turn_id: str
 ) -> tuple[PromptFigures, ...]:
-    """The requests of a turn whose replies never came: of each conversation only the newest can."""
+    """Return the requests of a turn that never got a reply; at most the newest of each
+    conversation.
+    """
     newest: dict[tuple[bool, str], PromptFigures] = {}
     for figures in requests:
         if figures.turn_id == turn_id:
@@ -170,7 +172,7 @@ class UsageTotals(Frozen):
 
 
 class Waiting(Frozen):
-    """Why a model call does not move: a retry after a time, or a stream that fell silent."""
+    """Why a model call makes no progress: a retry after a delay, or a silent stream."""
 
     reason: str  # code of llm.errors: rate_limited, server_error, connect, silent
     until: float | None = None  # seconds since the epoch; None: no end known
@@ -179,7 +181,7 @@ class Waiting(Frozen):
 
 @dataclass(eq=False)
 class LiveReply:
-    """A reply that is arriving. Mutable, because it grows many times a second."""
+    """A reply that is being streamed. Mutable, because it grows many times a second."""
 
     llm_id: str
     purpose: Purpose
@@ -220,7 +222,7 @@ class HostContact(Frozen):
 
 @dataclass(eq=False)
 class UsageState:
-    """Usage of models, and the hosts that were sent requests."""
+    """Token use and cost of model calls, and contacted hosts."""
 
     usage: UsageTotals = field(default_factory=UsageTotals)
     requests: tuple[PromptFigures, ...] = ()  # to models, the newest last
@@ -229,7 +231,7 @@ class UsageState:
 
 
 class PromptMeasured(Event, kind="prompt_measured"):
-    """A request is about to be sent, and this is what it is made of."""
+    """A request is about to be sent; its make-up in tokens."""
 
     figures: PromptFigures
 
@@ -242,7 +244,7 @@ class PromptMeasured(Event, kind="prompt_measured"):
 
 
 class WindowLearned(Event, kind="window_learned"):
-    """The window of the main model is smaller than was known, as its server shows."""
+    """The main model's context window is smaller than known, as its server showed."""
 
     tokens: int = Field(ge=1)
 
@@ -251,7 +253,7 @@ class WindowLearned(Event, kind="window_learned"):
 
 
 class LlmCallStarted(Event, kind="llm_call_started", transient=True):
-    """A request is on its way."""
+    """A request was sent."""
 
     llm_id: str
     purpose: Purpose
@@ -271,7 +273,7 @@ class _Delta(Event, transient=True):
 
 
 class ReplyDelta(_Delta, kind="reply_delta"):
-    """A piece of the reply, as soon as it can be read."""
+    """A piece of the reply arrived."""
 
     def apply(self, state: AgentState) -> None:
         live = state.live.get(self.llm_id)
@@ -284,7 +286,7 @@ class ReplyDelta(_Delta, kind="reply_delta"):
 
 
 class ReasoningDelta(_Delta, kind="reasoning_delta"):
-    """A piece of the model's reasoning."""
+    """A piece of the model's reasoning arrived."""
 
     def apply(self, state: AgentState) -> None:
         live = state.live.get(self.llm_id)
@@ -297,7 +299,7 @@ class ReasoningDelta(_Delta, kind="reasoning_delta"):
 
 
 class ReplyRestarted(Event, kind="reply_restarted", transient=True):
-    """The reply broke off and is asked for anew: its pieces count no more."""
+    """The reply broke off and is requested again; its pieces so far are discarded."""
 
     llm_id: str
 
@@ -311,7 +313,7 @@ class ReplyRestarted(Event, kind="reply_restarted", transient=True):
 
 
 class LlmWaiting(Event, kind="llm_waiting", transient=True):
-    """A call waits: for a retry, or for a stream that fell silent. None: it moves again."""
+    """A call waits for a retry or on a silent stream; None: it makes progress again."""
 
     llm_id: str
     waiting: Waiting | None
@@ -323,7 +325,7 @@ class LlmWaiting(Event, kind="llm_waiting", transient=True):
 
 
 class LlmCallDropped(Event, kind="llm_call_dropped", transient=True):
-    """A call came to nothing before it was sent; it took nothing."""
+    """A call was given up before it was sent; it cost nothing."""
 
     llm_id: str
 
@@ -358,7 +360,7 @@ class LlmCallFinished(Event, kind="llm_call"):
 
 
 def _add_to_step(state: AgentState, call: LlmCall) -> None:
-    """Add a call to what its step took; a step that was dropped meanwhile takes nothing."""
+    """Add a call to the figures of its step, if the step still exists."""
     for plan in state.plans:
         step = plan.get_step(call.step_id)
         if step is None:
@@ -373,7 +375,7 @@ SessionBudget = Literal["tokens", "cost"]
 
 
 class BudgetRaised(Event, kind="budget_raised"):
-    """The user lets the session take so many tokens or US dollars more than the settings say."""
+    """The user raised the session's budget by this many tokens or US dollars."""
 
     what: SessionBudget
     by: float = Field(gt=0.0, allow_inf_nan=False)
@@ -389,7 +391,7 @@ class BudgetRaised(Event, kind="budget_raised"):
 
 
 class HostContacted(Event, kind="host_contacted"):
-    """A request goes to a host (``requests`` is 1), or an answer has ended (0)."""
+    """A request was sent to a host (``requests`` is 1), or an answer ended (0)."""
 
     host: str
     use: HostUse
