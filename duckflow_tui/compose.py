@@ -52,6 +52,7 @@ from duckflow_tui.tools.command_runner import CommandLimits, CommandRunner, remo
 from duckflow_tui.tools.control_files import ObeyedFiles
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.tools.memory import MemoryKind
+from duckflow_tui.tools.mentions import read_mentions
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import AnyOperation, Arguments, default_registry
 from duckflow_tui.tools.router import ToolRouter
@@ -276,10 +277,8 @@ def build_engine(
         """The model is told what runs unasked, which hangs on what holds commands."""
         await asyncio.gather(trust.use_trusted(), shell.test_sandbox())
         if servers is not None:
-            from duckflow_tui.tools.mcp.mentions import read_mentions
-
             await servers.wait_until_ready()
-            await read_mentions(store, router, random_id)
+        await read_mentions(store, router, random_id)
 
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None
@@ -289,7 +288,7 @@ def build_engine(
         random_id,
         notices,
         PhaseMachine(store, table),
-        _make_model_access(choice, store, desk, notices, memory, ready),
+        _make_model_access(choice, store, desk, notices, memory, recording.blobs.get, ready),
         router,
         desk,
         TurnSettings(
@@ -340,6 +339,7 @@ def _make_model_access(
     desk: Desk,
     notices: Notices,
     memory: ProjectMemory,
+    load_blob: Callable[[str], Awaitable[bytes]],
     ready: Callable[[], Awaitable[None]],
 ) -> ModelAccess:
     """Build what asks the models: service, prompts, budget and log of requests."""
@@ -373,6 +373,7 @@ def _make_model_access(
         learned=learned,
     )
     service.known = choice.known
+    service.load_blob = load_blob
     service.report = store.dispatch
     if (contacts := outside.get(None)) is not None:
         contacts.go_to(store.dispatch)

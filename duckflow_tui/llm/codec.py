@@ -25,7 +25,7 @@ from duckflow_tui.state.base import (
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import CHECKS, NEEDED, Action, Check, TurnDecision
-from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.operations import OperationSpec, describe_target
 from duckflow_tui.state.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ Show = Callable[[str], None]
 CUT_OFF: Final = " [cut off]"
 STOPPED: Final = " [The user stopped this reply here. Nothing that it asked for was carried out.]"
 NO_TEXT: Final = "(no text)"
+NOT_SHOWN: Final = "(not shown: you take no pictures)"  # behind the name of a result with some
 
 CUT_BY_LIMIT: Final = ModelText("reply.cut_by_limit", {})
 CUT_BY_CONNECTION: Final = ModelText("reply.cut_by_connection", {})
@@ -257,6 +258,19 @@ def result_text(message: OperationMessage) -> str:
     if message.by_user:
         return f"The user ran this themselves:\n{message.result.text}".rstrip()
     return f"{message.result.label} {message.result.text}".rstrip()
+
+
+def image_messages(result: OperationMessage) -> list[JsonObject]:
+    """The message that shows the pictures of a result, whose parts of type ``image`` name the blobs
+    to be sent; none without pictures. Results themselves hold text only, in either API.
+    """
+    images = result.result.images
+    if not images:
+        return []
+    name = f"{result.operation} {describe_target(result.args)}".rstrip()
+    parts: list[JsonObject] = [{"type": "text", "text": wire_text(f"{name}:")}]
+    parts += [{"type": "image", "sha": image.sha, "mime": image.mime} for image in images]
+    return [{"role": "user", "content": parts}]
 
 
 def said_to_model(history: Sequence[Message]) -> list[Message]:

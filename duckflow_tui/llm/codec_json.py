@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import chain
 from typing import Final, Literal
 
 from duckflow_tui.llm.codec import (
@@ -18,6 +19,7 @@ from duckflow_tui.llm.codec import (
     calls_in,
     decision_schema,
     extras_of,
+    image_messages,
     is_untold_command,
     judgement_of,
     mark_as_text,
@@ -98,29 +100,30 @@ def _encode_history(history: tuple[Message, ...]) -> list[JsonObject]:
         if isinstance(item, OperationMessage) and not item.by_user:
             results.append(item)
             continue
-        if results:
-            messages.append(_encode_results(results))
-            results = []
+        messages += _encode_results(results)
+        results = []
         if isinstance(item, AssistantMessage):
             made = item.decision if item.complete else None
             messages.append(
                 assistant_message(item.raw or decision_text(made) if made else unread_text(item))
             )
         elif isinstance(item, OperationMessage):
-            messages.append(user_message(result_text(item)))
+            messages += [user_message(result_text(item)), *image_messages(item)]
         else:
             messages.append(user_message(item.for_model))
-    if results:
-        messages.append(_encode_results(results))
-    return messages
+    return messages + _encode_results(results)
 
 
-def _encode_results(results: list[OperationMessage]) -> JsonObject:
+def _encode_results(results: list[OperationMessage]) -> list[JsonObject]:
+    """The message with these results, and those with their pictures; none without results."""
+    if not results:
+        return []
     parts = [
         f"{number}. {result.operation} {result_text(result)}"
         for number, result in enumerate(results, start=1)
     ]
-    return user_message(f"{RESULTS}\n\n" + "\n\n".join(parts))
+    told = user_message(f"{RESULTS}\n\n" + "\n\n".join(parts))
+    return [told, *chain.from_iterable(map(image_messages, results))]
 
 
 class JsonDecoder:

@@ -20,6 +20,7 @@ from duckflow_tui.llm.codec import (
     assistant_message,
     calls_in,
     decide_function,
+    image_messages,
     is_untold_command,
     judged_before,
     judgement_of,
@@ -69,12 +70,15 @@ def encode_request(prompt: Prompt, receiver: Receiver | None = None) -> WireRequ
             if thought is not None and (thought.origin, thought.model, thought.api) == receiver:
                 _give_back(made[0], thought)
             messages += made
-        elif not isinstance(item, OperationMessage):
+            continue
+        if not isinstance(item, OperationMessage):
             messages.append(user_message(item.for_model))
-        elif item.by_user:
+            continue
+        if item.by_user:
             messages.append(user_message(result_text(item)))
         elif item.call_id in results:  # of a call that no reply here made
             messages.append(user_message(f"{RESULT_OF} {item.operation}: {result_text(item)}"))
+        messages += image_messages(item)
     shared = add_note(messages, prompt)
     functions = (operation_function(spec) for spec in prompt.operations if spec.name in own)
     tools = [decide_function(), *functions, other_function()]

@@ -48,6 +48,7 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
     price_out: float | None = None
     price_cached: float | None = None  # of prompt that came from a cache
     price_write: float | None = None  # of prompt that was written to a cache
+    sees: bool | None = None  # whether it takes pictures; None: the server does not say
     date: str = ""  # YYYY-MM-DD on which it said so; empty: today, or unknown where it is kept
 
     @property

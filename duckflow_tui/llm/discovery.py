@@ -333,8 +333,12 @@ def _read_line(name: str, entry: JsonObject) -> ModelLine:
         names = ("prompt", "completion", "input_cache_read", "input_cache_write")
         factor = 1e6
     price_in, price_out, cached, write = (_read_price(prices.get(name), factor) for name in names)
+    inputs = inner_of(entry, "architecture").get("input_modalities")  # OpenRouter
+    able = inner_of(entry, "capabilities").get("vision")  # Mistral
+    sees = "image" in inputs if isinstance(inputs, list) else able
     return ModelLine(
         id=name,
+        sees=sees if isinstance(sees, bool) else None,
         context=context,
         price_in=price_in,
         price_out=price_out,

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from types import MappingProxyType
 from typing import Final, Literal
 
-from duckflow_tui.llm.codec import DECIDE, Decoder, WireRequest
+from duckflow_tui.llm.codec import DECIDE, NOT_SHOWN, Decoder, WireRequest
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import ModelFacts
 from duckflow_tui.llm.quirks import Quirks, Rung, cache_of
 from duckflow_tui.llm.tokens import estimate_tokens
+from duckflow_tui.llm.wire import content_text
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json, hash_data
+from duckflow_tui.state.operations import IMAGE_TOKENS
 from duckflow_tui.state.usage import Api, CallOutcome, LlmCall, Purpose, Role, Waiting
 
 ACTION_TEMPERATURE: Final = 0.1  # S3-11: what is done should follow from what is there
 _EPHEMERAL: Final = {"type": "ephemeral"}
+_NO_IMAGES: Final = MappingProxyType[str, str]({})
 #: Characters of thought and text of one answer. Models write at most 128,000 tokens, half as much.
 MAX_TEXT: Final = 1_000_000
 _MOST_CHARS_A_TOKEN: Final = 40  # no text takes as little; a server that reports less counts wrong
@@ -80,6 +85,7 @@ class Exchange:
     completion: Completion | None = field(default=None, init=False)  # of the last HTTP request
     decoder: Decoder | None = field(default=None, init=False)  # of the same; a question has none
     shown: bool = field(default=False, init=False)  # whether the user has seen a part of it
+    shown_images: int = field(default=0, init=False)  # pictures in the newest request
     room: int = field(default=0, init=False)  # characters of thought and text that may still come
     facts: ModelFacts = field(default=_UNKNOWN, init=False)  # that count of the model
     started: float = field(init=False)  # monotonic
@@ -142,9 +148,16 @@ class Exchange:
         self.completion = Completion(take_content, reasoning, self.clock, restart)
         return self.completion
 
-    def make_body(self, quirks: Quirks) -> JsonObject:
-        """The body of the request as the model takes it, written as a chat completion. Decisions
-        are asked for at a low temperature, unless the settings name one (S3-11).
+    def find_images(self) -> dict[str, str]:
+        """The kinds of the pictures that the request names, by SHA-256, the newest first."""
+        messages = self.request.messages if self.request is not None else ()
+        parts = chain.from_iterable(map(_image_parts, reversed(messages)))
+        return {part["sha"]: part["mime"] for part in parts}
+
+    def make_body(self, quirks: Quirks, images: Mapping[str, str] = _NO_IMAGES) -> JsonObject:
+        """The body of the request as the model takes it, written as a chat completion. ``images``
+        are the addresses of the pictures that are shown, by SHA-256. Decisions are asked for at a
+        low temperature, unless the settings name one (S3-11).
         """
         endpoint, request = self.target.endpoint, self.request
         assert request is not None  # written before it is sent
@@ -170,7 +183,7 @@ class Exchange:
             **endpoint.extra_body,
             **{name: value for name, value in optional.items() if value is not None},
             "model": self.target.model,
-            "messages": request.messages,
+            "messages": [_show_images(message, images) for message in request.messages],
             "stream": True,
         }
         quirks.change_body(body)
@@ -223,7 +236,7 @@ class Exchange:
             return 0, 0, 0, 0, False
         usage = completion.usage
         messages = request.messages if request is not None else ()
-        written = sum(len(str(message.get("content") or "")) for message in messages)
+        written = sum(len(content_text(message)) for message in messages)
         if usage is not None and usage.prompt_tokens > written // _MOST_CHARS_A_TOKEN:
             tokens = usage.prompt_tokens, usage.reply_tokens
             return *tokens, usage.cached, usage.reasoning, False
@@ -231,10 +244,10 @@ class Exchange:
         said = reasoning + estimate_tokens(completion.text)
         for call in completion.calls:
             said += estimate_tokens(call.name + call.argument_text)
-        asked = 0
+        asked = self.shown_images * IMAGE_TOKENS
         if request is not None:
             for message in request.messages:
-                asked += estimate_tokens(str(message.get("content") or "")) + _MESSAGE_OVERHEAD
+                asked += estimate_tokens(content_text(message)) + _MESSAGE_OVERHEAD
                 if "tool_calls" in message:
                     asked += estimate_tokens(canonical_json(message["tool_calls"]))
             if request.tools:
@@ -251,6 +264,31 @@ def _mark_cache_points(messages: Sequence[JsonObject], shared: int) -> list[Json
     while last > 0 and not made[last]["content"]:  # nothing empty may be marked
         last -= 1
     for place in {0, max(last, 0)}:
-        part = {"type": "text", "text": made[place]["content"], "cache_control": _EPHEMERAL}
-        made[place] = {**made[place], "content": [part]}
+        content: str | list[JsonObject] = made[place]["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        last_part = {**parts[-1], "cache_control": _EPHEMERAL}
+        made[place] = {**made[place], "content": [*parts[:-1], last_part]}
     return made
+
+
+def _image_parts(message: JsonObject) -> list[JsonObject]:
+    """The parts of a message that name a picture by its hash."""
+    content: str | list[JsonObject] | None = message.get("content")
+    if not isinstance(content, list):
+        return []
+    return [part for part in content if part["type"] == "image"]
+
+
+def _show_images(message: JsonObject, images: Mapping[str, str]) -> JsonObject:
+    """The message with its pictures as parts that servers know. Where none is in ``images``, a text
+    says that they are not shown.
+    """
+    named = _image_parts(message)
+    if not named:
+        return message
+    urls = [images[part["sha"]] for part in named if part["sha"] in images]
+    text = content_text(message)
+    if not urls:
+        return {**message, "content": f"{text} {NOT_SHOWN}"}
+    shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return {**message, "content": [{"type": "text", "text": text}, *shown]}

@@ -70,6 +70,8 @@ class ModelFacts(BaseModel, frozen=True, extra="forbid"):
     abilities: tuple[Ability, ...] = ()
     api: Api = "chat"
     """The API that the model's maker wants for native calls with thinking."""
+    sees: bool | None = None
+    """Whether it takes pictures; None: unknown."""
     date: str = ""
 
 
@@ -152,7 +154,10 @@ class KnownModels:
         for family in known.family:
             if bare.startswith(family.begins):
                 found = ModelFacts(
-                    context=family.context, abilities=family.abilities, date=known.date
+                    context=family.context,
+                    abilities=family.abilities,
+                    sees="vision" in family.abilities if family.abilities else None,
+                    date=known.date,
                 )
                 break
         for maker in known.maker:
@@ -174,6 +179,8 @@ class KnownModels:
                     write=line.price_write,
                     reply=line.price_out,
                 )
+            if line.sees is not None:
+                update["sees"] = line.sees
             found = found.model_copy(update=update)
         return found
 

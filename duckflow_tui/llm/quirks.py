@@ -29,7 +29,7 @@ Rung = Literal["tools", "json_schema", "json_object", "text"]
 #: Lessons that the user is told of; those of ``SILENT`` are not.
 Lesson = Literal[
     "tools", "results", "failing", "replies", "effort", "format", "roles", "parameter", "thoughts",
-    "version", "window", "output", ""
+    "version", "window", "output", "images", ""
 ]  # fmt: skip
 Flag = Literal[
     "no_tools",  # no native calls
@@ -45,6 +45,7 @@ Flag = Literal[
     "no_system",  # no message of the system
     "in_turn",  # user and assistant in turn
     "no_empty_text",  # a message with calls has no text rather than an empty one (Bedrock)
+    "no_images",  # no pictures
     "no_marks",  # no parts of content that are marked for the cache
     "no_thoughts",  # its own reasoning is not taken back
     "needs_thoughts",  # a message with calls needs the reasoning that led to them (DeepSeek)
@@ -91,7 +92,8 @@ _THOUGHTS: Final = (
 
 
 Part = Literal[
-    "request", "tools", "results", "json_schema", "json_object", "stream", "marks", "thoughts"
+    "request", "tools", "results", "json_schema", "json_object", "stream", "marks", "images",
+    "thoughts",
 ]  # fmt: skip
 
 
@@ -109,6 +111,10 @@ def _parts_of(body: JsonObject) -> set[Part]:
         parts.add("stream")
     if not isinstance(messages[0]["content"], str):
         parts.add("marks")
+    for message in messages[1:]:
+        content: str | list[JsonObject] | None = message["content"]
+        if isinstance(content, list) and any(part["type"] == "image_url" for part in content):
+            parts.add("images")
     if any(name in message for message in messages for name in _THOUGHTS):
         parts.add("thoughts")
     return parts
@@ -209,13 +215,24 @@ def _alternate(body: JsonObject) -> None:
         before = made[-1] if made else {"role": ""}
         if message["role"] == "user" and before["role"] in ("user", "tool"):
             # The last message tells how the work stands, and may stand in the last result.
-            if before["role"] == "user" or message is messages[-1]:
-                text = f"{before['content']}\n\n{message['content']}"
-                made[-1] = {**before, "content": text}
+            is_note = message is messages[-1] and isinstance(message["content"], str)
+            if before["role"] == "user" or is_note:
+                made[-1] = {**before, "content": _join_content(before, message)}
                 continue
             made.append({"role": "assistant", "content": _SEEN})
         made.append(message)
     body["messages"] = made
+
+
+def _join_content(first: JsonObject, second: JsonObject) -> object:
+    """The content of two messages as that of one: text, unless one of them has parts."""
+    contents: list[str | list[JsonObject]] = [first["content"], second["content"]]
+    if all(isinstance(content, str) for content in contents):
+        return f"{contents[0]}\n\n{contents[1]}"
+    parts: list[JsonObject] = []
+    for content in contents:
+        parts += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return parts
 
 
 def _shorten_ids(message: JsonObject) -> JsonObject:
@@ -334,6 +351,14 @@ _EXACT: Final = (
         "parameter",
         r"missing a `?thought_signature",
         change=_change_messages(_sign_calls),
+    ),
+    Quirk(
+        "no_images",
+        "images",
+        r"\bimages?\b|image_url|input_image|\bvision\b|multi-?modal|mmproj"
+        r"|content.{0,80}?(?:must|should|valid).{0,20}?str",
+        (*_NAMED, *_LATE, 413, 415),
+        "images",
     ),
     Quirk(
         "no_marks",
@@ -611,10 +636,10 @@ class LearnedModels:
 
 _LEARNED: Final = TypeAdapter(dict[str, Quirks])
 SILENT: Final = ("parameter", "thoughts")
-_OF_NOW: Final = ("failing", "replies", "window", "output")  # lessons that are not kept
+_OF_NOW: Final = ("failing", "replies", "window", "output", "images")  # lessons that are not kept
 #: Flags that are not kept for the next session.
 _OF_SESSION: Final[frozenset[Flag]] = frozenset(
-    {"takes_tools", "fails_at_tools", "writes_calls", "sends_whole", "stale_thoughts"}
+    {"takes_tools", "fails_at_tools", "writes_calls", "sends_whole", "stale_thoughts", "no_images"}
 )
 _MOST_LEARNED: Final = 1024 * 1024  # bytes
 LEARNED_LOCK_S: Final = 0.5  # seconds that the work stands while another program writes

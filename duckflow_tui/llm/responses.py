@@ -68,10 +68,18 @@ def _write_items(messages: Sequence[JsonObject]) -> list[JsonObject]:
                 results[behind["tool_call_id"]] = behind["content"]
             items += _write_reply(message, results, seen)
         elif message["role"] != "tool":
-            items.append(
-                {"type": "message", "role": message["role"], "content": message["content"]}
-            )
+            content = message["content"]
+            if isinstance(content, list):
+                content = [*map(_write_part, cast("list[JsonObject]", content))]
+            items.append({"type": "message", "role": message["role"], "content": content})
     return items
+
+
+def _write_part(part: JsonObject) -> JsonObject:
+    """A part of a message, which is text or a picture, as this API names it."""
+    if part["type"] == "text":
+        return {"type": "input_text", "text": part["text"]}
+    return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
 
 
 def _write_reply(message: JsonObject, results: dict[str, str], seen: set[str]) -> list[JsonObject]:

@@ -11,8 +11,9 @@ import importlib
 import logging
 import os
 import re
+from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -70,6 +71,9 @@ _BROKEN: Final = re.compile(
 #: Ends of a reply that say nothing against it.
 _FINISHES: Final = ("", "stop", "length", "tool_calls", "function_call")
 KEPT_SENT: Final = 20  # newest requests that are remembered
+#: Pictures in a request: of more than 20, Claude's API takes none over 2,000 pixels.
+MOST_IMAGES: Final = 20
+MOST_IMAGE_BYTES: Final = 12 * 1024 * 1024  # in all; 16 MB in base64, of Gemini's 20 MB a request
 _MAX_PROBLEMS: Final = 10  # of one reply that are named to the model, or logged
 
 log = logging.getLogger("duckflow.llm")
@@ -120,6 +124,7 @@ class LLMService:
         learned: LearnedModels | None = None,
     ) -> None:
         self.report: Report | None = None  # hears what is sent and received
+        self.load_blob: Callable[[str], Awaitable[bytes]] = _no_blob
         self._temperatures = temperatures or Temperatures()
         self.endpoints = endpoints
         self.roles = roles
@@ -385,7 +390,8 @@ class LLMService:
                 self._sent[exchange.llm_id] = exchange.request
                 while len(self._sent) > KEPT_SENT:
                     del self._sent[next(iter(self._sent))]
-                body = exchange.make_body(quirks)
+                images = await self._load_images(exchange, quirks)
+                body = exchange.make_body(quirks, images)
                 try:
                     completion = await self._send_until_answered(exchange, body, quirks)
                     if body["stream"] and not completion.streamed:
@@ -427,6 +433,31 @@ class LLMService:
         except asyncio.CancelledError:
             self._cancelled[exchange.llm_id] = exchange.close_record("cancelled")
             raise
+
+    async def _load_images(self, exchange: Exchange, quirks: Quirks) -> dict[str, str]:
+        """The pictures that the request shows, as data URLs by their hash: the newest that fit.
+        None for a model that takes none, of which the user is told once.
+        """
+        images: dict[str, str] = {}
+        named = exchange.find_images()
+        if named and exchange.facts.sees is False and "no_images" not in quirks.flags:
+            quirks.flags.add("no_images")
+            self.learned.keep_lesson("images", exchange.target, self._clock.now())
+        if "no_images" in quirks.flags:
+            named = {}
+        size = 0
+        for sha, mime in list(named.items())[:MOST_IMAGES]:
+            try:
+                data = await self.load_blob(sha)
+            except (KeyError, OSError):
+                continue  # the disk has lost it
+            size += len(data)
+            if size > MOST_IMAGE_BYTES:
+                break
+            encoded = await asyncio.to_thread(b64encode, data)
+            images[sha] = f"data:{mime};base64,{encoded.decode()}"
+        exchange.shown_images = len(images)
+        return images
 
     async def _with_version(self, exchange: Exchange) -> Completion:
         """The completion from the same address with ``/v1`` behind it, which is asked from then on.
@@ -546,6 +577,11 @@ class LLMService:
             )
             self._clients[place] = client
             return client
+
+
+async def _no_blob(sha: str) -> bytes:
+    """Stand for the blobs of no session; raises KeyError."""
+    raise KeyError(sha)
 
 
 def _closed(endpoint: Endpoint, code: ErrorCode, detail: str, key: str = "") -> LlmError:

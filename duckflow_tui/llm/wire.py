@@ -279,6 +279,14 @@ class WireUsage(_Wire):
         return min(max((details and details.reasoning_tokens) or 0, 0), self.reply_tokens)
 
 
+def content_text(message: JsonObject) -> str:
+    """The text of a message, empty where it has none; of several parts those that are text."""
+    content: str | list[JsonObject] | None = message.get("content")
+    if not isinstance(content, list):
+        return content or ""
+    return "\n\n".join(part["text"] for part in content if part["type"] == "text")
+
+
 HALF: Final = re.compile("[\ud800-\udfff]")
 _PIECES: Final = codecs.getincrementaldecoder("utf-16-le")
 

@@ -300,8 +300,11 @@ class PromptCompiler:
     def learn(self, state: AgentState, prompt: Prompt, tokens_in: int) -> bool:
         """Correct the model's token estimates by the count ``tokens_in`` that the server reported
         for ``prompt``. Returns False where the count is so low that the server must have cut the
-        request; then nothing is learned.
+        request; then nothing is learned. Neither is it from pictures: each maker counts them in
+        its own way.
         """
+        if any(m.kind == "operation" and m.result.images for m in prompt.history):
+            return True
         model, sent = state.session.model, prompt_tokens(prompt)
         least = REPORTED_FIRST if self._counter.factor(model) == 1.0 else REPORTED
         if tokens_in < least * sent:

@@ -26,7 +26,7 @@ from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMes
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
 from duckflow_tui.state.memory import Compaction, CompactionMessage
-from duckflow_tui.state.operations import Effect, OperationSpec
+from duckflow_tui.state.operations import IMAGE_TOKENS, Effect, OperationSpec
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.prompt import LayerUse
 from duckflow_tui.state.usage import PromptFigures, PromptParts
@@ -468,7 +468,8 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
         case UserMessage():
             return _PER_MESSAGE + count(message.for_model)
         case OperationMessage():
-            return _PER_MESSAGE + count(message.operation) + count(message.result.text)
+            text = count(message.operation) + count(message.result.text)
+            return _PER_MESSAGE + text + IMAGE_TOKENS * len(message.result.images)
         case NoticeMessage() | CardMessage() | ReportMessage() | ReviewMessage() | AttemptMessage():
             return _PER_MESSAGE + count(message.for_model) if message.for_model else 0
         case CompactionMessage():
@@ -509,7 +510,8 @@ def left_line(message: OperationMessage, left_out: Callable[[str], str]) -> Oper
     result, text = message.result, message.result.text
     about = f"{format_call(message.operation, message.args)}, {result.summary}".rstrip(", ")
     cut = result.truncated_chars + len(text)
-    result = result.model_copy(update={"text": left_out(about), "truncated_chars": cut})
+    update = {"text": left_out(about), "truncated_chars": cut, "images": ()}
+    result = result.model_copy(update=update)
     return message.model_copy(update={"result": result})
 
 

@@ -154,6 +154,19 @@ class FileChange(Frozen):
     removed: int = 0  # lines
 
 
+#: Tokens that a picture is counted as: what Claude takes of the largest; others take fewer of most
+#: (Anthropic's guide to vision, 2026).
+IMAGE_TOKENS: Final = 1_600
+
+
+class Image(Frozen):
+    """A picture in a result. Its bytes are the blob of the session with this SHA-256."""
+
+    sha: str
+    mime: str  # image/png, image/jpeg, image/gif or image/webp
+    size: int  # bytes
+
+
 class OperationResult(Frozen):
     """The result of a call."""
 
@@ -166,6 +179,7 @@ class OperationResult(Frozen):
     covered: bool = False  # a command, and ``touched`` is all it changed of files not ignored
     truncated_chars: int = Field(default=0, ge=0)  # left out of text; the whole is in ``blob``
     blob: str = ""  # hash of the whole text where it was cut
+    images: tuple[Image, ...] = ()  # models that see are shown them behind the text
     exit_code: int | None = None  # of a command that ended; negative: the signal that ended it
     duration_s: float = 0.0
     unknown: bool = False  # the app ended while it ran: nobody saw how it ended

@@ -97,6 +97,9 @@ class Output:
     exit_code: int | None = None  # of a command
     cut: int = 0  # characters that ``text`` leaves out already
     blob: str = ""  # handle of the whole where it was cut
+    images: tuple[
+        bytes, ...
+    ] = ()  # pictures that go with the text, of the kinds and size that models take
     held_back: str = ""  # what of a command a sandbox probably kept it from, as a code
 
 

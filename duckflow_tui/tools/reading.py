@@ -26,7 +26,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-from duckflow_tui.tools.results import HANDLE, MAX_LINE
+from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind
 
 DEFAULT_LINES: Final = 2_000  # of a read without a range
 DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range
@@ -199,6 +199,10 @@ async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext)
     try:
         file = decode_file(data)
     except NotText as error:
+        if kind := find_image_kind(data):
+            about = f"{kind}, {size_words(len(data))}"
+            text = context.words("read.image", path=place.shown, about=about)
+            return Output(text, about, read, images=(data,))
         fault = _make_binary_fault(place, data, len(data), error.told)
         return Output(context.words(fault.told), size_words(len(data)), read)
     found = _read_range(args, place.label, split_lines(file.text), file.notable_facts, sha)

@@ -13,7 +13,7 @@ from duckflow_tui.state.base import ELLIPSIS, clip_value
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.operations import FileChange, Outcome, Zone
+from duckflow_tui.state.operations import FileChange, Image, Outcome, Zone
 from duckflow_tui.tools.changes import (
     PlannedChange,
     compare_bytes,
@@ -36,6 +36,12 @@ HANDLE: Final = "result:"
 MASKED: Final = (
     "[what looks like a key stands as [redacted] here and is not sent; the file or the program has "
     "it whole. Do not write [redacted] in its place]"
+)
+MAX_IMAGE: Final = 3_750_000  # bytes of a picture: 5 MB in base64, the most that Claude's API takes
+_PICTURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
 )
 _NOTE_ROOM: Final = 400  # bytes kept free for the line between head and tail
 
@@ -93,6 +99,30 @@ async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
     between = len(lines) - len(head) - len(tail)
     note = f"[… {between:,} characters left out; {kept} …]"
     return f"{head}\n{note}\n{tail}", cut + between, blob
+
+
+def find_image_kind(data: bytes) -> str:
+    """The media type of a picture that models can be shown, by its first bytes; empty for others,
+    and for one of more than MAX_IMAGE bytes.
+    """
+    if len(data) > MAX_IMAGE:
+        return ""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for begin, kind in _PICTURES if data.startswith(begin)), "")
+
+
+async def keep_images(pictures: Iterable[bytes], blobs: Blobs) -> tuple[Image, ...]:
+    """Keep pictures as blobs, and name them; those that models cannot be shown are left out. Raises
+    OSError.
+    """
+    found = {data: kind for data in pictures if (kind := find_image_kind(data))}
+    return tuple(
+        [
+            Image(sha=await blobs.put(data), mime=kind, size=len(data))
+            for data, kind in found.items()
+        ]
+    )
 
 
 def _cut_lines(text: str) -> tuple[str, int]:

@@ -93,6 +93,7 @@ from duckflow_tui.tools.results import (
     earlier_result,
     files_before,
     find_hashes_after,
+    keep_images,
 )
 from duckflow_tui.tools.undo import Undoing
 from duckflow_tui.tools.watch import OwnWrites
@@ -642,6 +643,11 @@ class ToolRouter:
         if text != output.text:
             text = f"{text}\n{MASKED}"
         text, cut, blob = await bound_result(text, self.blobs)
+        try:
+            images = await keep_images(output.images, self.blobs)
+        except OSError as error:
+            images = ()
+            text = f"{text}\n{self.words('image.not_kept', reason=error.strerror or str(error))}"
         # What the operation itself left out counts too, and it kept the whole.
         cut, blob = output.cut + cut, output.blob or blob
         duration = 0.0 if call.started is None else self.store.clock.monotonic() - call.started
@@ -663,6 +669,7 @@ class ToolRouter:
                 covered=touched.whole,
                 truncated_chars=cut,
                 blob=blob,
+                images=images,
                 duration_s=duration,
                 exit_code=output.exit_code,
             ),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.llm.codec_json import RESULTS, response_format
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.tokens import estimate_tokens
+from duckflow_tui.llm.wire import content_text
 from duckflow_tui.state.base import JsonObject, canonical_json, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.usage import (
@@ -161,7 +162,7 @@ class RequestLog:
         self, message: JsonObject, operations: dict[str, str], *, tail: bool
     ) -> SentPart:
         role = str(message.get("role", ""))
-        text = str(message.get("content") or "")
+        text = content_text(message)
         if calls := message.get("tool_calls"):
             text = f"{text}\n{canonical_json(calls)}".strip("\n")
         if tail:

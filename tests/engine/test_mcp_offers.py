@@ -171,6 +171,7 @@ async def test_what_a_server_offers_by_now_is_known(tmp_path: Path) -> None:
             (server,) = s.state.servers
             assert [(r.uri, r.is_template) for r in server.resources] == [
                 ("menu://today", False),
+                ("photo://duck", False),
                 ("menu://", True),
             ]
             assert server.prompts == (

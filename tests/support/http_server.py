@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import socket
 from typing import Annotated, Any, Literal
 
 import uvicorn
 from mcp.server.elicitation import ElicitationResult
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp.types import ElicitRequestURLParams, ToolAnnotations
@@ -44,6 +45,24 @@ def menu() -> str:
 def icon(day: str) -> bytes:
     """A picture."""
     return day.encode()
+
+
+#: A picture of one pixel.
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@server.resource("photo://duck", mime_type="image/png")
+def photo() -> bytes:
+    """A picture that is one."""
+    return PIXEL
+
+
+@server.tool(annotations=READS)
+def draw() -> list[str | Image]:
+    """A text and a picture."""
+    return ["a duck", Image(data=PIXEL, format="png")]
 
 
 @server.prompt(description="Checks a menu.")

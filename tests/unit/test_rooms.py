@@ -156,6 +156,7 @@ RECORDS = {
     "Flags",
     "LlmError",
     "Operation",
+    "Output",
     "Place",
     "QuestionRow",
     "Recording",

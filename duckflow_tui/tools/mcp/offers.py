@@ -14,12 +14,13 @@ from duckflow_tui.tools.mcp.config import printable_line
 if TYPE_CHECKING:
     from duckflow_tui.tools.mcp.connection import Offers
 
+READ_RESOURCE: Final = "mcp_resources.read"  # the operation
 MAX_LISTED: Final = 500  # resources, and prompts, of one server
 LONGEST: Final = 300  # characters of an address or a name
 _ABOUT: Final = 160  # characters
 _MENTION: Final = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9_-]{1,24}):(\S+)")
 _PROMPT: Final = re.compile(r"([A-Za-z0-9_-]{1,24}):(\S+)")
-_BEHIND: Final = ".,;:!?)…。、，；：！？）」"  # what may be written right behind an address
+BEHIND: Final = ".,;:!?)…。、，；：！？）」"  # what may be written right behind an address
 
 
 class PromptRefused(Exception):
@@ -82,7 +83,7 @@ def find_mentions(text: str, servers: Iterable[McpServer]) -> tuple[Mention, ...
     found: list[Mention] = []
     for name, written in _MENTION.findall(text):
         if name in known:
-            uri = written if written in known[name] else written.rstrip(_BEHIND)
+            uri = written if written in known[name] else written.rstrip(BEHIND)
             found.append(Mention(name, uri))
     return tuple(dict.fromkeys(found))
 

@@ -25,7 +25,8 @@ from duckflow_tui.tools.mcp.offers import list_prompts, list_resources, read_arg
 from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
 from duckflow_tui.tools.mcp.sign_in import KeptTokens
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
-from duckflow_tui.tools.mcp.tool_results import prompt_text, resource_text
+from duckflow_tui.tools.mcp.tool_results import prompt_text, read_contents
+from duckflow_tui.tools.operation import Output
 
 if TYPE_CHECKING:
     from mcp import types
@@ -189,12 +190,12 @@ class Server:
         with self._redacted_failures():
             return await life.call(tool.tool.name, args, progress)
 
-    async def read_resource(self, uri: str) -> str:
-        """The text of a resource. Raises ConnectionFailed."""
+    async def read_resource(self, uri: str) -> Output:
+        """A resource, with the server's secrets still in it. Raises ConnectionFailed."""
         life = await self._connect()
         with self._redacted_failures():
             result = await life.ask(lambda client: client.read_resource(uri))
-        return self.without_secrets(await asyncio.to_thread(resource_text, result))
+        return await asyncio.to_thread(read_contents, result)
 
     async def fetch_prompt(self, name: str, argument: str) -> str:
         """The text of a prompt with the arguments that were written behind its name. Raises

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import repeat
 from typing import Final, get_args
 
@@ -15,7 +16,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts
-from duckflow_tui.tools.mcp.offers import PromptRefused
+from duckflow_tui.tools.mcp.offers import READ_RESOURCE, PromptRefused
 from duckflow_tui.tools.mcp.schemas import (
     MOST_WHOLE,
     LeftOut,
@@ -27,7 +28,7 @@ from duckflow_tui.tools.mcp.schemas import (
 )
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
-from duckflow_tui.tools.mcp.tool_results import result_text
+from duckflow_tui.tools.mcp.tool_results import read_result
 from duckflow_tui.tools.operation import (
     AnyOperation,
     Arguments,
@@ -42,7 +43,6 @@ from duckflow_tui.tools.operation import (
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # all tools of a server
 DESCRIBE: Final = "mcp_tools.describe"
-READ_RESOURCE: Final = "mcp_resources.read"
 OPEN_SCHEMA: Final[JsonObject] = {"type": "object", "additionalProperties": True}
 #: Tools of servers for sqlite, postgres and mysql that tell what a table consists of.
 SCHEMA_TOOLS: Final = ("describe_table", "get_object_details", "get_table_schema", "table_schema")
@@ -264,12 +264,14 @@ class McpServers:
         async def prepare(args: ReadResource, _: object, context: ToolContext) -> Work:
             async def read() -> Output:
                 try:
-                    return Output(await self._find_server(args.server).read_resource(args.uri))
+                    server = self._find_server(args.server)
+                    output = await server.read_resource(args.uri)
                 except UnknownServer as unknown:
                     text = ModelText("server.unknown", {"server": args.server})
                     raise ToolFault(text, Outcome.INVALID) from unknown
                 except ConnectionFailed as failed:
                     raise _make_fault(args.server, failed) from failed
+                return _tell_output(server, output, context)
 
             return Work(read)
 
@@ -359,10 +361,17 @@ class McpServers:
             result = await server.call(offered, args.values, context.progress)
         except ConnectionFailed as failed:
             raise _make_fault(server.name, failed) from failed
-        text = server.without_secrets(await asyncio.to_thread(result_text, result))
-        if result.is_error or (_schema_tool(server) and text.startswith(FAILED)):
-            raise ToolFault("server.error", server=server.name, error=text)
-        return Output(text)
+        output = await asyncio.to_thread(read_result, result)
+        output = _tell_output(server, output, context)
+        if result.is_error or (_schema_tool(server) and output.text.startswith(FAILED)):
+            raise ToolFault("server.error", server=server.name, error=output.text)
+        return output
+
+
+def _tell_output(server: Server, output: Output, context: ToolContext) -> Output:
+    """What a server gave as the model is told it: without secrets, and never empty."""
+    text = server.without_secrets(output.text) or context.words("server.nothing")
+    return replace(output, text=text)
 
 
 def _make_fault(server: str, failed: ConnectionFailed) -> ToolFault:

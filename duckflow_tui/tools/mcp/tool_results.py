@@ -1,43 +1,52 @@
-"""Results of servers' tools as text for a model."""
+"""Results of servers' tools, and resources, as models are given them."""
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.mcp.config import make_harmless, printable_line
+from duckflow_tui.tools.operation import Output
+from duckflow_tui.tools.results import find_image_kind
 
 if TYPE_CHECKING:
     from mcp import types
 
 
-def result_text(result: types.CallToolResult) -> str:
-    """Structured content as JSON, then texts that do not repeat it; pictures by name."""
+def read_result(result: types.CallToolResult) -> Output:
+    """The result of a tool: structured content as JSON, then texts that do not repeat it; pictures
+    that models can be shown. The text is empty where the server answered with nothing.
+    """
     parts: list[str] = []
+    images: list[bytes] = []
     structured: Any = result.structured_content
     if structured is not None:
         parts.append(json.dumps(structured, ensure_ascii=False))
     blocks = [block for block in result.content if not _repeats_structured(block, structured)]
     if structured is not None and _are_its_items(result.content, structured):
         blocks = []
-    parts.extend(_block_text(block) for block in blocks)
-    return make_harmless("\n".join(parts)) or "(the server answered with nothing)"
+    parts.extend(_read_block(block, images) for block in blocks)
+    return Output(make_harmless("\n".join(parts)), images=tuple(images))
 
 
-def resource_text(result: types.ReadResourceResult) -> str:
-    """The texts of a resource, each behind its address; what is no text by its kind and size."""
-    parts = [_resource_block_text(contents) for contents in result.contents]
-    return make_harmless("\n".join(parts)) or "(the server answered with nothing)"
+def read_contents(result: types.ReadResourceResult) -> Output:
+    """The texts of a resource, each behind its address, and its pictures; what is neither by its
+    kind and size. The text is empty where there is nothing.
+    """
+    images: list[bytes] = []
+    parts = [_read_resource(contents, images) for contents in result.contents]
+    return Output(make_harmless("\n".join(parts)), images=tuple(images))
 
 
 def prompt_text(result: types.GetPromptResult) -> str:
     """The messages of a prompt as one text; those that the assistant would have said are marked."""
     parts: list[str] = []
     for message in result.messages:
-        text = _block_text(message.content)
+        text = _read_block(message.content, [])
         parts.append(text if message.role == "user" else f"Assistant: {text}")
     return make_harmless("\n\n".join(parts))
 
@@ -73,30 +82,38 @@ def _unwrap_result(structured: Any) -> Any:
     return structured
 
 
-def _block_text(block: types.ContentBlock) -> str:
+def _read_block(block: types.ContentBlock, images: list[bytes]) -> str:
+    """The text of a block; its picture is added to ``images``."""
     match block.type:
         case "text":
             return block.text
         case "image" | "audio":
-            return (
-                f"[{printable_line(block.mime_type, 80)}, {_describe_size(block.data)}, not shown]"
-            )
+            return f"[{_read_data(block.mime_type, block.data, images)}]"
         case "resource_link":
             return f"[resource {printable_line(block.name, 80)}: {printable_line(str(block.uri))}]"
         case "resource":
-            return _resource_block_text(block.resource)
+            return _read_resource(block.resource, images)
 
 
-def _resource_block_text(
-    resource: types.TextResourceContents | types.BlobResourceContents,
+def _read_resource(
+    resource: types.TextResourceContents | types.BlobResourceContents, images: list[bytes]
 ) -> str:
     head = f"[resource {printable_line(str(resource.uri))}"
-    kind = f", {printable_line(resource.mime_type, 80)}" if resource.mime_type else ""
     text = getattr(resource, "text", None)
     if isinstance(text, str):
+        kind = f", {printable_line(resource.mime_type, 80)}" if resource.mime_type else ""
         return f"{head}{kind}]\n{text}"
-    return f"{head}{kind}, {_describe_size(getattr(resource, 'blob', ''))}, not shown]"
+    return f"{head}, {_read_data(resource.mime_type, getattr(resource, 'blob', ''), images)}]"
 
 
-def _describe_size(base64: str) -> str:
-    return size_words(len(base64) * 3 // 4 - base64[-2:].count("="))
+def _read_data(kind: str | None, base64: str, images: list[bytes]) -> str:
+    """The kind and size of data, which is added to ``images`` where models can be shown it."""
+    try:
+        data = b64decode(base64)
+    except ValueError:
+        data = b""
+    named = ", ".join(filter(None, (kind and printable_line(kind, 80), size_words(len(data)))))
+    if not find_image_kind(data):
+        return f"{named}, not shown"
+    images.append(data)
+    return named

@@ -1,0 +1,59 @@
+"""Resources and pictures that a message of the user names, read before it is answered."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from duckflow_tui.safety.paths import WorkspaceError
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.base import IdSource, JsonObject
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.decision import Action
+from duckflow_tui.state.store import Store
+from duckflow_tui.tools.mcp.offers import BEHIND, READ_RESOURCE, find_mentions
+from duckflow_tui.tools.reading import READ_FILE
+from duckflow_tui.tools.router import ToolRouter
+
+_FILE: Final = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
+_PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+
+async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None:
+    """Read each resource that the newest message of the user names as ``@server:uri``, and each
+    picture named as ``@path.png``, unless that was done before; the results stand behind the
+    message. It is a call of the user's own where they wrote the message; where it may quote
+    somebody else, it is judged like one of the model.
+    """
+    made: list[tuple[str, JsonObject]] = []
+    for message in reversed(store.state.messages):
+        if isinstance(message, OperationMessage):
+            made.append((message.operation, message.args))
+        if isinstance(message, UserMessage) and not message.aside:
+            break
+    else:
+        return
+    mentions = find_mentions(message.text, store.state.servers)
+    wanted: list[tuple[str, JsonObject]] = [(READ_RESOURCE, named._asdict()) for named in mentions]
+    pictures = find_pictures(message.text, router.workspace)
+    wanted += [(READ_FILE.name, {"path": path}) for path in pictures]
+    for operation, args in wanted:
+        if (operation, args) not in made:
+            action = Action(call_id=ids("call"), operation=operation, args=args, reasoning="")
+            await router.call(action, by_user=not message.quoted)
+
+
+def find_pictures(text: str, workspace: Workspace) -> tuple[str, ...]:
+    """The pictures that a message names as ``@path`` or ``@"path"``, each once, as far as there are
+    such files. A stop behind a path belongs to the sentence.
+    """
+    found: list[str] = []
+    for quoted, bare in _FILE.findall(text):
+        path = quoted or bare.rstrip(BEHIND)
+        try:
+            if path.lower().endswith(_PICTURES) and workspace.locate_path(path).exists:
+                found.append(path)
+        except WorkspaceError:
+            continue  # no path at all
+    return tuple(dict.fromkeys(found))
