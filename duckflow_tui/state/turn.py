@@ -193,6 +193,8 @@ class TurnFinished(TurnResult, Event, kind="turn_finished"):
             state.waits_since = None
         if self.outcome not in ENDED_WELL or self.reason is not None:
             _halt_plans(state, "stopped")
+        if self.reason is not None and self.reason.code == "accepted":
+            state.plans = tuple(plan.replace(review_failed=False) for plan in state.plans)
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
         summary = TurnSummary.model_validate(self, from_attributes=True)
         state.last_turn = summary.replace(messages=len(state.messages))

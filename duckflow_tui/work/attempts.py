@@ -62,6 +62,7 @@ AttemptsEnd = Literal[
     "continue",  # another attempt has begun
     "accepted",  # the user takes what there is
     "cancelled",  # the user wants no more of it
+    "unasked",  # there was nobody to ask
 ]
 
 
@@ -276,10 +277,11 @@ class Attempts:
                         review, context, replan=True, instructions=text, rounds=rounds
                     )
                 case "accepted" | "cancelled":
-                    if found.next == "accepted" and self._store.state.session.headless:
-                        self._tell_unasked(report)
                     change_objective(self._store, closed=True)  # what comes next is another request
-                    return found.next
+                    if not self._store.state.session.headless:
+                        return found.next
+                    self._tell_unasked(report)
+                    return "unasked"
                 case "asks_again":
                     analysis = await ask_failure_analysis(
                         self._parts, log, report.missing, "judging.no_analysis"

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 What = Literal["calls", "tokens", "cost"]
 
 
+#: Why a turn ended at the user's word: they accepted its result as it is, or wanted no more of it.
+ACCEPTED: Final = Reason(code="accepted")
+BY_USER: Final = Reason(code="user")
+
 _TURN: Final = ""  # where the calls are counted that belong to no run of a step
 
 
@@ -205,7 +209,7 @@ class CallBudget:
                     await self._store.commit(BudgetRaised(what=over.what, by=by))
             case "accepted":
                 change_objective(self._store, closed=True)
-                self._end = "partial", Status.SUCCESS, _make_end_reason(over)
+                self._end = "done", Status.SUCCESS, ACCEPTED
             case "stopped":
                 self._end = "stopped", Status.SUCCESS, _make_end_reason(over)
             case _ if answer.text.strip():  # words are no consent to spend: the card asks again

@@ -24,6 +24,7 @@ from duckflow_tui.work.attempts import (
     describe_changes,
     summarize_calls,
 )
+from duckflow_tui.work.budget import ACCEPTED, BY_USER
 from duckflow_tui.work.requirements import (
     change_objective,
     find_requirement,
@@ -47,7 +48,6 @@ ConsultEnd = Literal[
 ]
 
 
-BY_USER: Final = Reason(code="user")  # whose instruction ended it
 _LINE: Final = 200  # characters of a strategy
 _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
@@ -65,7 +65,6 @@ class ConsultationEnd:
     end: ConsultEnd = "goes_on"
     next_prompt: PromptPattern | None = None  # None: as the model chose it
     wish: str = ""
-    met: bool = False  # every requirement that counts
     cause: Reason | None = None  # what was amiss and nobody was asked about
 
     @property
@@ -73,7 +72,7 @@ class ConsultationEnd:
         """How a turn ends that does not go on, and why."""
         match self.end:
             case "accepted":
-                return ("done" if self.met else "partial"), Status.SUCCESS, BY_USER
+                return "done", Status.SUCCESS, ACCEPTED
             case "stopped":
                 return "partial", Status.SUCCESS, BY_USER
             case "nobody":
@@ -176,7 +175,9 @@ class Consultation:
                 pass
         match found.next:
             case "accepted":
-                return ConsultationEnd("accepted", met=self._accept_result())
+                if not self._step_id:
+                    change_objective(self._store, closed=True)
+                return ConsultationEnd("accepted")
             case "waits":
                 await self._analyse_failure()
                 return ConsultationEnd("waits")
@@ -207,14 +208,6 @@ class Consultation:
         return ConsultationEnd()
 
     # --- what an answer does -----------------------------------------------------------------
-
-    def _accept_result(self) -> bool:
-        """The user takes what there is; returns whether every requirement is met."""
-        _, objective = current_work(self._store.state)
-        if not self._step_id:
-            change_objective(self._store, closed=True)
-        met, counted = objective.met_counts
-        return met == counted > 0
 
     async def _analyse_failure(self) -> None:
         """Show why it does not get further, and what would mend it."""

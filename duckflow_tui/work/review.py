@@ -67,6 +67,7 @@ ReviewEnd = Literal[
     "continue",  # another attempt has begun
     "accepted",  # the user takes what there is
     "cancelled",  # the user wants no more of it
+    "unasked",  # no attempt is left, and there was nobody to ask
     "refused",  # not done, and the user refused the last change, or no change was carried out
     "unchecked",  # it seems done, but the user's own check could not be run
     "failed",  # it could not be judged, which was shown
@@ -75,7 +76,7 @@ ReviewEnd = Literal[
 #: Outcome and status of a turn by the end of its review; any other end counts as done.
 OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {
     "answered": ("answered", Status.SUCCESS),
-    "accepted": ("partial", Status.SUCCESS),
+    "unasked": ("partial", Status.SUCCESS),
     "cancelled": ("stopped", Status.SUCCESS),
     "refused": ("partial", Status.REQUIRES_USER_INPUT),
     "unchecked": ("partial", Status.REQUIRES_USER_INPUT),

@@ -22,8 +22,8 @@ from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, derive_end_
 from duckflow_tui.state.plan_events import PlanHalted
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
-from duckflow_tui.work.budget import TurnEnd
-from duckflow_tui.work.consultation import BY_USER, Consultation
+from duckflow_tui.work.budget import ACCEPTED, BY_USER, TurnEnd
+from duckflow_tui.work.consultation import Consultation
 from duckflow_tui.work.model_calls import Asker
 from duckflow_tui.work.pace import IDLE_LOOPS, PaceKeeper
 from duckflow_tui.work.plan_dispatch import PlanDesk
@@ -335,7 +335,7 @@ class Turn(Thread):
         """
         if end != "continue":
             outcome, status = OUTCOMES.get(end, ("done", Status.SUCCESS))
-            reason = BY_USER if end == "cancelled" else None
+            reason = {"accepted": ACCEPTED, "cancelled": BY_USER}.get(end)
             raise TurnEnd(outcome, status, reason, laid_down=end in ENDS_WORK)
         self._answer_wanted = False
         if self._desk.may_begin_step:

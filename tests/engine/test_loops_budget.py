@@ -83,7 +83,7 @@ async def test_the_call_beyond_the_limit_is_not_sent_until_a_key_raises_it(tmp_p
 
 @pytest.mark.parametrize(
     ("choice", "outcome", "closed"),
-    [("accept_result", "partial", True), ("stop_work", "stopped", False)],
+    [("accept_result", "done", True), ("stop_work", "stopped", False)],
 )
 async def test_what_is_not_raised_ends_the_turn_and_sends_nothing_more(
     tmp_path: Path, choice: str, outcome: str, closed: bool
@@ -137,7 +137,7 @@ async def test_a_review_is_refused_like_any_other_call(tmp_path: Path) -> None:
         assert sent(s) == ["main", "main"]
         await answer(s, "accept_result")
         end = await s.ended()
-        assert (end.outcome, end.satisfaction) == ("partial", None)
+        assert (end.outcome, end.satisfaction) == ("done", None)
         assert sent(s) == ["main", "main"]
 
 
@@ -258,7 +258,7 @@ async def test_a_step_whose_limit_is_not_raised_is_reported_without_a_call(tmp_p
         await budget(s)
         before = sent(s)
         await answer(s, "accept_result")
-        assert (await s.ended()).outcome == "partial"
+        assert (await s.ended()).outcome == "done"
         assert sent(s) == before
         assert len(s.events(CardOpened)) == 2  # of the plan and of the limit: no card about a step
         report = next(m.report for m in s.state.messages if isinstance(m, ReportMessage))

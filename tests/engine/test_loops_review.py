@@ -846,7 +846,7 @@ async def test_an_instruction_without_a_word_asks_again(tmp_path: Path) -> None:
         await answer(s, card, "instructions", "  ")
         again = await escalation(s, after=card.card_id)
         await answer(s, again, "accept_partial")
-        assert (await s.ended()).outcome == "partial"
+        assert (await s.ended()).outcome == "done"
 
 
 async def test_the_partial_result_can_be_taken_and_the_next_message_is_another_request(
@@ -857,7 +857,7 @@ async def test_the_partial_result_can_be_taken_and_the_next_message_is_another_r
         await s.engine.send("write the notes")
         await answer(s, await escalation(s), "accept_partial")
         end = await s.ended()
-        assert (end.outcome, end.satisfaction) == ("partial", 0.4)
+        assert (end.outcome, end.satisfaction) == ("done", 0.4)
         before = objective(s).objective_id
         await s.turn("go on")
         assert objective(s).objective_id != before
@@ -1131,7 +1131,7 @@ async def test_where_nobody_can_say_what_is_missing_the_user_is_asked(tmp_path: 
         assert card.escalation is not None
         assert card.escalation.ended_by == "no_gap"
         await answer(s, card, "accept_partial")
-        assert (await s.ended()).outcome == "partial"
+        assert (await s.ended()).outcome == "done"
         assert "judging.no_missing" in s.notices()
         assert attempts(s) == []
 

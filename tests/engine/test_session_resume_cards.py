@@ -14,6 +14,7 @@ from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import Card, CardAnswered, CardKind, CardOpened
 from duckflow_tui.state.goal import AttemptMessage
 from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import WorkStatus
 
 CALLS = "DUCKFLOW_EXECUTION__MAX_MODEL_CALLS"
@@ -95,9 +96,17 @@ async def test_what_to_do_after_the_last_attempt_is_asked_again(tmp_path: Path) 
         await again(s, before)
         await answer(s, "accept_partial")
         end = await s.ended()
-        assert (end.outcome, end.satisfaction, end.reply) == ("partial", 0.4, "Three.")
+        assert (end.outcome, end.satisfaction, end.reply) == ("done", 0.4, "Three.")
+        assert end.reason is not None
+        assert (end.reason.code, end.proven) == ("accepted", False)
         assert s.state.objective is not None
         assert s.state.objective.closed
+        assert s.state.phase is Phase.DONE
+    async with session(tmp_path, script(done("Hi.")), mode="trusted", resume=s.session_id) as s:
+        assert s.state.last_turn is not None
+        assert s.state.last_turn.outcome == "done"
+        await s.turn("hello")
+        assert s.state.earlier == ()  # it was not left unfinished
 
 
 async def test_instructions_after_the_last_attempt_begin_a_new_round(tmp_path: Path) -> None:

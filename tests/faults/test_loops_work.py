@@ -670,7 +670,7 @@ async def test_a_step_whose_tasks_cannot_be_had_failed_for_that(tmp_path: Path) 
     ("task", "key"),
     [
         ((), "llm.error.bad_request"),
-        ((decision("", next_step="pending_user"),), "work.cause.not_said"),
+        ((decision("", next_step="pending_user"),) * 2, "work.cause.not_said"),
     ],
 )
 async def test_why_a_step_could_not_be_done_is_told_in_the_users_words(

@@ -125,6 +125,8 @@ class VitalsPane(LineView, can_focus=True):
         if state.gates and state.status is Status.REQUIRES_USER_INPUT:
             self._phase = Phase.AWAITING_APPROVAL  # a step's gate leaves the phase as it is
         self._ended = state.last_turn.outcome if state.last_turn is not None else ""
+        if self._ended == "done" and state.last_turn and state.last_turn.reason:
+            self._ended = "accepted"  # as it is: the only reason for which done work ends
         if self._ended == "done" and _taken_back(state):
             self._ended = "undone"
         elif self._ended == "done" and state.objective is not None and state.objective.reopened:
