@@ -13,14 +13,12 @@ from duckflow_tui.commands import (
     add_denial,
     find_by_prefix,
     parse_command,
-    rename,
-    undo_compaction,
 )
 from duckflow_tui.engine import Engine
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.conversation import QueuedMessage
-from duckflow_tui.state.pace import LoopLimit, Pace, TaskProfile
+from duckflow_tui.state.pace import LoopLimit, Pace
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.ui.bindings import KEYS, keys_of
 
@@ -112,122 +110,6 @@ def test_commands_are_completed_by_their_daily_use(prefix: str, names: str) -> N
 # --- what is done to a session -------------------------------------------------------------------
 
 
-class Session:
-    """Writes down what is done to it; what it answers is set before."""
-
-    def __init__(self, **answers: Any) -> None:
-        self.done: list[tuple[Any, ...]] = []
-        self.said: list[tuple[str, dict[str, Any]]] = []
-        self.answers = answers
-        self.store = SimpleNamespace(state=AgentState())
-        self.pace = SimpleNamespace(extend_limit=self._extend, choose_profile=self._call("profile"))
-        self.context = SimpleNamespace(
-            compact_by_hand=self._wait("compact"), undo_compaction=self._wait("undo")
-        )
-        self.title = SimpleNamespace(rename_session=str.strip)
-        self.denied: list[str] = []
-        self.rules = SimpleNamespace(add_denial=self.denied.append)
-        self.retry = self._wait("retry")
-        self.trust = SimpleNamespace(ask_again=self._wait("trust"))
-
-    def _call(self, name: str) -> Any:
-        def call(*given: Any) -> Any:
-            self.done.append((name, *given))
-            return self.answers.get(name)
-
-        return call
-
-    def _wait(self, name: str) -> Any:
-        call = self._call(name)
-
-        async def wait(*given: Any, **named: Any) -> Any:
-            return call(*given, *([named] if named else []))
-
-        return wait
-
-    def _extend(self) -> None:
-        self.done.append(("extend",))
-        self.store.state.pace = self.answers.get("extended")
-
-    def say(self, key: str, **params: Any) -> None:
-        self.said.append((key, params))
-
-    @property
-    def engine(self) -> Engine:
-        return cast("Engine", self)
-
-
-async def act(session: Session, name: str, argument: str = "") -> None:
-    command = BY_NAME[name]
-    assert command.act is not None
-    work = command.act(session.engine, argument, session.say)
-    if work is not None:
-        await work
-
-
-@pytest.mark.parametrize(
-    ("name", "nothing"), [("retry", "shell.nothing_to_retry"), ("trust", "trust.nothing")]
-)
-@pytest.mark.parametrize("found", [True, False])
-async def test_it_is_said_when_there_is_nothing_to_try_again_or_to_ask_about(
-    name: str, nothing: str, found: bool
-) -> None:
-    session = Session(**{name: found})
-    await act(session, name)
-    assert session.done == [(name,)]
-    assert session.said == ([] if found else [(nothing, {})])
-
-
-async def test_more_loops_are_told_with_the_limit_that_they_moved() -> None:
-    session = Session(extended=pace(8))
-    session.store.state.pace = pace(3)
-    await act(session, "more")
-    assert session.done == [("extend",)]
-    assert session.said == [("pace.extended", {"count": 5, "limit": 8})]
-
-
-async def test_a_kind_of_request_is_named_or_left_to_the_ai() -> None:
-    for profile in TaskProfile:
-        session = Session()
-        name = profile.value.lower()
-        await act(session, "profile", name)
-        assert session.done == [("profile", profile)]
-        assert session.said == [
-            ("profile.said", {"profile": LocalizedText(key=f"choice.profile.{name}")})
-        ]
-    session = Session()
-    await act(session, "profile", "auto")
-    assert (session.done, session.said) == ([("profile", None)], [("profile.said_auto", {})])
-
-
-async def test_a_conversation_is_shortened_and_what_is_in_the_way_stays_on_the_screen() -> None:
-    session = Session()
-    await act(session, "compact", " keep the tests ")
-    assert session.done == [("compact", "keep the tests")]
-    assert session.said == [("compaction.runs", {}), ("", {})]
-    session = Session(compact="short")
-    await act(session, "compact")
-    assert session.said == [("compaction.runs", {}), ("compaction.not.short", {"stays": True})]
-
-
-async def test_a_compaction_is_taken_back_by_word_or_by_its_id() -> None:
-    session = Session(undo=("", {}))
-    await act(session, "compact", " Undo ")
-    assert session.done == [("undo", "")]
-    assert session.said == [("compaction.undone", {})]
-    session = Session(undo=("full", {"tokens": "9"}))
-    await undo_compaction(session.engine, "c1", session.say)
-    assert session.done == [("undo", "c1")]
-    assert session.said == [("compaction.no_undo.full", {"stays": True, "tokens": "9"})]
-
-
-@pytest.mark.parametrize(("given", "key"), [(" x ", "renamed"), (" ", "unnamed")])
-def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
-    session = Session()
-    rename(session.engine, given, session.say)
-    assert session.said == [(f"sessions.{key}", {"name": given.strip()})]
-
-
 @pytest.mark.parametrize(
     ("given", "denied", "key"),
     [
@@ -239,10 +121,16 @@ def test_a_name_is_told_or_that_there_is_none(given: str, key: str) -> None:
     ],
 )
 def test_words_are_denied_or_it_is_said_how(given: str, denied: list[str], key: str) -> None:
-    session = Session()
-    add_denial(session.engine, given, session.say)
-    assert session.denied == denied
-    assert [said.rpartition(".")[2] for said, _ in session.said] == [key]
+    found: list[str] = []
+    said: list[str] = []
+    session = SimpleNamespace(rules=SimpleNamespace(add_denial=found.append))
+
+    def say(key: str, **_: object) -> None:
+        said.append(key)
+
+    add_denial(cast("Engine", session), given, say)
+    assert found == denied
+    assert [each.rpartition(".")[2] for each in said] == [key]
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -6,22 +6,15 @@ from typing import Any
 
 import pytest
 from support.decision_states import GIVEN, KEPT, NOW, decided, ended_call, ruled
-from support.plans import FIX, running
+from support.plans import FIX
 
 from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.session.decisions import (
-    choice_words,
     decisions_markdown,
     format_counts,
     granted_words,
-    is_undone,
     list_uses,
     make_search_text,
-    operation_words,
-    pattern_of,
-    rule_words,
-    step_words,
-    what_words,
     why_words,
 )
 from duckflow_tui.session.records import Redact
@@ -137,50 +130,6 @@ def test_what_a_rule_allows_that_is_about_no_single_thing(what: str, said: str) 
     assert bool(told) == bool(said)
 
 
-def test_a_rule_is_named_by_what_it_allows() -> None:
-    state = decided().state
-    assert rule_words(GIVEN, EN) == "edit src/shop/pricing.py"
-    assert rule_words(GIVEN.replace(path=ROUTINE), EN) == EN("rules.routine")
-    named = GIVEN.replace(source="command_line", operation="--allow", path="pytest:*")
-    assert rule_words(named, EN) == "pytest:*"
-    revoked = "grant_00000003"
-    assert pattern_of(state, revoked, EN) == "edit src/shop/cart.py"
-    assert pattern_of(state, "grant_gone", EN) == "grant_gone"
-
-
-def test_an_answer_is_told_where_it_says_more_than_what_became_of_the_call() -> None:
-    assert choice_words(entry(choice="session"), EN) == "allowed for this session"
-    assert choice_words(entry(choice="run_all"), EN) == ""
-    assert choice_words(entry(AuditKind.REFUSED, choice="reject"), EN) == ""
-    for kind in (AuditKind.RULE_GIVEN, AuditKind.RULE_REVOKED):
-        assert choice_words(entry(kind, choice="project"), EN) == "this project"
-
-
-def test_what_was_decided_about_is_a_verb_a_card_or_a_mode() -> None:
-    assert what_words(entry(), EN) == "shell"
-    assert what_words(entry(what="plan"), EN) == "plan"
-    assert what_words(entry(what=ROUTINE), EN) == ""
-    assert what_words(entry(AuditKind.MODE_SET, what="plan"), EN) == "plan"
-    assert what_words(entry(AuditKind.MODE_SET, what="trusted"), EN) == "trusted"
-    assert operation_words("mcp.net.double", EN) == EN.name_operations("mcp.net.double")
-
-
-def test_a_step_is_named_with_its_number() -> None:
-    state = AgentState()
-    state.plans = (running(),)
-    assert step_words(state, FIX, EN).startswith("step 2: ")
-    assert step_words(state, "step_gone", EN) == ""
-    assert step_words(state, "", EN) == ""
-
-
-def test_only_a_call_can_be_undone() -> None:
-    state = AgentState()
-    state.undone_calls = ("call_1",)
-    assert is_undone(state, entry(place="call_1", outcome="ok"))
-    assert not is_undone(state, entry(place="call_2", outcome="ok"))
-    assert not is_undone(state, entry(AuditKind.RULE_GIVEN, place="call_1"))
-
-
 def rule_of_the_command_line(path: str) -> Grant:
     return KEPT.replace(source="command_line", operation="--allow", path=path)
 
@@ -251,16 +200,6 @@ def test_figures_name_only_what_happened() -> None:
         format_counts(AuditCounts(asked=3, approved=2), EN)
         == "asked 3 · approved 2 (67 %) · refused 0"
     )
-
-
-def test_a_session_without_a_decision_says_so() -> None:
-    assert decisions_markdown(AgentState(), EN, AS_IT_IS).splitlines() == [
-        "## Decisions",
-        "",
-        "asked 0",
-        "",
-        EN("decisions.none"),
-    ]
 
 
 def test_a_row_of_the_export_says_when_what_and_why() -> None:

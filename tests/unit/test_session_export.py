@@ -16,17 +16,12 @@ from support.consults import attempt, requirements, review, reviewed
 from support.context_states import compaction
 from support.conversations import assistant
 from support.golden import assert_golden
-from support.journal_events import answered, opened
-from support.journal_events import requested as asks_to_delete
 from support.session_shelf import NOW, asked, called, record, replied, shelf, whole
 
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.export import (
     LARGEST,
     export_lines,
-    guess_format,
-    make_export_name,
-    parse_json,
     read_export,
     render_markdown,
     write_file,
@@ -113,18 +108,6 @@ def test_what_a_report_only_repeats_is_said_once() -> None:
     state.messages = [assistant(f"{said} The cap is gone."), report]
     text = render_markdown(state, SessionFacts(session_id="s"), Catalogue("en"), str)
     assert (text.count(said), "**✓ Reproduce the wrong total**\n" in text) == (1, True)
-
-
-def test_every_kind_of_message_has_words_in_both_languages(tmp_path: Path) -> None:
-    record_of = {"en": "session_00000001", "ja": "session_00000002"}
-    for language, session_id in record_of.items():
-        working = plans.working(language).state
-        path = record(tmp_path, session_id, [asked("x", NOW), replied("y", NOW)])
-        found = open_to_read(path)
-        found.state.messages += [*working.messages, reviewed(review(language))]
-        text = render_markdown(found.state, make_facts(session_id, found), Catalogue(language), str)
-        assert "export." not in text
-        assert "transcript." not in text
 
 
 def rich_state() -> AgentState:
@@ -220,23 +203,6 @@ def test_a_transcript_as_a_whole() -> None:
     )
 
 
-@pytest.mark.parametrize(("lines", "kept"), [(1, True), (40, True), (41, True), (42, False)])
-def test_one_line_is_never_cut_for_the_word_that_says_so(
-    tmp_path: Path, lines: int, kept: bool
-) -> None:
-    result = "\n".join(f"line {n}" for n in range(lines))
-    path = record(tmp_path, "session_00000001", [*called("c", "a", result, NOW)])
-    assert (f"text\n{result}\n" in as_markdown(path)) is kept
-
-
-@pytest.mark.parametrize(("width", "kept"), [(400, True), (401, False)])
-def test_a_very_long_line_of_a_result_is_cut(tmp_path: Path, width: int, kept: bool) -> None:
-    path = record(tmp_path, "session_00000001", [*called("c", "a", "x" * width, NOW)])
-    text = as_markdown(path)
-    assert (f"\n{'x' * width}\n" in text) is kept
-    assert (f"\n{'x' * 400}…\n" in text) is not kept
-
-
 def test_a_long_result_is_cut_in_the_transcript_and_whole_in_the_records(tmp_path: Path) -> None:
     result = "\n".join(f"line {n}" for n in range(500))
     path = record(tmp_path, "session_00000001", [asked("x", NOW), *called("c", "a", result, NOW)])
@@ -295,16 +261,6 @@ def test_the_records_bring_back_the_same_state(tmp_path: Path) -> None:
     state = AgentState()
     apply_all(state, read.entries)
     assert vars(state) == vars(open_to_read(path).state)
-
-
-def test_an_open_gate_is_no_approval_in_an_export(tmp_path: Path) -> None:
-    path = record(tmp_path, "session_00000001", [asks_to_delete("c"), opened("c")])
-    target = tmp_path / "out.json"
-    write_file(target, export_lines(path, "json", Catalogue("en"), str))
-    state = AgentState()
-    apply_all(state, read_export(target).entries)
-    assert len(state.gates) == 1
-    assert answered("c").kind not in [entry.fields["kind"] for entry in read_export(target).entries]
 
 
 @pytest.mark.parametrize(
@@ -381,12 +337,6 @@ def test_an_export_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_the_name_tells_the_format() -> None:
-    assert guess_format("a/B.JSON") == "json"
-    assert guess_format("notes") == "markdown"
-    assert make_export_name("session_1", "json") == "duckflow-session_1.json"
-
-
 def test_a_pipe_or_a_folder_is_no_place_for_an_export(tmp_path: Path) -> None:
     pipe, folder = tmp_path / "pipe", tmp_path / "folder"
     os.mkfifo(pipe)
@@ -429,10 +379,3 @@ def test_records_count_once_in_their_order_and_none_beyond_what_can_follow(tmp_p
     target.write_text(json.dumps(value))
     read = read_export(target)
     assert (read.last_seq, len(read.entries), read.unread) == (MAX_SEQ, 1, [])
-
-
-@pytest.mark.parametrize(
-    ("digits", "kind"), [("9" * 19, int), ("9" * 20, float), ("1" * 21, float)]
-)
-def test_a_number_too_long_to_count_anything_is_no_whole_one(digits: str, kind: type) -> None:
-    assert type(parse_json(digits.encode())) is kind

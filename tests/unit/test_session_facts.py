@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,7 @@ from duckflow_tui.session.facts import (
     group_by_month,
     iter_pieces,
     make_facts,
-    make_unreadable_facts,
 )
-from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.reader import SessionRead
 from duckflow_tui.session.records import JournalHeader
 from duckflow_tui.session.resume import Applied, Restored
@@ -116,15 +113,6 @@ def test_the_first_request_and_the_last_word_are_those_that_say_something() -> N
     assert found.last_at == max(message.at for message in state.messages)
 
 
-def test_the_last_time_is_that_of_the_twenty_newest_messages() -> None:
-    state = AgentState()
-    times = [90.0, *(float(n) for n in range(20))]
-    state.messages += [user("x").model_copy(update={"at": at}) for at in times]
-    assert facts(state).last_at == 19.0
-    state.messages[1:2] = []
-    assert facts(state).last_at == 90.0
-
-
 def test_a_session_is_where_its_turn_was_left() -> None:
     state = AgentState()
     assert facts(state).state == "new"
@@ -143,13 +131,6 @@ def test_a_session_is_where_its_turn_was_left() -> None:
     assert facts(state).state == "card"
     state.gates = (gate(),)
     assert facts(state).state == "gate"
-
-
-def test_records_that_are_lost_and_what_cannot_be_opened_are_told() -> None:
-    assert facts(AgentState(), last_seq=3).missing == 3
-    fault = NotASession("foreign", Path("/x"))
-    found = make_unreadable_facts("s\x1b", fault)
-    assert (found.session_id, found.state, found.problem) == ("s␛", "unreadable", "foreign")
 
 
 # --- what is searched ----------------------------------------------------------------------------
@@ -266,10 +247,3 @@ def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     assert list(months) == ["2023-11", "2023-07"]
     assert months["2023-07"] == Figures(1, 4, 1, 1, 5, 2, 1.25, 9, 3, 2, 1)
     assert months["2023-11"] == Figures(2, 8, 2, 2, 10, 4, 2.5, 18, 6, 4, 2)
-
-
-def test_of_a_session_whose_journal_was_not_read_nothing_is_counted() -> None:
-    unread = SessionFacts(session_id="session_00000001").model_dump()
-    counted = {name: value for name, value in unread.items() if isinstance(value, int | float)}
-    assert "turns" in counted
-    assert counted == dict.fromkeys(counted, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import stat
 import subprocess
@@ -223,12 +222,6 @@ def test_what_lies_above_a_session_is_made_with_it_and_is_on_the_disk(tmp_path: 
             SessionFolder.create(path.parent / "s4", FaultyDisk(at))
 
 
-def test_only_a_folder_is_opened_as_one(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(NotADirectoryError), open_directory(tmp_path / "file"):
-        pass
-
-
 def test_a_draft_that_was_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
     for name in (".x.draft", "notes.draft", ".0123456789abcdef"):
         (tmp_path / name).write_bytes(b"")
@@ -243,27 +236,8 @@ def test_a_draft_that_was_left_is_swept_and_nothing_else(tmp_path: Path) -> None
     assert set(os.listdir(tmp_path)) == {*before, "whole"}
 
 
-def test_a_workspace_has_a_shelf_of_sixteen_digits() -> None:
-    assert workspace_key(HERE) == hashlib.sha256(HERE.encode()).hexdigest()[:16]
-
-
 @pytest.mark.parametrize("session_id", ["", "../x", "a/b", "-a", "a" * 65, "a.b"])
 def test_what_is_no_id_leads_to_no_folder(tmp_path: Path, session_id: str) -> None:
     with pytest.raises(NotASession):
         session_path(tmp_path, HERE, session_id)
     assert session_path(tmp_path, HERE, "a" * 64).name == "a" * 64
-
-
-def test_a_link_where_a_session_should_be_is_listed_by_its_own_time(tmp_path: Path) -> None:
-    (tmp_path / "sessions" / "shelf").mkdir(parents=True)
-    link = tmp_path / "sessions" / "shelf" / "s1"
-    link.symlink_to(made(tmp_path, "s2", top="elsewhere"))
-    (place,) = list_places(tmp_path)
-    assert (place.stamp, place.changed_at) == ("", link.lstat().st_mtime_ns / 1e9)
-
-
-def test_a_journal_that_is_a_link_is_known_by_the_link(tmp_path: Path) -> None:
-    path = made(tmp_path, "s1")
-    (path / "journal-2.d1").symlink_to("journal-1.d1")
-    (place,) = list_places(tmp_path)
-    assert f"journal-2.d1:{len('journal-1.d1')}:" in place.stamp

@@ -27,25 +27,6 @@ def files(journal: JournalDisk) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in journal.path.glob("journal-*")}
 
 
-def test_a_line_is_told_where_it_lies_also_in_a_later_stay(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    first = made(tmp_path, disk)
-    first.open_journal()
-    assert disk.calls[-5:] == ["create", "append_to", "write", "sync_data", "sync_directory"]
-    assert [first.write_line(line) for line in (b"one\n", b"", b"two\n")] == [
-        *(len(HEAD), len(HEAD) + 4, len(HEAD) + 4)
-    ]
-    first.close()
-    first.close()
-    again = made(tmp_path)
-    again.open_journal()
-    start = again.write_line(b"three\n")
-    again.close()
-    data = HEAD + b"one\ntwo\n" + HEAD + b"three\n"
-    assert files(again) == {"journal-1.d1": data}
-    assert (again.segment, data[start:]) == (1, b"three\n")
-
-
 @pytest.mark.parametrize(
     ("old", "sealed"),
     [(b"", b""), (b"D", b"D\n"), (b"D1 7", b"D1 7\n"), (b"\n", b"\n"), (b"whole\n", b"whole\n")],

@@ -84,16 +84,3 @@ def test_the_log_takes_the_place_of_any_other_and_says_when_how_and_who(tmp_path
     logging.getLogger("duckflow.test").info("not this")
     logging.getLogger("duckflow.test").warning("this")
     assert re.fullmatch(r"[-0-9]{10} [0-9:,]{12} WARNING duckflow\.test this\n", path.read_text())
-
-
-def test_libraries_speak_only_of_what_goes_wrong(tmp_path: Path) -> None:
-    path = open_log(tmp_path, [])
-    assert path is not None
-    for name in LIBRARIES:
-        logging.getLogger(name).info("not this")
-        logging.getLogger(name).warning("%s fails", name)
-    logging.getLogger("duckflow.test").info("ours")
-    assert [line.split()[-2] for line in path.read_text().splitlines()] == [
-        *LIBRARIES,
-        "duckflow.test",
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import resource
 import stat
@@ -15,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.pinned import ManualClock
 
-from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.safety.secrets import Redactor
-from duckflow_tui.session.folders import read_private
 from duckflow_tui.session.memory import (
     KINDS,
     LARGEST,
@@ -211,11 +208,6 @@ def test_a_line_as_long_as_the_file_may_be_is_read_at_once(row: str) -> None:
     assert time.monotonic() - before < 2.0
 
 
-def test_a_hyphen_inside_a_line_is_part_of_it() -> None:
-    lines = memory_lines("- use tabs - not blanks\n2) point 1. of two\n", WORDS)
-    assert [line.text for line in lines] == ["use tabs - not blanks", "point 1. of two"]
-
-
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -267,26 +259,6 @@ async def test_a_file_that_is_too_large_or_no_text_is_left_alone(tmp_path: Path)
         made.load()  # prompts go on without it, or with what there is room for
 
 
-async def test_notes_may_have_64_kb_and_no_byte_more(tmp_path: Path) -> None:
-    made = memory(tmp_path)
-    (tmp_path / "memory").mkdir()
-    line = f"- {TODAY} one more line\n".encode()
-    own = b"# mine\n## Worked\n"
-    for more in (0, 1):
-        left = 65_536 - len(own) - len(line) + more
-        notes(made).write_bytes(own + b"x" * (left - 1) + b"\n")
-        if more:
-            assert await fault_of(made, "one more line") == "full"
-        else:
-            await made.remember("one more line", "worked")
-            assert len(notes(made).read_bytes()) == 65_536
-            assert len(await made.list_lines()) == 2
-    notes(made).write_bytes(b"x" * 65_537)
-    with pytest.raises(MemoryFault) as caught:
-        await made.list_lines()
-    assert caught.value.code == "full"
-
-
 async def test_what_is_told_is_known_to_prompts_at_once(tmp_path: Path) -> None:
     """Also what the user wrote by hand, once it is read again."""
     made = memory(tmp_path)
@@ -299,19 +271,6 @@ async def test_what_is_told_is_known_to_prompts_at_once(tmp_path: Path) -> None:
         await made.check("A dead end")
     assert caught.value.code == "known"
     await made.check("another way")
-
-
-def test_the_folder_is_made_for_the_user_alone_and_held_while_it_changes(tmp_path: Path) -> None:
-    folder = tmp_path / "home" / "memory"
-    with lock_folder(folder):
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        other = os.open(folder, os.O_RDONLY)
-        with pytest.raises(BlockingIOError):  # another process would have to wait
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(other)
-        write_private(folder / "a.md", b"new")
-    assert read_private(folder / "a.md", 9) == b"new"
-    assert stat.S_IMODE((folder / "a.md").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -328,13 +287,6 @@ def test_the_folder_is_made_for_the_user_alone_and_held_while_it_changes(tmp_pat
 )
 def test_a_line_goes_to_the_end_of_the_first_section_of_its_kind(text: str, noted: str) -> None:
     assert insert_line(text, "worked", "x", TODAY, WORDS) == noted
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 9])
-def test_a_line_is_taken_out_wherever_it_stands_now(number: int) -> None:
-    line = MemoryLine(number, "worked", "b", "", "- b")
-    assert remove_line("- a\n- b", line) == "- a\n"
-    assert remove_line("- a\n- c", line) is None
 
 
 async def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
@@ -416,22 +368,6 @@ async def test_counts_that_cannot_be_read_are_begun_anew(tmp_path: Path, raw: by
     await made.add_counts({"total_files": 2})
     made.load()
     assert made.known.total_files == 2
-
-
-async def test_counts_stop_at_what_a_count_may_be_and_others_are_not_kept(tmp_path: Path) -> None:
-    made = memory(tmp_path)
-    await made.add_counts({})
-    assert not (tmp_path / "memory").exists()  # nothing was done
-    await made.add_counts({"total_files": 10**12 - 1, "of_another_kind": 7})
-    await made.add_counts({"total_files": 1, "total_conversations": 1})
-    made.load()
-    assert (made.known.total_files, made.known.total_conversations) == (10**12, 1)
-    counts = notes(made).with_suffix(".json")
-    assert "of_another_kind" not in counts.read_text()
-    await made.add_counts({"total_files": 1})
-    counts.write_text(counts.read_text().replace(str(10**12), str(10**12 + 1)))
-    made.load()
-    assert (made.known.total_files, made.known.total_conversations) == (0, 1)
 
 
 async def test_where_counts_are_no_file_nothing_is_counted(tmp_path: Path) -> None:

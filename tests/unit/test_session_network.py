@@ -39,25 +39,6 @@ def test_what_a_host_is_contacted_for_is_named(fields: dict[str, Any], use: str)
     assert facts(**fields)["use"] == use
 
 
-def test_what_made_the_program_contact_a_host_is_named() -> None:
-    assert facts(setting="endpoints.a.base_url")["setting"] == "endpoints.a.base_url"
-    assert "to choose a model" in facts(use="list")["setting"]
-    assert "your key at an approval" in facts(use="command")["setting"]
-    demo = AgentState()
-    demo.session = demo.session.replace(demo=True)
-    assert facts(demo, setting="--base-url")["setting"] == "--demo"
-    assert facts(demo, use="mcp", setting="mcp.servers.net.url")["setting"] == "mcp.servers.net.url"
-
-
-def test_a_time_that_is_not_known_is_left_out() -> None:
-    said = "2025-06-15 15:06:40"
-    both = facts()
-    assert (both["first"], both["last"]) == (said, said)
-    only_last, only_first = facts(first=0.0), facts(last=0.0)
-    assert ("first" in only_last, only_last["last"]) == (False, said)
-    assert (only_first["first"], "last" in only_first) == (said, False)
-
-
 @pytest.mark.parametrize(
     ("level", "fields", "opened"),
     [
@@ -100,8 +81,3 @@ def test_the_export_has_a_row_for_each_use_of_a_host() -> None:
     ]
     assert [line.split(" | ")[3:5] for line in lines[6:8]] == [["", "2"], ["•", "1"]]
     assert lines[8:] == ["", EN("network.beyond")]
-
-
-def test_a_session_that_contacted_nobody_says_so() -> None:
-    lines = network_markdown(AgentState(), EN, str).splitlines()
-    assert lines[:3] == ["## Network", "", EN("network.none")]

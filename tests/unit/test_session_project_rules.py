@@ -84,27 +84,3 @@ def test_what_is_no_rule_is_left_out(tmp_path: Path) -> None:
     put(kept, json.dumps({**PROJECT, "rules": strange}))
     rule = Grant(grant_id="g", operation="shell.run", path="make", gate_id="x", source="project")
     assert kept.load() == (rule, rule)
-
-
-def test_a_file_of_256_kb_is_read_and_no_larger_one_is_read_or_written(tmp_path: Path) -> None:
-    kept = rules(tmp_path)
-    text = json.dumps({**PROJECT, "rules": [RULE]})
-    put(kept, text + " " * (262_144 - len(text)))
-    assert len(kept.load()) == 1
-    put(kept, text + " " * (262_145 - len(text)))
-    for act in (kept.load, lambda: kept.add(KEPT), lambda: kept.remove("g")):
-        with pytest.raises(OSError, match="more than 262,144 bytes"):
-            act()
-    put(kept, "")
-    kept.add(KEPT.replace(path="x"))
-    most = 262_144 - len(Path(kept.path).read_bytes()) + 1
-    put(kept, "")
-    kept.add(KEPT.replace(path="x" * most))
-    assert len(Path(kept.path).read_bytes()) == 262_144
-    put(kept, "")
-    with pytest.raises(OSError, match="more than"):
-        kept.add(KEPT.replace(path="x" * (most + 1)))
-    put(kept, text)
-    with pytest.raises(OSError, match="more than 262,144 bytes"):
-        kept.add(KEPT.replace(path="x" * 262_144))
-    assert Path(kept.path).read_text() == text

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from support.journal_disks import until
 from support.journal_events import said, started
-from support.pinned import CountingIds, ManualClock
+from support.pinned import ManualClock
 
-from duckflow_tui.session.faults import JournalHealth
-from duckflow_tui.session.recording import Recording, start_journal, start_recording
+from duckflow_tui.session.recording import Recording, start_recording
 from duckflow_tui.session.resume import open_to_read
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.session import NO_SESSION
-from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.tools.notices import Notices
+from duckflow_tui.state.store import Store
 
 
 def store_of(recording: Recording) -> Store:
@@ -54,17 +49,6 @@ async def test_a_frozen_session_records_nothing_and_holds_nobody(tmp_path: Path)
     assert len(open_to_read(recording.path).read.entries) == 1
 
 
-def test_a_session_that_nobody_wanted_kept_says_so_and_has_no_files(tmp_path: Path) -> None:
-    recording = start_recording(tmp_path / "state", tmp_path, str, keep=False)
-    assert (recording.path, recording.journal) == (None, None)
-    assert (recording.is_resumable, recording.is_closed) == (False, True)
-    store = store_of(recording)
-    recording.follow_store(store, Notices(store, CountingIds()))
-    assert (store.state.unkept, store.state.messages) == (NO_SESSION, [])
-    recording.close_now()
-    assert list(tmp_path.iterdir()) == []
-
-
 async def test_a_session_that_a_disk_refused_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "sessions").write_text("in the way")
@@ -73,30 +57,3 @@ async def test_a_session_that_a_disk_refused_is_not_kept(tmp_path: Path) -> None
     await store.commit(started())
     assert not recording.is_resumable
     await recording.close()
-
-
-@pytest.mark.parametrize("there", [True, False])
-async def test_a_journal_says_which_folder_its_session_is_about(
-    tmp_path: Path, there: bool
-) -> None:
-    work = tmp_path / "work"
-    if there:
-        work.mkdir()
-    journal = start_journal(tmp_path / "state", "session_1", work, 7.0)
-    await Store(AgentState(), ManualClock(), journal).commit(started())
-    health = await journal.close()
-    assert health == JournalHealth(mode="closed", written=1, durable=1)
-    (path,) = (tmp_path / "state" / "sessions").glob("*/session_1")
-    header = open_to_read(path).read.header
-    assert header is not None
-    status = work.stat() if there else None
-    assert (header.device, header.inode) == (
-        (status.st_dev, status.st_ino) if status is not None else (0, 0)
-    )
-    assert (header.created_at, header.opened_at, header.workspace) == (7.0, 7.0, str(work))
-
-
-def test_the_end_of_one_that_lives_in_memory_is_at_once() -> None:
-    recording = Recording("s", MemoryRecorder())
-    recording.freeze()
-    assert (recording.frozen, recording.is_closed, recording.last_seq) == (True, True, 0)

@@ -149,15 +149,6 @@ def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> Non
     assert TrustAnswers(tmp_path).get_answer(here) is None
 
 
-def test_an_answer_of_more_than_a_megabyte_is_none(tmp_path: Path) -> None:
-    here = Path("/work/here")
-    path = tmp_path / f"{hash_data(str(here))[:32]}.json"
-    kept = json.dumps({"folder": str(here), "trusted": True, "texts": {}})
-    for size, known in ((1_048_576, True), (1_048_577, False)):
-        path.write_text(" " * (size - len(kept)) + kept)
-        assert (TrustAnswers(tmp_path).get_answer(here) is not None) == known
-
-
 def test_an_answer_covers_what_is_as_it_was_and_may_have_gone() -> None:
     answer = TrustAnswer(True, {"a": "1", "b": "2"})
     assert answer.is_answer_for({"a": "1"})
