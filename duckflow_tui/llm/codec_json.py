@@ -32,7 +32,7 @@ from duckflow_tui.llm.codec import (
     wire_name,
 )
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.strict_json import (
+from duckflow_tui.llm.reply_json import (
     MOST_READ,
     NotStrict,
     ReplyObject,

@@ -37,7 +37,7 @@ from duckflow_tui.llm.codec import (
 )
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.decision_reading import WrittenCall
-from duckflow_tui.llm.strict_json import MOST_READ, NotStrict, find_object, parse_object
+from duckflow_tui.llm.reply_json import MOST_READ, NotStrict, find_object, parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage

@@ -24,7 +24,7 @@ from duckflow_tui.llm.foreign_calls import (
     read_statement,
 )
 from duckflow_tui.llm.patches import read_patch_call
-from duckflow_tui.llm.strict_json import NotStrict, parse_object
+from duckflow_tui.llm.reply_json import NotStrict, parse_object
 from duckflow_tui.state.base import Frozen, IdSource, JsonObject, ModelText
 from duckflow_tui.state.decision import (
     CHECKS,

@@ -163,6 +163,9 @@ def name_fields(written: JsonObject) -> JsonObject:
     """
     inner: object = written.get("function")
     fields = {**written, **cast("JsonObject", inner)} if isinstance(inner, dict) else {**written}
+    key, value = next(iter(fields.items()), ("", None))
+    if len(fields) == 1 and key not in _ARGUMENT_FIELDS and isinstance(value, dict):
+        return {"operation": key, "args": value}  # {"read_file": {"path": "a.py"}}
     named = (name for name in _NAME_FIELDS if isinstance(fields.get(name), str))
     if name := next(named, None):
         fields["operation"] = fields.pop(name)

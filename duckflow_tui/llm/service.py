@@ -14,6 +14,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -42,9 +43,9 @@ from duckflow_tui.llm.endpoints import (
 from duckflow_tui.llm.errors import ErrorCode, LlmError, TokenLimits, names_model_or_address
 from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels
-from duckflow_tui.llm.loose_json import read_value
+from duckflow_tui.llm.outline import read_elements, read_lines
 from duckflow_tui.llm.quirks import LearnedModels, Quirks, Rung, is_miswritten, is_refusal
-from duckflow_tui.llm.strict_json import MOST_READ, NotStrict
+from duckflow_tui.llm.reply_json import MOST_READ, NotStrict, find_values
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject, ModelText, schema_of
 from duckflow_tui.state.conversation import RefusedCall, Thought
@@ -615,24 +616,27 @@ def _cut_by(error: LlmError) -> ModelText:
 def _parse_shape(
     text: str, shape: type[ReplyShape]
 ) -> tuple[ReplyShape | None, tuple[ModelText, ...]]:
-    given: object = text.strip()
-    wrong: ModelText | None = None
+    """Read an answer as the shape: its JSON, or where it has none its elements, all of it as one
+    text, or its lines; else the problems with the JSON.
+    """
     try:
-        given = read_value(text, shape.model_fields)
+        values = find_values(text)
     except NotStrict as error:
-        wrong = error.told
+        if error.told.name != "json.none":
+            return None, (error.told,)
+        for given in (read_elements(text), text.strip("` \n"), read_lines(text)):
+            with suppress(ValidationError):
+                if given:
+                    return shape.model_validate(given), ()
+        return None, (error.told,)
     try:
-        if wrong is None or wrong.name == "json.none":  # a text alone may be a whole answer
-            return shape.model_validate(given), ()
+        return shape.model_validate(values[0] if len(values) == 1 else values), ()
     except ValidationError as error:
-        if wrong is None:
-            found = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
-            return None, tuple(
-                ModelText(
-                    "reply.field_wrong",
-                    {"where": ".".join(map(str, entry["loc"])), "problem": entry["msg"]},
-                )
-                for entry in found
+        found = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+        return None, tuple(
+            ModelText(
+                "reply.field_wrong",
+                {"where": ".".join(map(str, entry["loc"])), "problem": entry["msg"]},
             )
-    assert wrong is not None
-    return None, (wrong,)
+            for entry in found
+        )

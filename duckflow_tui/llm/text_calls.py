@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.llm.foreign_calls import bare_name, name_fields
 from duckflow_tui.llm.patches import BEGIN_PATCH, read_patch, split_blocks
-from duckflow_tui.llm.strict_json import NotStrict, first_object, parse_object
+from duckflow_tui.llm.reply_json import NotStrict, convert_value, parse_object
 from duckflow_tui.state.base import JsonObject, canonical_json
 
 #: The properties of each function's arguments, by every name that it may be called by.
@@ -137,7 +137,7 @@ def _is_cut_object(text: str) -> bool:
     while found := _OBJECT.search(text, at):
         if found["begin"] is None:
             return True
-        whole, at = first_object(text, found.start("begin"))
+        whole, at = convert_value(text, found.start("begin"))
         if not whole:
             return True
     return False
@@ -452,7 +452,7 @@ def _skip_pattern(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 def _object_at(text: str, at: int) -> tuple[JsonObject | None, int]:
     """The JSON object that begins there, and where it ends; without an end, that is ``at``."""
-    given, end = first_object(text, at) if text[at : at + 1] == "{" else ("", at)
+    given, end = convert_value(text, at) if text[at : at + 1] == "{" else ("", at)
     try:
         return (parse_object(given), end) if given else (None, at)
     except NotStrict:

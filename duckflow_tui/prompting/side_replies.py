@@ -6,8 +6,10 @@ or text in place of the object, one entry in place of a list, "P1" or "completed
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
@@ -50,7 +52,7 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
         "priority": "優先度 prio importance severity",
         "cause": "原因 root_cause reason diagnosis",
         "fix": "対処 修正 solution recommendation remedy suggested_fix how_to_fix",
-        "retryable": "再試行可能 can_retry retry is_retryable",
+        "retryable": "再試行可能 再試行 can_retry retry is_retryable",
         "summary": "要約 概要 report result",
         "status": "状態 outcome state",
         "next_action": "next next_step next_steps recommended_action recommendation 次の行動",
@@ -137,60 +139,57 @@ class JsonReply(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_form(cls, given: Any) -> Any:
-        return cls._find_fields(given)
-
-    @classmethod
     def _find_fields(cls, given: Any) -> Any:
-        """Find the reply inside a parsed value and return its object with our field names, nulls
-        left out. A value without a reply is returned unchanged.
+        """Find the reply in a parsed value: the outermost object that has all required fields, else
+        the one with most of its fields. Return its values by our field names, nulls left out. A
+        value without a reply is returned unchanged.
         """
-        if isinstance(given, list):
-            entries = cast("list[Any]", given)
-            if len(entries) == 1 and cls._rate_fit(entries[0]) > 1:
-                given = entries[0]
-        if not isinstance(given, dict):
-            field = (cls.main_list if isinstance(given, list) else "") or cls.main_text
-            return cls._read_values({field: given}) if field else cast("Any", given)
-        written = cast("dict[str, Any]", given)
-        inner: list[Any] = [value for value in written.values() if isinstance(value, dict | list)]
-        wrapped: list[Any] = [
-            value for value in inner if cls._rate_fit(value) > cls._rate_fit(written)
-        ]
-        named = cls._name_fields(written)
-        if len(wrapped) == 1:  # and what it has to have may stand around it
-            fields = cls.model_fields
-            beside = {key: named[key] for key in named if fields[key].is_required()}
-            return {**beside, **cls._find_fields(wrapped[0])}
+        needed = {name for name, field in cls.model_fields.items() if field.is_required()}
+        needed |= {cls.main_list} - {""}
+        objects = [*_walk_objects(given)]
+        whole = (found for found in objects if needed <= set(map(field_name, found)))
+        best = next(whole, None) if needed else None
+        if best is None:
+            outer = [*_walk_objects(given, through_lists=False)]
+            best = max(outer, key=cls._rate_fit, default=None)
+        if best is None or not (named := cls._name_fields(best)):
+            is_list, is_text = isinstance(given, dict | list), isinstance(given, str | list)
+            if cls.main_list and is_list:
+                return cls._read_values({cls.main_list: _unwrap_entries(given)})
+            return cls._read_values({cls.main_text: given}) if cls.main_text and is_text else given
+        around = cls._name_fields(objects[0])  # what it has to have may stand there
+        named = {name: around[name] for name in around if name in needed} | named
         if cls.main_list and cls.main_list not in named:
-            unnamed: list[Any] = [value for value in inner if value not in named.values()]
-            unnamed = [value for value in unnamed if isinstance(value, list)]
+            others = [value for value in best.values() if value not in named.values()]
+            unnamed: list[Any] = [value for value in others if isinstance(value, list)]
             if len(unnamed) == 1:
                 named[cls.main_list] = unnamed[0]
-            elif not named:  # one entry of the list
-                named[cls.main_list] = written
         return cls._read_values(named)
 
     @classmethod
     def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the non-null values by our field names; a synonym counts only where the field
-        itself is missing.
+        """Return the non-null values by our field names. Where the field itself is missing, a
+        synonym counts, else the only name that has its own name in it.
         """
         given = {field_name(key): value for key, value in written.items() if value is not None}
         named: dict[str, Any] = {}
         for field in cls.model_fields:
             others = sorted(_SYNONYMS.get(field, frozenset()) - cls.model_fields.keys())
+            longer = [
+                name
+                for name, value in given.items()
+                if name not in cls.model_fields
+                and field.rstrip("s") in _split_words(name)
+                and not (field == cls.main_list and isinstance(value, str))  # one of its entries
+            ]
             found = [given[name] for name in (field, *others) if name in given]
-            if found:
-                named[field] = found[0]
+            if found or len(longer) == 1:
+                named[field] = found[0] if found else given[longer[0]]
         return named
 
     @classmethod
-    def _rate_fit(cls, given: object) -> int:
-        """Count the fields of this reply in a value; those under their own names count twice."""
-        if not isinstance(given, dict):
-            return 0
-        written = cast("JsonObject", given)
+    def _rate_fit(cls, written: Mapping[str, Any]) -> int:
+        """Count the fields of this reply in an object; those under their own names count twice."""
         own = cls.model_fields.keys() & set(map(field_name, written))
         return len(own) + len(cls._name_fields(written))
 
@@ -198,6 +197,61 @@ class JsonReply(BaseModel):
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Convert values to the types of their fields; a subclass may override this."""
         return values
+
+
+_DEEPEST: Final = 6  # levels of a value in which a reply is looked for
+
+
+def _walk_objects(given: object, *, through_lists: bool = True) -> Iterator[JsonObject]:
+    """The objects in a value, outer ones first, those in the JSON of a text too, and lists of pairs
+    as the object of these. Without ``through_lists`` those among others of a list are left out.
+    """
+    level = [given]
+    for _ in range(_DEEPEST):
+        inner: list[object] = []
+        for value in level:
+            if isinstance(value, str) and value.lstrip().startswith("{"):
+                with suppress(ValueError, RecursionError):
+                    value = json.loads(value)
+            if isinstance(value, dict):
+                yield (fields := cast("JsonObject", value))
+                inner += fields.values()
+            elif isinstance(value, list):
+                entries = cast("list[object]", value)
+                if pairs := _join_pairs(entries):
+                    yield pairs
+                if through_lists or len(entries) == 1:
+                    inner += entries
+        level = inner
+
+
+def _join_pairs(entries: Sequence[object]) -> JsonObject:
+    """The object of a list of fields, each an object of one field, or of a name and a value; empty
+    where it is another list.
+    """
+    pairs: JsonObject = {}
+    for entry in entries:
+        cells = list(cast("JsonObject", entry).items()) if isinstance(entry, dict) else []
+        if not 1 <= len(cells) <= 2 or not isinstance(cells[0][1], str):
+            return {}
+        name, value = (cells[0][1], cells[1][1]) if len(cells) == 2 else cells[0]
+        if name in pairs:
+            return {}
+        pairs[name] = value
+    return pairs
+
+
+def _unwrap_entries(given: object) -> object:
+    """The list that is the only thing in objects of one field; any other value unchanged."""
+    inner = given
+    while isinstance(inner, dict) and len(fields := cast("JsonObject", inner)) == 1:
+        (inner,) = fields.values()
+    return cast("object", inner) if isinstance(inner, list) else given
+
+
+def _split_words(name: str) -> list[str]:
+    """The words of a name in snake case, without the s of a plural."""
+    return [word.rstrip("s") for word in name.split("_")]
 
 
 #: A key by which entries are numbered: "r1", "step 2", "3".
@@ -217,6 +271,14 @@ def _list_entries(given: Any) -> list[Any]:
     if isinstance(given, list):
         return [entry for entry in cast("list[Any]", given) if entry not in (None, "", {})]
     return [given] if collect_texts(given) else []
+
+
+def _list_texts(given: Any) -> list[str]:
+    """A text for each entry of a list; of anything else all its texts."""
+    if not isinstance(given, list):
+        return collect_texts(given)
+    joined = ("; ".join(collect_texts(entry)) for entry in cast("list[Any]", given))
+    return [text for text in joined if text]
 
 
 def _list_ids(given: Any) -> list[str]:
@@ -241,7 +303,7 @@ def _read_word(words: Mapping[str, Any], given: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(join_texts)]
-Texts = Annotated[list[str], BeforeValidator(collect_texts)]
+Texts = Annotated[list[str], BeforeValidator(_list_texts)]
 Ids = Annotated[list[str], BeforeValidator(_list_ids)]
 Claims = Annotated[list[RequirementClaim], BeforeValidator(_read_claims)]
 Priority = Annotated[Literal[1, 2, 3], BeforeValidator(lambda given: read_priority(given) or 1)]
@@ -264,6 +326,16 @@ class PlanStep(JsonReply):
     name: Text
     description: Text
     depends_on: Ids = Field(default_factory=list[str])
+
+    @classmethod
+    def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
+        """As for any reply; the only pair of no such name is a name and its description."""
+        named = super()._name_fields(written)
+        others = [(k, v) for k, v in written.items() if v not in named.values()]
+        if len(others) == 1 and not named.keys() & {"name", "description"}:
+            ((name, description),) = others
+            named |= {"name": name, "description": description}
+        return named
 
     @classmethod
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -388,7 +388,6 @@ async def test_plain_words_in_place_of_an_object_are_the_whole_reply(
     "text",
     [
         '{"reply": "I edit it", "actions": [{"operation": "file_ops.edit_fi',
-        "Sure:\n{'reply': 'hello', 'actions': []}",
         'Of course!\n```json\n{"reply": "I do", "actions": [\n```',
         'I do.\n```json\n{"name": "launch_rocket", "arguments": {"to": "moon"}}\n```',
         "file_ops.read_file(path=a.py)",

@@ -17,7 +17,7 @@ from support.whole import rounds
 
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.strict_json import NotStrict, ReplyPreview, find_object
+from duckflow_tui.llm.reply_json import NotStrict, ReplyPreview, find_object
 from duckflow_tui.llm.text_calls import MOST, read_calls
 from duckflow_tui.llm.wire import WireChunk
 

@@ -9,7 +9,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckflow_tui.llm.strict_json import ReplyPreview
+from duckflow_tui.llm.reply_json import ReplyPreview
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 VALUE = st.recursive(

@@ -7,7 +7,7 @@ import json
 import pytest
 from support.model_words import WORDS
 
-from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, parse_object
+from duckflow_tui.llm.reply_json import MAX_DEPTH, NotStrict, find_object, find_values, parse_object
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,10 @@ from duckflow_tui.llm.strict_json import MAX_DEPTH, NotStrict, find_object, pars
         ('{"a": [1, {"b c": "x\ud83e"}]}', "one half of a surrogate pair"),
         ('{"a": {"\udc00": 1}}', "one half of a surrogate pair"),
         ('{"a": "\ud83e', "one half of a surrogate pair"),
-        ("{'a': 1}", "not valid JSON"),
+        ('{"a": here}', "not valid JSON"),
+        ("{'a': 'it's'}", "not valid JSON"),
+        ("{'a': {'b': 1}", "not valid JSON"),
+        ('{"a": [1, two]}', "not valid JSON"),
         ('{"a": "cut', "not valid JSON"),
         ('{"a": {"a": 1}', "not valid JSON"),
         ('{"b": {"a": 1}, "a": wrong}', "not valid JSON"),
@@ -87,11 +90,17 @@ def test_the_one_object_is_found_whatever_is_written_around_it(text: str, around
             '{"a": True, "b": [False, None], "c": "True, None,}"}',
             {"a": True, "b": [False, None], "c": "True, None,}"},
         ),
+        (
+            "{a: [1, 'it\\'s \"so\" // here'], // so\n b: true, # yes\n /* no */ c: null}",
+            {"a": [1, 'it\'s "so" // here'], "b": True, "c": None},
+        ),
+        ('{“a”: “he said "no"”}', {"a": 'he said "no"'}),
     ],
 )
 def test_what_can_mean_one_thing_only_is_read_as_that(written: str, meant: object) -> None:
     assert parse_object(written) == meant
     assert find_object(f"So:\n{written}\nThat is all.", {"a"}).data == meant
+    assert find_values(f"So:\n{written}\nThat is all.") == [meant]
 
 
 def test_what_is_mended_is_held_to_the_same_rules() -> None:
@@ -111,3 +120,15 @@ def test_the_deepest_allowed_value_can_be_written_again() -> None:
     inner = MAX_DEPTH - 1
     data = parse_object('{"a": ' + "[" * (inner - 1) + "]" * (inner - 1) + "}")
     assert json.loads(json.dumps(data)) == data
+
+
+def test_an_answer_that_is_only_judged_may_have_words_without_quotes_lists_and_several_values() -> (
+    None
+):
+    assert find_values('{"x": 1}\n{a: yes, b: 2026-11-27}\n["one"]') == [
+        {"x": 1}, {"a": "yes", "b": "2026-11-27"}, ["one"]
+    ]  # fmt: skip
+    assert find_values(json.dumps(json.dumps({"a": 1}))) == [{"a": 1}]
+    for text in ("", "a [1] and {so}", '{"a": [1, 2', '{"a": 1, "a": 2}', "{'" * 300_000):
+        with pytest.raises(NotStrict):
+            find_values(text)
