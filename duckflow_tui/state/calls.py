@@ -248,7 +248,9 @@ class ChangesUndone(Event, kind="changes_undone"):
         before = state.undone_calls
         state.undone_calls = (*state.undone_calls, self.call_id)
         state.undone_changes = {**state.undone_changes, self.call_id: self.changes}
-        _mark_changed_outside(state, self.changes, before, reopens=self.reopens)
+        if self.reopens:
+            _reopen_requirements(state, self.call_id, self.changes, before)
+        _forget_contents(state, self.changes)
 
 
 class ChangesRedone(Event, kind="changes_redone"):
@@ -267,22 +269,32 @@ class ChangesRedone(Event, kind="changes_redone"):
             state.undone_calls = tuple(c for c in state.undone_calls if c != self.call_id)
             changes = state.undone_changes.items()
             state.undone_changes = {call: made for call, made in changes if call != self.call_id}
-        _mark_changed_outside(state, self.changes, before, reopens=self.reopens)
+        if self.reopens:
+            _reopen_requirements(state, self.call_id, self.changes, before)
+        _forget_contents(state, self.changes)
 
 
-def _mark_changed_outside(
-    state: AgentState, changes: tuple[FileChange, ...], before: tuple[str, ...], *, reopens: bool
-) -> None:
-    """Forget the known contents of these files after an undo or redo. With ``reopens`` also bring
-    the requirements to how they stood with the calls undone now; ``before``: those undone until
-    now.
-    """
+def _forget_contents(state: AgentState, changes: tuple[FileChange, ...]) -> None:
+    """Forget the known contents of these files."""
     for change in changes:
         state.files_read.pop(change.path, None)
         state.files_read.pop(change.target, None)
-    if reopens and state.objective is not None:
-        paths = {path for change in changes for path in (change.path, change.target) if path}
-        state.objective = state.objective.after_undo(before, state.undone_calls, paths)
+
+
+def _reopen_requirements(
+    state: AgentState, call_id: str, changes: tuple[FileChange, ...], before: tuple[str, ...]
+) -> None:
+    """Bring the requirements to how they stood with the calls undone now, after ``changes`` of the
+    call were undone or redone; ``before``: the calls undone until now.
+    """
+    if (objective := state.objective) is None:
+        return
+    paths = {path for change in changes for path in (change.path, change.target) if path}
+    own = any(
+        isinstance(m, OperationMessage) and m.call_id == call_id and m.at >= objective.created_at
+        for m in state.messages
+    )
+    state.objective = objective.after_undo(before, state.undone_calls, paths, own=own)
 
 
 def note_read(state: AgentState, files: dict[str, str]) -> None:

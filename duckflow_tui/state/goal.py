@@ -69,11 +69,22 @@ class RequirementItem(Frozen):
     waived_because: str = ""  # the user's reason
     provisional: bool = False  # met by a check that turned green at work, not judged yet
 
-    def is_shown_by_other_files(self, paths: Collection[str]) -> bool:
-        """Whether its evidence is in files, none of which is in ``paths``."""
-        shown = [fact for fact in self.evidence if fact.kind in ("diff", "file", "command")]
-        return bool(shown) and all(
-            fact.kind != "command" and fact.source.partition(":")[0] not in paths for fact in shown
+    @property
+    def is_shown_by_files(self) -> bool:
+        """Whether its evidence is in a file or the output of a command."""
+        return any(fact.kind in ("diff", "file", "command") for fact in self.evidence)
+
+    @property
+    def is_shown_by_words(self) -> bool:
+        """Whether its only evidence is in words: of a reply, or of the user."""
+        return bool(self.evidence) and not self.is_shown_by_files
+
+    def rests_on(self, paths: Collection[str]) -> bool:
+        """Whether its evidence is in one of these files, or in the output of a command."""
+        return any(
+            fact.kind == "command"
+            or (fact.kind in ("diff", "file") and fact.source.partition(":")[0] in paths)
+            for fact in self.evidence
         )
 
     def with_level_of(self, then: RequirementItem | None) -> RequirementItem:
@@ -255,32 +266,41 @@ class TaskObjective(Frozen):
         )
         return self.replace(extracted_requirements=items)
 
-    def after_file_changes(self, paths: Collection[str] | None = None) -> TaskObjective:
-        """Reopen the judged requirements after ``paths`` changed, except those that evidence from
-        other files shows. None: any file may have changed.
+    def after_file_changes(
+        self, paths: Collection[str] | None = None, *, own: bool = True
+    ) -> TaskObjective:
+        """Reopen the judged requirements that no longer hold by their evidence after ``paths``
+        changed. None: any file may have changed. ``own``: the work on this request had changed
+        them; then it is to be judged anew, and where no requirement has a file as its evidence,
+        those that only words show are reopened too.
         """
-        if all(not item.state.is_judged for item in self.extracted_requirements):
-            return self
-        items = tuple(
-            item.replace(
-                state=RequirementState.OPEN,
-                satisfaction_level=0.0,
-                evidence=(),
-                provisional=False,
+        judged = [item for item in self.extracted_requirements if item.state.is_judged]
+        keeps_words = not own or any(item.is_shown_by_files for item in judged)
+        changed = self
+        for item in judged:
+            if paths is not None and (
+                (keeps_words and item.is_shown_by_words)
+                or (item.is_shown_by_files and not item.rests_on(paths))
+            ):
+                continue
+            changed = changed.with_requirement(
+                item.replace(
+                    state=RequirementState.OPEN,
+                    satisfaction_level=0.0,
+                    evidence=(),
+                    provisional=False,
+                )
             )
-            if item.state.is_judged
-            and not (paths is not None and item.is_shown_by_other_files(paths))
-            else item
-            for item in self.extracted_requirements
-        )
-        return self.replace(extracted_requirements=items, current_satisfaction=0.0, reopened=True)
+        if not judged or (changed is self and not own):
+            return self
+        return changed.replace(current_satisfaction=0.0, reopened=True)
 
     def after_undo(
-        self, before: tuple[str, ...], now: tuple[str, ...], paths: Collection[str]
+        self, before: tuple[str, ...], now: tuple[str, ...], paths: Collection[str], *, own: bool
     ) -> TaskObjective:
         """Return the objective after the set of undone calls changed from ``before`` to ``now``:
         each requirement as recorded for that set; where nothing is recorded, those that rest on
-        ``paths`` are reopened.
+        ``paths`` are reopened. ``own``: the call that was undone or redone worked on this request.
         """
         stand = LedgerSnapshot(
             undone=before,
@@ -302,7 +322,7 @@ class TaskObjective(Frozen):
                     current_satisfaction=then.satisfaction,
                     reopened=then.reopened,
                 )
-        return kept.after_file_changes(paths)
+        return kept.after_file_changes(paths, own=own)
 
     @property
     def met_counts(self) -> tuple[int, int]:
@@ -339,6 +359,7 @@ class Review(Judgement):
     plan_id: str = ""  # of the plan by which the work went; empty for none
     rests_on: Literal["tests", "runs", "nothing"] = "runs"  # what ran on the files as they are
     follows: bool = False  # a further attempt begins
+    calls: tuple[str, ...] = ()  # ids of those whose changes of files it judged
 
     @property
     def met_counts(self) -> tuple[int, int]:
@@ -418,12 +439,13 @@ class GoalState:
 
 
 def is_outdated(state: AgentState, review: Review) -> bool:
-    """Whether files changed by undo, redo or rewind since this review of the current request, so
-    that it no longer describes them.
+    """Whether files changed by undo, redo or rewind since this review, so that it no longer
+    describes them.
     """
     objective, last = state.objective, state.last_review
-    judged = last is not None and last.review_id == review.review_id
-    return judged and objective is not None and objective.reopened
+    if objective is not None and last is not None and last.review_id == review.review_id:
+        return objective.reopened
+    return not set(review.calls).isdisjoint(state.undone_calls)
 
 
 class ObjectiveChanged(Event, kind="objective"):

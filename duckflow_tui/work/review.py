@@ -226,6 +226,11 @@ class Reviewer:
             evaluation=case.evaluation,
             rests_on=find_strongest_run(case.facts),
             follows=follows,
+            calls=tuple(
+                m.call_id
+                for m in case.calls
+                if m.result.undoable_changes and m.call_id not in self._store.state.undone_calls
+            ),
         )
         at = self._store.clock.now()
         message = ReviewMessage(message_id=self._parts.ids("msg"), review=review, at=at)

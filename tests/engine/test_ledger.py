@@ -467,6 +467,47 @@ async def test_what_a_file_shows_is_looked_at_again_after_undo_and_redo(
         assert len(s.server.requests) == calls
 
 
+async def test_an_undo_marks_the_verdict_on_an_earlier_request_and_redo_clears_it(
+    tmp_path: Path,
+) -> None:
+    """The request in hand was answered in words, which an undo of files leaves as it was."""
+    script = story(
+        works(claim(NOTES)),
+        done("Done."),
+        done("They say half.", requirements=[claim("it is explained")]),
+        satisfaction=(good("r1"), judged(0.9, evidence={"r1": ["P1"]})),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        await s.turn("what do they say?")
+        works_on, explains = (m.review for m in s.state.messages if isinstance(m, ReviewMessage))
+        assert (works_on.done, explains.done) == (True, True)
+        await s.engine.undo()
+        assert ledger(s) == {"r1": ("it is explained", MET)}
+        assert [is_outdated(s.state, review) for review in (works_on, explains)] == [True, False]
+        await s.engine.redo()
+        assert not is_outdated(s.state, works_on)
+
+
+@pytest.mark.parametrize(("evidence", "stays"), [(["C1"], True), (["P1"], False)])
+async def test_an_undo_opens_what_only_a_reply_shows_where_nothing_else_is_shown_by_files(
+    tmp_path: Path, evidence: list[str], stays: bool
+) -> None:
+    script = story(
+        works(claim(NOTES), claim("it is explained")),
+        done("They say half."),
+        satisfaction=(
+            judged(0.9, {"r1": 0.9, "r2": 0.9}, evidence={"r1": evidence, "r2": ["P1"]}),
+        ),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes and say what they say")
+        await s.engine.undo()
+        assert [state for _, state in ledger(s).values()] == [OPEN, MET if stays else OPEN]
+        await s.engine.redo()
+        assert [state for _, state in ledger(s).values()] == [MET, MET]
+
+
 async def test_what_was_undone_is_kept_as_unfinished_when_another_request_comes(
     tmp_path: Path,
 ) -> None:
