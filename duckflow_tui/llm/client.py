@@ -48,8 +48,8 @@ from duckflow_tui.llm.transport import (
     Proxy,
     SilenceLimit,
     WayClosed,
+    find_proxy,
     open_http,
-    proxy_for,
     resolves_privately,
 )
 from duckflow_tui.llm.wire import (
@@ -123,7 +123,7 @@ class ChatClient:
         """
         headers = _secret_headers(endpoint)
         secrets = (*((key,) if key else ()), *headers)
-        proxy = proxy_for(endpoint, environ)
+        proxy = find_proxy(endpoint.base_url, environ)
         name = key_name(endpoint, environ) or ("headers" if headers else "")
         teller = FailureTeller(endpoint, "", secrets)
         if any(not value.isascii() or not value.isprintable() for value in secrets):

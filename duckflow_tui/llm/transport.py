@@ -229,16 +229,19 @@ class Proxy(NamedTuple):
         return origin_of(self.url).partition("://")[2]
 
 
-def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy of the environment, for https only: plain http stays in the private network."""
-    if not endpoint.is_https or is_loopback(endpoint.hostname):
+def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
+    """The proxy of the environment for an address; for https only, because plain http stays in the
+    private network.
+    """
+    scheme, _, site = origin_of(url).partition("://")
+    host, _, port = site.rpartition(":")
+    if scheme != "https" or is_loopback(host):
         return None
 
     def setting(name: str) -> Proxy:
         name = name if environ.get(name) else name.upper()
         return Proxy(environ.get(name, "").strip(), name)
 
-    host, _, port = endpoint.origin.partition("://")[2].rpartition(":")
     for entry in setting("no_proxy").url.lower().split(","):
         name, _, only = entry.strip().partition(":")
         name = name.lstrip("*").lstrip(".")
@@ -277,8 +280,8 @@ async def open_http(
 
     Reading has no time-out of its own, because a model may think for minutes: who reads sets it.
     """
-    proxy = proxy_for(endpoint, environ)
-    inner = await asyncio.to_thread(_open_transport, endpoint, proxy)
+    proxy = find_proxy(endpoint.base_url, environ)
+    inner = await asyncio.to_thread(open_transport, endpoint.base_url, proxy)
     via = proxy.address if proxy else ""
     return httpx2.AsyncClient(
         transport=GuardedTransport(inner, endpoint, key, report, via),
@@ -288,9 +291,12 @@ async def open_http(
     )
 
 
-def _open_transport(endpoint: Endpoint, proxy: Proxy | None) -> httpx2.AsyncHTTPTransport:
+def open_transport(url: str, proxy: Proxy | None) -> httpx2.AsyncHTTPTransport:
+    """The way to the origin of an address, by the certificates that the environment names. Reads
+    these, so in a thread. Raises WayClosed.
+    """
     try:
-        verify = httpx2.create_ssl_context() if endpoint.is_https else False
+        verify = httpx2.create_ssl_context() if url.startswith("https://") else False
     except (OSError, ValueError) as error:
         named = (name for name in CERTIFICATE_VARIABLES if os.environ.get(name))
         raise WayClosed("certificates", next(named, CERTIFICATE_VARIABLES[0])) from error

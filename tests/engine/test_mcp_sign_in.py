@@ -201,3 +201,59 @@ async def test_a_sign_in_reaches_no_other_port_of_a_host_without_https(tmp_path:
         assert "is not reached without https" in failed.error
         assert begun
         assert asked == []
+
+
+@pytest.mark.parametrize("key", ["y", "n"])
+async def test_a_site_that_a_server_names_is_contacted_with_consent(
+    tmp_path: Path, key: str
+) -> None:
+    came = asyncio.Event()
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as other:
+        site = f"127.0.0.1:{other.sockets[0].getsockname()[1]}"
+        header = {"www-authenticate": f'Bearer resource_metadata="https://{site}/meta"'}
+        with refusing_server(**header) as (url, _):
+            async with served(tmp_path, settings(f"{url}/mcp"), wait=False) as s:
+                await s.servers.start_all()
+                await s.bench.until(lambda state: bool(state.cards))
+                assert not came.is_set()
+                card = await answer(s, key)
+                assert card.facts["contacts"] == site
+                failed = await s.until("failed", "closed")
+                assert came.is_set() is (key == "y")
+                assert ("the user declined" in failed.error) is (key == "n")
+
+
+@pytest.mark.parametrize(
+    ("environ", "lines"),
+    [
+        ({}, ["CONNECT tools.invalid:443 HTTP/1.1"]),
+        ({"NO_PROXY": ".invalid"}, []),
+    ],
+)
+async def test_a_server_is_reached_through_the_proxy_of_the_environment(
+    tmp_path: Path, environ: dict[str, str], lines: list[str]
+) -> None:
+    came: list[str] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append((await reader.readline()).decode().strip())
+        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as proxy:
+        port = proxy.sockets[0].getsockname()[1]
+        environ = {"HTTPS_PROXY": f"http://me:hunter2@127.0.0.1:{port}", **environ}
+        config = settings("https://tools.invalid/mcp")
+        async with served(tmp_path, config, environ=environ) as s:
+            failed = await s.until("failed", "closed")
+            assert came == lines
+            assert ("HTTPS_PROXY: 403 Forbidden" in failed.error) is bool(lines)
+            assert "hunter2" not in failed.error
+            via = {contact.via for contact in s.bench.store.state.hosts.values()}
+            assert via == ({f"127.0.0.1:{port}"} if lines else {""})

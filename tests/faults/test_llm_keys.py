@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from support.endpoint import Bench, bench
 
-from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, Reply, Script
@@ -164,7 +163,7 @@ async def test_plain_http_does_not_leave_the_private_network(url: str, code: str
 def test_only_encrypted_requests_go_through_a_proxy(
     url: str, environ: dict[str, Any], proxy: str | None
 ) -> None:
-    from duckflow_tui.llm.transport import proxy_for
+    from duckflow_tui.llm.transport import find_proxy
 
-    found = proxy_for(Endpoint(name="x", base_url=url), environ)
+    found = find_proxy(url, environ)
     assert (found and found.url) == proxy

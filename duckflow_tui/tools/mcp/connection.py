@@ -304,10 +304,12 @@ class Connection:
             config,
             self._make_tokens(),
             self._questions.ask_to_sign_in,
+            self._questions.ask_to_contact,
             self._limits.wait_for_user,
         )
-        lost = self._on_session_lost
-        return http_client(config.url, config.name, parts.store, lost, sign_in)
+        return http_client(
+            config.url, config.name, parts.store, parts.environ, self._on_session_lost, sign_in
+        )
 
     async def _list_offers(self, client: Client) -> Offers:
         """Everything that the server offers by now; lists that it does not have are empty."""

@@ -120,6 +120,16 @@ class ServerQuestions:
             self._notices.warn("mcp.open_yourself", server=self._server, url=page.url)
         return True
 
+    async def ask_to_contact(self, site: str) -> bool:
+        """Whether the user lets a site, as host and port, be contacted to sign in at the server.
+        Raises Unanswered.
+        """
+        try:
+            answer = await self._ask((ACCEPT, DECLINE), "", {"contacts": site})
+        except _Cancelled:
+            return False
+        return answer.action == ACCEPT.action
+
     def withdraw_all(self) -> None:
         """Close the cards that are open: nobody waits for their answers any more."""
         for card_id in tuple(self._cards):

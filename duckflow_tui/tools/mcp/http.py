@@ -1,13 +1,16 @@
-"""How servers are reached over HTTP: no environment of ours, bounded answers, counted traffic."""
+"""How servers are reached over HTTP: by the ways of models, bounded answers, counted traffic."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Final
 
 import httpx2
 
+from duckflow_tui.llm.endpoints import origin_of
+from duckflow_tui.llm.transport import Proxy, WayClosed, find_proxy, open_transport
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import HostContacted
 
@@ -34,39 +37,51 @@ class _BoundedResponse(httpx2.Response):
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
     """Bounds what is read, tells the store of what is sent and received, and notices that the
-    server knows the session no more.
+    server knows the session no more. Each origin is reached as models are: by the proxy and the
+    certificates of the environment.
     """
 
     def __init__(
         self,
-        inner: httpx2.AsyncBaseTransport,
         name: str,
         url: str,
         store: Store,
+        environ: Mapping[str, str],
         on_session_lost: Callable[[], None],
     ) -> None:
-        self._inner = inner
+        self._ways: dict[str, httpx2.AsyncHTTPTransport] = {}  # by origin
+        self._environ = environ
         self._on_session_lost = on_session_lost
         self._name = name
-        self._origin = _origin_of(httpx2.URL(url))
+        self._origin = origin_of(url)
         self._store = store
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request. Signing in leads to other origins, which the server names: those are
         reached by https alone, so that it cannot have this machine's network asked for it.
         """
-        if request.url.scheme != "https" and _origin_of(request.url) != self._origin:
+        url = str(request.url)
+        if request.url.scheme != "https" and origin_of(url) != self._origin:
             site = request.url.netloc.decode("ascii", "replace")
             raise httpx2.UnsupportedProtocol(f"{site} is not reached without https")
-        self._report_traffic(request, requests=1)
+        proxy = find_proxy(url, self._environ)
+        way = self._ways.get(origin_of(url))
         try:
-            answer = await self._inner.handle_async_request(request)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            raise
+            if way is None:
+                way = await asyncio.to_thread(open_transport, url, proxy)
+                way = self._ways.setdefault(origin_of(url), way)
+            self._report_traffic(request, proxy, requests=1)
+            answer = await way.handle_async_request(request)
+        except WayClosed as closed:
+            raise httpx2.ConnectError(f"{closed.variable}: {closed.__cause__}") from closed
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
+            if proxy is None:
+                raise
+            raise httpx2.ConnectError(f"{proxy.variable}: {error}") from error
         except BaseException:
-            self._report_traffic(request, sent=_head_size(request))
+            self._report_traffic(request, proxy, sent=_head_size(request))
             raise
-        self._report_traffic(request, sent=_head_size(request), received=_head_size(answer))
+        self._report_traffic(request, proxy, sent=_head_size(request), received=_head_size(answer))
         if answer.status_code == 404 and "mcp-session-id" in request.headers:
             self._on_session_lost()
         response = _BoundedResponse(
@@ -75,18 +90,24 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
             stream=answer.stream,
             extensions=answer.extensions,
         )
-        response.body_read = lambda size: self._report_traffic(request, received=size)
+        response.body_read = lambda size: self._report_traffic(request, proxy, received=size)
         return response
 
     def _report_traffic(
-        self, request: httpx2.Request, *, requests: int = 0, sent: int = 0, received: int = 0
+        self,
+        request: httpx2.Request,
+        proxy: Proxy | None,
+        *,
+        requests: int = 0,
+        sent: int = 0,
+        received: int = 0,
     ) -> None:
-        port = request.url.port or (443 if request.url.scheme == "https" else 80)
         self._store.dispatch(
             HostContacted(
-                host=f"{request.url.host}:{port}",
+                host=origin_of(str(request.url)).partition("://")[2],
                 use="mcp",
                 name=self._name,
+                via=proxy.address if proxy else "",
                 setting=f"mcp.servers.{self._name}.url",
                 at=self._store.clock.now(),
                 requests=requests,
@@ -96,11 +117,8 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-def _origin_of(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
+        for way in self._ways.values():
+            await way.aclose()
 
 
 def _head_size(message: httpx2.Request | httpx2.Response) -> int:
@@ -111,16 +129,20 @@ def _head_size(message: httpx2.Request | httpx2.Response) -> int:
 
 
 def http_client(
-    url: str, name: str, store: Store, on_session_lost: Callable[[], None], auth: httpx2.Auth
+    url: str,
+    name: str,
+    store: Store,
+    environ: Mapping[str, str],
+    on_session_lost: Callable[[], None],
+    auth: httpx2.Auth,
 ) -> httpx2.AsyncClient:
-    """A client without our environment's proxies and credentials; reads certificates, so in a
-    thread. An answer may take as long as the request's own time-out allows. The store is told of
-    what is sent to the server of this name. ``on_session_lost``: the server was started anew.
+    """A client of the server at an address, with no credentials of ours. An answer may take as
+    long as the request's own time-out allows. The store is told of what is sent to the server of
+    this name. ``on_session_lost``: the server was started anew.
     """
-    inner = httpx2.AsyncHTTPTransport()
     return httpx2.AsyncClient(
         auth=auth,
-        transport=_BoundedTransport(inner, name, url, store, on_session_lost),
+        transport=_BoundedTransport(name, url, store, environ, on_session_lost),
         follow_redirects=False,
         trust_env=False,
         timeout=httpx2.Timeout(None, connect=20.0, write=60.0),

@@ -10,8 +10,8 @@ import asyncio
 import json
 import time
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
+from duckflow_tui.llm.endpoints import origin_of
 from duckflow_tui.places import lock_folder, read_plain_file, write_private
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
@@ -73,6 +74,8 @@ class KeptTokens:
         self._keys = keys
         self._file = keys.folder / SIGN_INS
         self._kept: dict[str, Any] | None = None  # as read or written last
+        #: Origins that the user let be contacted for this; kept with the tokens.
+        self.sites: set[str] = {origin_of(config.url)}
 
     def is_there(self) -> bool:
         """Whether the user has signed in before. Reads a file, and asks no keyring."""
@@ -101,6 +104,7 @@ class KeptTokens:
         # The tokens first: they are in use while these wait for the disk.
         await self._set("tokens", tokens.model_dump(mode="json", exclude_none=True))
         await self._set("until", until)
+        await self._set("sites", sorted(self.sites))
 
     async def get_expiry(self) -> float | None:
         """When the access token runs out, in seconds since the epoch; None where nobody said."""
@@ -136,6 +140,10 @@ class KeptTokens:
             for value in found.values():
                 self._withhold(_list_secrets(value))
             self._kept = found
+            sites: object = found.get("sites")
+            self.sites.update(
+                map(str, cast("list[object]", sites) if isinstance(sites, list) else ())
+            )
         return self._kept
 
     def _read(self) -> dict[str, Any]:
@@ -179,12 +187,15 @@ class SignIn(httpx2.Auth):
         config: McpServerConfig,
         tokens: KeptTokens,
         ask_to_open: Callable[[str], Awaitable[bool]],
+        ask_to_contact: Callable[[str], Awaitable[bool]],
         wait_for_user: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """``ask_to_open`` opens a page with the user's consent; ``wait_for_user`` stops the time
-        limits of the server meanwhile. Reads a file.
+        """``ask_to_open`` opens a page with the user's consent, ``ask_to_contact`` asks for that to
+        send requests to another site; ``wait_for_user`` stops the time limits of the server
+        meanwhile. Reads a file.
         """
         self._ask_to_open = ask_to_open
+        self._ask_to_contact = ask_to_contact
         self._wait_for_user = wait_for_user
         self._port = redirect_port(config)
         self._tokens = tokens
@@ -226,12 +237,33 @@ class SignIn(httpx2.Auth):
                 answer = None  # another request has signed in meanwhile: send this one again
             while True:
                 if answer is None:
+                    await self._check_site(sent)
                     answer = yield sent
                 sent, answer = await flow.asend(answer), None
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
+
+    async def _check_site(self, request: httpx2.Request) -> None:
+        """Ask the user before a request goes to a site that the server named, once. Raises
+        SignInFailed. Without https the transport sends it nowhere.
+        """
+        site = origin_of(str(request.url))
+        if site in self._tokens.sites or request.url.scheme != "https":
+            return
+        with self._wait_for_user(), self._named_answers():
+            if not await self._ask_to_contact(site.partition("://")[2]):
+                raise SignInFailed("it asks to sign in, and the user declined")
+        self._tokens.sites.add(site)
+
+    @contextmanager
+    def _named_answers(self) -> Generator[None]:
+        """Raise SignInFailed where nobody answers a question in the block."""
+        try:
+            yield
+        except Unanswered as unanswered:
+            raise SignInFailed("it asks to sign in, and nobody answered") from unanswered
 
     async def _open_page(self, url: str) -> None:
         """Listen for the way back, then ask the user to open the page. Raises SignInFailed."""
@@ -249,12 +281,10 @@ class SignIn(httpx2.Auth):
             raise SignInFailed(words) from error
         opened = False
         try:
-            with self._wait_for_user():
+            with self._wait_for_user(), self._named_answers():
                 opened = await self._ask_to_open(url)
             if not opened:
                 raise SignInFailed("it asks to sign in, and the user declined")
-        except Unanswered as unanswered:
-            raise SignInFailed("it asks to sign in, and nobody answered") from unanswered
         finally:
             if not opened:
                 self._listener.close()

@@ -256,6 +256,10 @@ def _server_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
     if "signs_in" in facts:
         says = words("card.signs_in", server=facts["server"])
         yield QuestionRow("", shown_line(says), wide=True)
+    if "contacts" in facts:
+        says = words("card.contacts", server=facts["server"], site=facts["contacts"])
+        yield QuestionRow("", shown_line(says), wide=True)
+        return
     lines = card.question.strip().split("\n") if card.question.strip() else []
     for number, line in enumerate(lines):
         label = words("card.asks") if number == 0 else ""
