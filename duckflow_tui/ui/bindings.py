@@ -1,4 +1,4 @@
-"""The keys of every place on the screen: footer, F1, the manual and tests read them."""
+"""The keys of every place on the screen, as one table for the footer, F1, the manual and tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Surface = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The effect of a key on a surface. ``keys`` are Textual names, ``label`` is printed."""
+    """A key's effect in one place. ``keys`` are Textual's names, ``label`` is the printed one."""
 
     surface: Surface
     keys: tuple[str, ...]
@@ -47,7 +47,7 @@ class Key:
     acts: bool = False  # on the session, or it writes: a replay refuses it
 
     def list_actions(self) -> list[tuple[str, str]]:
-        """Each key with its action."""
+        """Return a pair of key and action for each of the keys."""
         actions = self.action.split("|")
         share = len(self.keys) // len(actions)
         return [(name, actions[at // share]) for at, name in enumerate(self.keys)]
@@ -213,7 +213,7 @@ KEYS: Final[tuple[Key, ...]] = (
 
 
 def keys_of(*surfaces: Surface) -> tuple[Key, ...]:
-    """The keys of these surfaces, in the registry's order."""
+    """Return the keys of these places, in the table's order."""
     return tuple(key for key in KEYS if key.surface in surfaces)
 
 
@@ -222,6 +222,6 @@ _TELL_SHIFT_ENTER: Final = ("kitty", "ghostty", "wezterm", "foot", "alacritty", 
 
 
 def tells_shift_enter(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is one that is known to tell Shift+Enter from Enter."""
+    """Whether the terminal is known to send Shift+Enter as something other than Enter."""
     known = f"{environ.get('TERM', '')} {environ.get('TERM_PROGRAM', '')}".lower()
     return any(name in known for name in _TELL_SHIFT_ENTER)

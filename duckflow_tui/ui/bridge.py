@@ -1,4 +1,4 @@
-"""State goes down to the panes that show it, at most so many times a second."""
+"""Passes the state to the panes that show it, at a limited rate."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ FRAME: Final = 1 / 30  # seconds between two states that are shown
 
 
 class ShowsState(Protocol):
-    """A pane, or anything else that follows the state."""
+    """A pane, or anything else, that shows a part of the state."""
 
     def slices(self, state: AgentState, /) -> tuple[object, ...]:
-        """The parts of the state that ``show`` looks at."""
+        """Return the parts of the state that ``show`` reads; ``show`` is called when one of them
+        changes.
+        """
         ...
 
     def show(self, state: AgentState, /) -> None:
-        """Take over what the state says now."""
+        """Update from this state."""
         ...
 
 
 class Bridge:
-    """Follows a Store: gives the app its state, and thereby the panes of which a slice changed.
+    """Follows a Store and updates each pane whose slices changed.
 
-    Nothing is scheduled while nothing changes that is shown.
+    No timer runs while nothing that is shown changes.
     """
 
     def __init__(self, app: DuckflowApp, monotonic: Callable[[], float]) -> None:
@@ -42,7 +44,7 @@ class Bridge:
         self._shown_at = float("-inf")
 
     def attach(self, store: Store) -> None:
-        """Follow this store from now on, and have every pane show it."""
+        """Follow this store from now on and update every pane from it."""
         self.detach()
         self._store = store
         self._unwatch = store.subscribe(self._on_change)
@@ -50,33 +52,35 @@ class Bridge:
         self._app.state = store.state
 
     def detach(self) -> None:
-        """Follow nothing."""
+        """Stop following the store."""
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
 
     def add(self, shows: ShowsState) -> None:
-        """Call its ``show`` whenever a slice is not the object, or not the number, that it was."""
+        """Call ``shows.show`` from now on whenever one of its slices changes."""
         self._shown[shows] = None
 
     def remove(self, shows: ShowsState) -> None:
-        """It shows nothing any more."""
+        """Stop updating this pane."""
         self._shown.pop(shows, None)
 
     def show_now(self) -> None:
-        """Show what waits for its frame: the state is about to be another."""
+        """Draw the changes that wait for the next frame at once, because the store is about to be
+        replaced.
+        """
         if self._waiting:
             self._show()
 
     def show_changes(self, state: AgentState) -> None:
-        """Have those show the state that look at something new in it."""
+        """Update the panes whose slices differ in this state."""
         for pane in list(self._shown):
             if self._is_news(pane, state):
                 self._shown[pane] = pane.slices(state)
                 pane.show(state)
 
     def _on_change(self, state: AgentState, _record: Record) -> None:
-        """Schedule one drawing per frame, where a pane shows something that changed."""
+        """Schedule an update for the next frame if a pane shows something that changed."""
         if self._waiting or not any(self._is_news(pane, state) for pane in self._shown):
             return
         self._waiting = True
@@ -93,7 +97,7 @@ class Bridge:
             self._app.state = self._store.state
 
     def _is_news(self, pane: ShowsState, state: AgentState) -> bool:
-        """Whether a slice is another than the one that is shown."""
+        """Whether a slice of the pane differs from the one it shows."""
         old, new = self._shown[pane], pane.slices(state)
         return old is None or len(old) != len(new) or not all(map(_same, old, new))
 

@@ -1,4 +1,6 @@
-"""Textual's driver with what a first frame, an idle terminal and a lost one ask of it."""
+"""A Textual driver that takes over from the first frame, sleeps while idle, and survives a lost
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ ALTERNATE_KEYS_TOO: Final = "\x1b[=4;2u"
 
 
 class DuckDriver(ResumableDriver):
-    """Takes the terminal over from the first frame; sleeps while nothing is typed.
+    """Takes the terminal over from the first frame and blocks while nothing is typed.
 
-    The stock input thread wakes ten times a second, ends the app on bytes that it does not know and
-    spins on a terminal that is gone.
+    Textual's own input thread wakes ten times a second, ends the app on bytes that it cannot
+    decode, and spins on a terminal that is gone.
     """
 
     frame: ClassVar[FirstFrame | None] = None
@@ -84,8 +86,8 @@ class DuckDriver(ResumableDriver):
             self.frame.taken = False
 
     def went_on(self) -> None:
-        """A signal comes in the middle of anything, the next one in the middle of this: the
-        terminal is taken back by the loop, once for all that came before.
+        """Take the terminal back after SIGCONT. A signal may arrive in the middle of anything, so
+        the loop does it, once for all signals so far.
         """
         if not self._resuming:
             self._resuming = True
@@ -148,6 +150,8 @@ class DuckDriver(ResumableDriver):
 def driver_for(
     frame: FirstFrame | None, hung_up: Callable[[], None] | None = None
 ) -> type[DuckDriver]:
-    """A driver class bound to the frame that holds the terminal."""
+    """Return a driver class bound to the frame that holds the terminal; ``hung_up`` is called when
+    the terminal is gone.
+    """
     callbacks = () if hung_up is None else (hung_up,)
     return type("BoundDriver", (DuckDriver,), {"frame": frame, "hung_up": callbacks})

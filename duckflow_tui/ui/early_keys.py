@@ -1,4 +1,6 @@
-"""The keys of the moments before the app runs: shown in the frame's composer, kept for the app."""
+"""Reads keys typed before the app runs, echoes them in the first frame, and keeps them for
+the app.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ _ERASES: Final = "\x7f\b"
 
 
 class EarlyKeys:
-    """Reads a raw terminal in a thread until the app does; nothing that was read gets lost.
+    """Reads a raw terminal in a thread until the app does, without losing input.
 
-    Plain characters and Backspace are shown as they come. From the first other key on they are
-    only kept: what it does is the app's to say.
+    Plain characters and Backspace are echoed. From the first other key on, input is only kept,
+    because the app decides what that key does.
     """
 
     def __init__(self, fd: int, show: Callable[[str], bool]) -> None:
@@ -37,7 +39,7 @@ class EarlyKeys:
         self._thread.start()
 
     def take_keys(self) -> bytes:
-        """Stop reading and showing; everything that came, once."""
+        """Stop reading and return all bytes read so far; a second call returns none."""
         if self._wake_write >= 0:
             os.write(self._wake_write, b".")
             self._thread.join()

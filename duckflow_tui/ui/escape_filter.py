@@ -1,4 +1,6 @@
-"""The last line of defence before the terminal (R13): what slipped through is shown, not sent."""
+"""The last filter before the terminal (R13): control characters that got this far are made
+visible.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ from duckflow_tui.safety.safe_text import is_safe, visible_line
 
 
 class SafeLineFilter(LineFilter):
-    """Replaces control, bidi and invisible characters in every line of every widget.
+    """Replaces control, bidi and invisible characters in every line of every widget by visible
+    signs.
 
-    A line keeps its width: what its signs take is cut off at the end. Hyperlinks go, because a
-    terminal acts on them and their targets come from outside.
+    A line keeps its width: the surplus is cut at its end. Hyperlinks are removed, because terminals
+    act on them and their targets come from outside.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
@@ -27,6 +30,7 @@ class SafeLineFilter(LineFilter):
 
 
 def _is_harmless(segment: Segment) -> bool:
+    """Whether a segment needs no replacement."""
     text, style, control = segment
     if style is not None and style.link:
         return False
@@ -34,6 +38,7 @@ def _is_harmless(segment: Segment) -> bool:
 
 
 def _shown(segment: Segment) -> Segment:
+    """Return the segment with its characters made visible and without a hyperlink."""
     style = segment.style
     if style is not None and style.link:
         style = style.update_link(None)

@@ -1,4 +1,4 @@
-"""The names of the workspace's files while they are still being read, and what matches so far."""
+"""The workspace's file names, searchable while they are still being listed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duckflow_tui.ui.fuzzy import CHUNK, Sieve
 
 
 class FileNames:
-    """Grows while ``read`` runs; who looks for a name sees each batch as it comes."""
+    """A list of file names that grows while ``read`` runs; searches see each batch as it comes."""
 
     def __init__(self, batches: AsyncGenerator[list[str], None]) -> None:
         self._batches = batches
@@ -20,7 +20,7 @@ class FileNames:
         self._grown = asyncio.Event()
 
     async def read(self) -> None:
-        """Take the names in until there are no more, whatever is looked for meanwhile."""
+        """Read all batches; returns when there are no more."""
         try:
             async with aclosing(self._batches) as batches:
                 async for batch in batches:
@@ -32,7 +32,7 @@ class FileNames:
             self._grown.set()
 
     async def matches(self, query: str, limit: int) -> AsyncIterator[list[str]]:
-        """The best of what was read so far, best first, again whenever they are others."""
+        """Yield the best matches so far, best first, again whenever they change."""
         sieve = Sieve(query, limit)
         best: list[str] | None = None
         at = 0

@@ -1,7 +1,7 @@
 """The first paint: the four panes in plain escape codes, before anything else is imported.
 
-From here on the terminal is raw and does not echo. What is typed is shown in the composer of the
-frame and kept; Textual's driver, which sets the same modes without flushing, takes it over.
+From here on the terminal is raw and does not echo. Typed text is shown in the frame's composer and
+kept; Textual's driver, which sets the same modes without flushing input, takes over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STRINGS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "words")
 
 
 class FirstFrame:
-    """A terminal that was taken over: its modes as they were, and how to give it back."""
+    """A terminal that was taken over, with its former modes to restore."""
 
     def __init__(self, fd: int, modes: list[Any]) -> None:
         self.fd = fd
@@ -39,17 +39,17 @@ class FirstFrame:
         self._handlers: dict[int, Any] = {}
 
     def listen(self, show: Callable[[str], bool]) -> None:
-        """Read what is typed from now on; ``show`` draws it, False where it has no room."""
+        """Start reading typed text; ``show`` draws it and returns False where it does not fit."""
         from duckflow_tui.ui.early_keys import EarlyKeys
 
         self._keys = EarlyKeys(self.fd, show)
 
     def take_keys(self) -> bytes:
-        """The app reads the terminal from here on; what was typed so far, once."""
+        """Stop reading and return the bytes typed so far, because the app reads from here on."""
         return b"" if self._keys is None else self._keys.take_keys()
 
     def answer_signals(self) -> None:
-        """Until the app is up, a signal that ends the process gives the terminal back first."""
+        """Restore the terminal before a signal ends the process, until ``hand_over``."""
         import signal
 
         def end(number: int, _frame: FrameType | None) -> None:
@@ -60,12 +60,12 @@ class FirstFrame:
             self._handlers[number] = signal.signal(number, end)
 
     def hand_over(self) -> dict[int, Any]:
-        """Signals are no longer this frame's to answer; the handlers that were there before it."""
+        """Stop handling signals and return the handlers that were set before."""
         before, self._handlers = self._handlers, {}
         return before
 
     def restore(self) -> None:
-        """Leave the alternate screen and set the modes as they were; a second call does nothing."""
+        """Leave the alternate screen and restore the modes; a second call does nothing."""
         if not self.taken:
             return
         import signal
@@ -78,7 +78,7 @@ class FirstFrame:
         self.restore_modes()
 
     def restore_modes(self) -> None:
-        """Set the line discipline as it was; nothing is drawn, a lost terminal is no error."""
+        """Restore the line discipline without drawing; a lost terminal is ignored."""
         import termios
 
         try:
@@ -95,9 +95,9 @@ def enter(
     demo: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> FirstFrame | None:
-    """Take the terminal over and draw the frame; None where there is none that can be drawn on.
+    """Take the terminal over and draw the frame; None where there is no terminal to draw on.
 
-    ``title`` is the name of the workspace folder and may hold anything; ``demo`` says that the
+    ``title`` is the name of the workspace folder and may contain anything; ``demo`` shows that
     replies are scripted.
     """
     if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
@@ -137,7 +137,7 @@ def enter(
 
 
 def colour_depth(environ: Mapping[str, str]) -> int:
-    """Bits of colour that the terminal takes: 24, 8, or 0 for none."""
+    """Return the bits of colour that the terminal supports: 24, 8, or 0 for none."""
     term = environ.get("TERM", "")
     if environ.get("NO_COLOR"):
         return 0
@@ -156,7 +156,7 @@ def drawing(
     *,
     demo: bool = False,
 ) -> str:
-    """The frame as text with escape codes; any size from 1 × 1 on."""
+    """Return the frame as text with escape codes, for any size from 1 × 1 on."""
     canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
     words = _words(lang)
     canvas.fill(0, 0, canvas.width, canvas.height, palette.background)
@@ -177,7 +177,7 @@ def drawing(
 def render_typed_text(
     text: str, width: int, height: int, lang: str, palette: Palette, depth: int = 24
 ) -> str | None:
-    """The composer's line with this text in it; None when it does not fit in."""
+    """Return the composer's line with this text in it; None where it does not fit."""
     canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
     x, y, end = _line(canvas)
     room = end - x
@@ -193,7 +193,9 @@ def render_typed_text(
 
 
 def _line(canvas: _Canvas) -> tuple[int, int, int]:
-    """Where the composer's text stands: its first cell, its row, the cell behind its last."""
+    """Return where the composer's text is: column of its first cell, row, column after its last
+    cell.
+    """
     if canvas.height < ROOMY:
         return 1, max(canvas.height - 2, 0), min(canvas.width, MAIN) - 1
     width = min(chat_width(canvas.width, canvas.height), MAIN + 2)
@@ -201,7 +203,7 @@ def _line(canvas: _Canvas) -> tuple[int, int, int]:
 
 
 def _side(canvas: _Canvas, words: dict[str, str]) -> None:
-    """The panes beside the chat, where it leaves room for them: their titles."""
+    """Draw the titles of the panes beside the chat, where there is room for the column."""
     palette, left = canvas.palette, chat_width(canvas.width, canvas.height)
     if left == canvas.width:
         return
@@ -231,7 +233,7 @@ def _composer(canvas: _Canvas, words: dict[str, str]) -> None:
 
 
 class _Canvas:
-    """Writes of text at places, cut to the size."""
+    """Collects texts at positions of a grid of cells, cut to its size."""
 
     def __init__(self, width: int, height: int, palette: Palette, depth: int) -> None:
         self.width = width
@@ -255,7 +257,7 @@ class _Canvas:
         bold: bool = False,
         end: int | None = None,
     ) -> None:
-        """Write text at a cell, cut to the canvas or to ``end``."""
+        """Write text at a cell, cut at the canvas's edge or at column ``end``."""
         room = min(self.width, end if end is not None else self.width) - x
         if room <= 0 or not 0 <= y < self.height:
             return
@@ -267,8 +269,8 @@ class _Canvas:
         return "".join((*self._parts, "\x1b[0m"))
 
     def _colour(self, ground: int, colour: str) -> str:
-        """The escape sequence of a colour ``#rrggbb`` in the terminal's depth; 38 is text, 48
-        ground.
+        """Return the escape sequence of a colour ``#rrggbb`` in the terminal's depth; ``ground`` is
+        38 for text, 48 for background.
         """
         red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
         if self._depth == 24:
@@ -289,7 +291,7 @@ def _cells(text: str) -> int:
 
 
 def _cut(text: str, cells: int) -> str:
-    """The beginning of a text that fits into so many cells."""
+    """Return the beginning of a text that fits in so many cells."""
     used = 0
     for at, char in enumerate(text):
         used += _cells(char)
@@ -299,8 +301,8 @@ def _cut(text: str, cells: int) -> str:
 
 
 def _words(lang: str) -> dict[str, str]:
-    """The entries of ``panes.toml``, one a line: tomllib alone would cost a fifth of the budget
-    of the first paint.
+    """Read the entries of ``panes.toml``, one per line, without tomllib, whose import would cost a
+    fifth of the first paint's time.
     """
     folder = lang if lang in ("en", "ja") else "en"
     words: dict[str, str] = {}
@@ -313,7 +315,7 @@ def _words(lang: str) -> dict[str, str]:
 
 
 def _make_harmless(title: str) -> str:
-    """A title with control characters made visible."""
+    """Replace the control characters of a title by visible ones."""
     if title.isascii() and title.isprintable():
         return title
     from duckflow_tui.safety.safe_text import visible_line
@@ -322,7 +324,7 @@ def _make_harmless(title: str) -> str:
 
 
 def _go_raw(fd: int) -> None:
-    """The modes of Textual's driver, so that nothing changes when it starts."""
+    """Set the terminal modes that Textual's driver sets, so that nothing changes when it starts."""
     import termios
 
     modes = termios.tcgetattr(fd)

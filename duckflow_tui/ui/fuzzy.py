@@ -1,4 +1,4 @@
-"""Fuzzy choice out of very many: a cheap sieve first, Textual's scorer for what is left."""
+"""Fuzzy search in very many names: a cheap filter first, Textual's scorer for the rest."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ KEPT: Final = 600  # best of the sieve that are kept from chunk to chunk
 
 
 class Sieve:
-    """The best matches of a query among what it was given, best first: all characters of the
-    query in their order, case ignored. A query of nothing matches everything.
+    """Keeps the best matches of a query among the candidates given so far, best first. A candidate
+    matches if it contains the query's characters in order, ignoring case; an empty query matches
+    all.
     """
 
     def __init__(self, query: str, limit: int) -> None:
@@ -31,7 +32,9 @@ class Sieve:
         self._best: list[str] = []
 
     def take(self, candidates: Sequence[str]) -> list[str]:
-        """Look at these too; the best so far, the same list when nothing better was among them."""
+        """Add candidates and return the best so far; the same list object where nothing better was
+        added.
+        """
         fresh = [(_rank(self._folded, path), path) for path in candidates if self._fits(path)]
         if not fresh:
             return self._best
@@ -47,14 +50,18 @@ class Sieve:
 
 
 def best(query: str, candidates: Sequence[str], limit: int) -> list[str]:
-    """The best matches of all, best first; without a query the first of them as they are."""
+    """Return the best matches among all candidates, best first; for an empty query the first
+    candidates.
+    """
     if not query:
         return list(candidates[:limit])
     return Sieve(query, limit).take(candidates)
 
 
 def _rank(query: str, path: str) -> tuple[int, int]:
-    """Lower is better: the name begins with the query, holds it, the path holds it, the rest."""
+    """Return a sort key, lower is better: the file name starts with the query, contains it, the
+    path contains it, other.
+    """
     lower = path.casefold()
     name = lower.rpartition("/")[2]
     if name.startswith(query):

@@ -1,4 +1,4 @@
-"""Messages the user sent before in this workspace, newest last, for ↑ and Ctrl+R."""
+"""Messages that the user sent in this workspace, for ↑ and Ctrl+R."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ log = logging.getLogger("duckflow.history")
 
 
 class MessageHistory:
-    """One file for each workspace, JSON lines, mode 0600; several instances may append.
+    """The history of one workspace: a file of JSON lines, mode 0600; several processes may append.
 
-    A history that cannot be read or written is empty or stays in memory: it never keeps a
-    message from being sent. Keys and passwords are not remembered: ``redact`` takes them out.
+    A history that cannot be read counts as empty, one that cannot be written stays in memory: it
+    never keeps a message from being sent. ``redact`` removes keys and passwords before they are
+    stored.
     """
 
     def __init__(
@@ -36,13 +37,13 @@ class MessageHistory:
 
     @property
     def messages(self) -> list[str]:
-        """All of them, oldest first; read from disk at first use."""
+        """Return all messages, oldest first; read from disk at first use."""
         if self._messages is None:
             self._messages = self._read()
         return self._messages
 
     def add(self, text: str) -> None:
-        """Append a message; one that repeats the last is not kept twice."""
+        """Append a message, unless it equals the last one."""
         text = self._redact(text)
         if not text.strip() or (self.messages and self.messages[-1] == text):
             return
@@ -61,7 +62,7 @@ class MessageHistory:
             log.warning("the message history %s cannot be written: %s", self._path, error)
 
     def _read(self) -> list[str]:
-        """The newest messages that were sent, oldest first; empty where they cannot be read."""
+        """Return the newest stored messages, oldest first; empty where they cannot be read."""
         if self._path is None:
             return []
         try:
@@ -78,7 +79,7 @@ class MessageHistory:
 
 
 def _entry(line: str) -> str:
-    """The message on a line of the file; empty for a damaged one."""
+    """Return the message on a line of the file; empty for a damaged line."""
     try:
         value: object = json.loads(line)
     except ValueError:  # a line that was cut off by a crash

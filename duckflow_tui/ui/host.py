@@ -1,4 +1,4 @@
-"""The app that a widget is part of, by its own type: what its keys act on."""
+"""Typed access from a widget to its app, key bindings, and clickable key names."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 
 def host_of(node: DOMNode) -> DuckflowApp:
-    """The app of this widget or screen."""
+    """Return the app of this widget or screen, as its own type."""
     return cast("DuckflowApp", node.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
 
 
 def bind_keys(*surfaces: Surface) -> list[BindingType]:
-    """The bindings of all keys of these surfaces, each to its action."""
+    """Return bindings for all keys of these places, each to its action."""
     keys = [pair for key in keys_of(*surfaces) for pair in key.list_actions()]
     return [Binding(name, action, show=False) for name, action in keys]
 
 
 def names_key(style: Style, key: str) -> Style:
-    """The style of the printed name of a key, which can be clicked."""
+    """Return the style for a printed key name that can be clicked."""
     return style + Style(meta={"key": key})
 
 
 def press(node: DOMNode, key: str) -> None:
-    """The key comes as if it was pressed: to who has the focus, with all that holds for keys."""
+    """Simulate a key press: it goes to the focused widget, with the same guards as a real one."""
     host_of(node).post_message(events.Key(key, key if len(key) == 1 else None))
 
 
 def press_clicked(node: DOMNode, event: events.Click) -> None:
-    """Where the name of a key was clicked, press it."""
+    """Press the key whose name was clicked, if any."""
     meta: dict[str, Any] = event.style.meta
     key = meta.get("key")
     if isinstance(key, str):

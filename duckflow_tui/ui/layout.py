@@ -1,6 +1,6 @@
-"""Which of the two layouts a terminal gets.
+"""Chooses between the two layouts, and the widths of chat and side column.
 
-The first frame waits for this module: no Textual, and not even ``typing`` at run time.
+Imported before the first frame: no Textual, and not even ``typing`` at run time.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ SCANT: Final = 9  # rows below which an open question takes the chat's room too
 
 
 def layout_for(width: int, height: int) -> Layout:
-    """The layout for a terminal of this many columns and rows; any size is allowed."""
+    """Return the layout for a terminal of this many columns and rows; any size is allowed."""
     return "wide" if height >= TALL and width >= WIDE else "single"
 
 
 def column_width(width: int) -> int:
-    """Columns of the panes beside the chat on a screen of this width, as the user did not move the
+    """Return the width of the side column on a screen of this width, unless the user moved its
     border.
     """
     return min(max(width - CHAT, NARROW), BROAD)
 
 
 def chat_width(width: int, height: int) -> int:
-    """Columns of the chat at launch."""
+    """Return the columns of the chat at launch."""
     return width - column_width(width) if layout_for(width, height) == "wide" else width

@@ -1,4 +1,6 @@
-"""Other programs on this terminal, and the loop goes on: the user's own editor, a replay."""
+"""Runs other programs on this terminal while the loop goes on: the user's editor, commands, a
+replay.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,10 @@ T = TypeVar("T")
 
 @contextmanager
 def lent_terminal(app: DuckflowApp) -> Generator[list[Exception]]:
-    """Another program has the terminal inside; whatever it does, the screen comes back.
+    """Give the terminal to another program inside the block; the screen always comes back.
 
-    An OSError or a ValueError ends the block and is in the list: one that leaves ``suspend``
-    would keep the terminal given away.
+    An OSError or ValueError ends the block and is appended to the yielded list, because an
+    exception out of Textual's ``suspend`` would leave the terminal given away.
     """
     problems: list[Exception] = []
     with app.suspend(), app.guard.lent():
@@ -42,7 +44,7 @@ def lent_terminal(app: DuckflowApp) -> Generator[list[Exception]]:
 
 
 class OutsideEditor:
-    """The user's own choice of a program, with arguments; it is run without a shell."""
+    """The editor that the user configured, run without a shell."""
 
     def __init__(self, app: DuckflowApp) -> None:
         self._app = app
@@ -50,15 +52,19 @@ class OutsideEditor:
         self.one_at_a_time = asyncio.Lock()  # of the user's lines that wait for the terminal
 
     async def edit(self, text: str) -> str | None:
-        """The text after editing, changed or not; None where the editor failed or could not run."""
+        """Open a text in the editor and return it after editing; None where the editor failed or
+        could not run.
+        """
         return await self._run(lambda argv: _edit_text(argv, text))
 
     async def edit_file(self, path: Path) -> None:
-        """Open a file where it lies."""
+        """Open a file in place."""
         await self._run(lambda argv: _run_editor(argv, path))
 
     async def _run(self, work: Callable[[list[str]], Awaitable[T]]) -> T | None:
-        """Do it while nobody else has the terminal; None when it could not be, which is said."""
+        """Run ``work`` while no other program has the terminal; None, after a notice, where that is
+        not possible.
+        """
         if self._runs:
             return None
         self._runs = True
@@ -79,10 +85,10 @@ class OutsideEditor:
 async def run_on_terminal(
     app: DuckflowApp, line: str, argv: Sequence[str], folder: str, environ: Mapping[str, str]
 ) -> int:
-    """Run the user's line while nobody else has the terminal; its exit code, negative for a signal.
+    """Run the user's command line on the terminal and return its exit code, negative for a signal.
 
-    What it left on the screen stays until Enter. Raises OSError where it cannot be started, with
-    ENOTTY where the app has no terminal to give.
+    Its output stays on screen until Enter. Raises OSError where it cannot be started; with ENOTTY
+    where the app has no terminal.
     """
     code = 0
     async with app.editor.one_at_a_time:
@@ -111,7 +117,7 @@ def _no_terminal_as_os_error() -> Generator[None]:
 
 
 async def _read_line() -> None:
-    """Wait for Enter, or for the end of a terminal that is gone."""
+    """Wait for Enter, or for the end of input on a lost terminal."""
     loop, came = asyncio.get_running_loop(), asyncio.Event()
     descriptor = sys.stdin.fileno()
     loop.add_reader(descriptor, came.set)
@@ -123,11 +129,11 @@ async def _read_line() -> None:
 
 
 class _InWorkspace(ValueError):
-    """The program lies in the folder that is worked in, where the AI can write."""
+    """Raised for a program inside the workspace, where the AI can write."""
 
 
 def _found(command: str, workspace: Path) -> list[str]:
-    """The program by its whole path, and its arguments. Raises OSError and ValueError."""
+    """Return the program's full path and its arguments. Raises OSError or ValueError."""
     argv = shlex.split(command)
     if not argv:
         raise ValueError("no program is named")
@@ -140,7 +146,7 @@ def _found(command: str, workspace: Path) -> list[str]:
 
 
 async def _edit_text(argv: list[str], text: str) -> str | None:
-    """The text as the user left it in an editor; None where the editor failed."""
+    """Return the text as the user saved it in the editor; None where the editor failed."""
     with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:  # mode 0700
         path = Path(folder) / "message.md"
         path.write_text(text, encoding="utf-8")
@@ -150,16 +156,16 @@ async def _edit_text(argv: list[str], text: str) -> str | None:
 
 
 async def _run_editor(argv: list[str], path: Path) -> bool:
-    """False when the editor says that it failed."""
+    """Run the editor on a file; False where it reports failure."""
     editor = await asyncio.create_subprocess_exec(*argv, str(path))
     return await editor.wait() == 0
 
 
 async def watch_again(app: DuckflowApp, session: Path) -> int:
-    """Replay the session in this folder, or in this file, until the user ends it; its exit
-    status, 2 where there was nothing to show.
+    """Replay a session from its folder or file until the user quits; returns the exit status, 2
+    where there was nothing to show.
 
-    Raises OSError when it cannot be started.
+    Raises OSError where the replay cannot be started.
     """
     command = _replaying(session, "--lang", app.words.language, "--theme", str(app.theme))
     elsewhere = Path(duckflow_tui.__file__).parent.parent
@@ -173,8 +179,8 @@ async def watch_again(app: DuckflowApp, session: Path) -> int:
 
 
 def _replaying(session: Path, *flags: str) -> list[str]:
-    """The program itself, to be started elsewhere than in the folder that is worked in, which may
-    hold a module of our name: -P leaves that out as well.
+    """Return the command that starts this program. ``-P`` keeps the workspace, which may contain a
+    module of our name, off the import path.
     """
     start = [sys.executable, "-P", "-m", "duckflow_tui", "replay"]
     return [*start, *flags, os.path.abspath(session)]

@@ -1,6 +1,6 @@
-"""The colours of each theme by what they mean.
+"""The colours of each theme, named by meaning.
 
-The first frame waits for this module: no Textual, and not even ``typing`` at run time.
+Imported before the first frame: no Textual, and not even ``typing`` at run time.
 """
 
 from __future__ import annotations
@@ -126,5 +126,5 @@ PALETTES: Final[dict[str, Palette]] = {
 
 
 def palette_named(name: str) -> Palette:
-    """The palette of a theme; the dark one for a name that is none of ours."""
+    """Return the palette of a theme; the dark one for an unknown name."""
     return PALETTES.get(name, DUCK_DARK)

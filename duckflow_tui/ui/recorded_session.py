@@ -1,4 +1,4 @@
-"""A recorded session on the screen: nothing that is asked of it changes anything."""
+"""Shows a recorded session on the normal screen, read-only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _AT_ONCE: Final = 10  # of them, before other things get their turn
 
 
 class RecordedSession(SessionHost):
-    """Has no engine, no network, no workspace and no journal; ``player`` alone moves it."""
+    """A session host without engine, network, workspace and journal; only ``player`` changes its
+    state.
+    """
 
     is_read_only = True
 
@@ -35,7 +37,7 @@ class RecordedSession(SessionHost):
         return self.player.store
 
     def get_writable_engine(self) -> None:
-        """None: whatever would change the session is refused here, and only here."""
+        """Return None, so that every command that would change the session is refused."""
         self._app.report(self._app.words("replay.read_only"))
 
     async def open(self) -> None:
@@ -49,7 +51,7 @@ class RecordedSession(SessionHost):
         self.opening = False
 
     def _show_position(self) -> None:
-        """Move the scrubber; at the end begin the pause before a repeat."""
+        """Move the scrubber; at the end start the pause before a repeat."""
         arrived = self.player.at_end and not self._was_at_end
         self._was_at_end = self.player.at_end
         if self._app.bench.bar is not None:
@@ -58,7 +60,7 @@ class RecordedSession(SessionHost):
             self._begin_measuring()
 
     def _show_leap(self, store: Store) -> None:
-        """Show another state: nothing of what was shown before has to be in it."""
+        """Show a state that does not follow from the one shown before."""
         chat = self._app.bench.talk.transcript
         if chat is not None:
             chat.bind_state(store, self._app.words)
@@ -67,7 +69,7 @@ class RecordedSession(SessionHost):
         self._show_position()
 
     def _begin_measuring(self) -> None:
-        """Whoever lived through the session has seen every item, and its scroll bar knows them."""
+        """Measure the heights of all items in the background, so that the scroll bar is right."""
         chat, store = self._app.bench.talk.transcript, self.store
         if chat is not None and len(store.state.messages) <= _MEASURED:
             chat.show_state(store.state)  # what came last may wait for its frame

@@ -1,4 +1,4 @@
-"""Plays a tape into a Store: at its own pace, event by event, or from anywhere at once."""
+"""Plays a recorded session into a Store, at its own pace, event by event, or from any position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Back = Literal[-1, 1]
 
 
 class ReplayClock:
-    """Tells the time of the record that is shown; what runs on the user's own time is real."""
+    """A clock whose wall time is that of the shown record; its monotonic time is real."""
 
     monotonic = staticmethod(time.monotonic)
 
@@ -32,14 +32,14 @@ class ReplayClock:
 
 
 class _Nowhere(MemoryRecorder):
-    """Takes what is recorded already."""
+    """Discards records, because they are recorded already."""
 
     def append(self, record: Record) -> None:
         return
 
 
 class Player:
-    """Where in the tape the screen is. ``run`` moves it on while it plays."""
+    """The position in a recorded session; ``run`` moves it while it plays."""
 
     def __init__(self, tape: Tape, *, speed: float = 1.0, playing: bool = True) -> None:
         self.tape = tape
@@ -59,19 +59,19 @@ class Player:
 
     @property
     def at_end(self) -> bool:
-        """Whether everything has happened."""
+        """Whether all events have been played."""
         return self.position >= len(self.tape)
 
     @property
     def mark(self) -> Mark | None:
-        """The turning point that the screen is at."""
+        """The turning point at the current position; None between them."""
         mark = self.tape.mark_before(self.position + 1)
         return mark if mark is not None and mark.position == self.position else None
 
     # keys
 
     def toggle_playing(self) -> None:
-        """Play, or pause; from the end again from the start."""
+        """Play or pause; at the end, play from the start again."""
         self._keys += 1
         if self.at_end:
             self._go_to(0)
@@ -81,13 +81,13 @@ class Player:
         self._wake_player()
 
     def step_by(self, by: Back) -> None:
-        """To the next, or the last, event that changes what is seen; and stay there."""
+        """Move to the next or previous event that changes the screen, and pause."""
         tape = self.tape
         at = tape.stop_after(self.position) if by > 0 else tape.stop_before(self.position)
         self.seek_to(at)
 
     def jump_by(self, by: Back) -> bool:
-        """To the next or the last turning point, and stay there; False when there is none."""
+        """Move to the next or previous turning point, and pause; False where there is none."""
         tape = self.tape
         mark = tape.mark_after(self.position) if by > 0 else tape.mark_before(self.position)
         if mark is None:
@@ -96,14 +96,14 @@ class Player:
         return True
 
     def seek_to(self, position: int) -> None:
-        """To any position, and stay there."""
+        """Move to any position, and pause."""
         self._keys += 1
         self.playing = False
         self._go_to(max(0, min(position, len(self.tape))))
         self._wake_player()
 
     def change_speed(self, by: Back) -> None:
-        """Go to the next speed up or down, where there is one."""
+        """Set the next higher or lower speed, where there is one."""
         beyond = [speed for speed in SPEEDS if (speed - self.speed) * by > 0]
         self.speed = min(beyond, key=lambda speed: abs(speed - self.speed), default=self.speed)
         self._wake_player()
@@ -111,7 +111,7 @@ class Player:
     # playing
 
     async def run(self) -> None:
-        """Plays for ever; pauses where it is told to, and at the end."""
+        """Play until cancelled; waits while paused and at the end."""
         owed = 0.0  # seconds too short to wait for
         while True:
             if not self.playing:
@@ -139,11 +139,11 @@ class Player:
         self.on_change()
 
     def _pause_before(self) -> float:
-        """Seconds until the next event at speed 1."""
+        """Return the seconds until the next event at speed 1."""
         return min(max(0.0, self.tape.beats[self.position].at - self.clock.now()), LONGEST)
 
     async def _pass_time(self) -> bool:
-        """Let the pause before the next event go by; False when a key came between."""
+        """Wait for the pause before the next event; False where a key interrupted it."""
         beat = self.tape.beats[self.position]
         start, pause = self.clock.now(), self._pause_before()
         reply = self._begin_reply(start)
@@ -172,7 +172,9 @@ class Player:
         return True
 
     def _begin_reply(self, start: float) -> tuple[str, str] | None:
-        """Whether the reply at the end of this pause arrives while it lasts."""
+        """Start streaming the reply that arrives during this pause, which began at ``start``.
+        Returns its call id and the text still to come; None where no reply follows.
+        """
         found = self.tape.reply_at(self.position)
         if found is None:
             return None
@@ -192,7 +194,7 @@ class Player:
         return call.llm_id, message.text[len(said) :]
 
     def _play_next(self) -> None:
-        """Apply the next recorded event; a question stops the player."""
+        """Apply the next event; pauses at a question."""
         beat = self.tape.beats[self.position]
         self.clock.at = beat.at
         state = self.store.state
@@ -203,7 +205,7 @@ class Player:
             self.on_question()
 
     def _go_to(self, position: int) -> None:
-        """Go to an event: play on to a near one, else restore the state there."""
+        """Move to an event: play forward to a near one, else restore the state there."""
         if 0 <= position - self.position <= NEAR:
             while self.position < position:
                 self._play_next()

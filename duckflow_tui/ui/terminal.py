@@ -1,5 +1,5 @@
-"""Controls of the terminal besides the screen: restore, signals, title, bell, notifications,
-clipboard. Everything passes the same gate as the screen's text (R13).
+"""The terminal besides the screen: restore, signals, title, bell, notifications, clipboard. All
+text passes the same filter as the screen's (R13).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REQUEST: Final = 80  # characters of a request that a notification repeats
 
 
 class TerminalGuard:
-    """Gives the terminal back however the program ends: by itself, by an error, by a signal."""
+    """Restores the terminal however the program ends: normally, by an error, or by a signal."""
 
     def __init__(self, frame: FirstFrame | None) -> None:
         self._frame = frame
@@ -51,9 +51,10 @@ class TerminalGuard:
         self.exit_status: int | None = None  # 128 + signal once one came
 
     def watch_signals(self, end: Callable[[int], None]) -> None:
-        """On SIGINT, SIGTERM and SIGHUP call ``end(exit status)``; force the end after ``GRACE``.
+        """On SIGINT, SIGTERM and SIGHUP call ``end(exit_status)``; force the end after ``GRACE``
+        seconds.
 
-        In raw mode Ctrl+C is a key: a SIGINT then comes from outside.
+        In raw mode Ctrl+C is a key, so a SIGINT comes from outside.
         """
 
         def arrived(number: int, _frame: FrameType | None) -> None:
@@ -72,7 +73,7 @@ class TerminalGuard:
 
     @contextmanager
     def lent(self) -> Generator[None, None, None]:
-        """While another program has the terminal, its Ctrl+C interrupts that program only."""
+        """Inside the block, leave Ctrl+C to the other program that has the terminal."""
         self._lent = True
         try:
             yield
@@ -104,7 +105,7 @@ _APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END)
 
 
 class Terminal:
-    """The app's messages to its terminal: its title, notifications, clipboard."""
+    """The app's messages to its terminal: title, notifications, clipboard."""
 
     def __init__(self, app: DuckflowApp) -> None:
         self._app = app
@@ -113,12 +114,14 @@ class Terminal:
         self.copied = ""  # last, whether the terminal took it or not
 
     def begin(self) -> None:
-        """Keep the title that the terminal has, and take its place."""
+        """Save the terminal's title and set the app's own."""
         self._app.write_to_terminal(SAVE_TITLE)
         self._set_title("")
 
     def copy(self, text: str) -> None:
-        """Hand the text to the terminal, and say so; only the terminal knows if it took it."""
+        """Send text to the terminal's clipboard and show a notice; whether it was accepted cannot
+        be known.
+        """
         self.copied = text
         sequence = clipboard_sequence(text)
         if sequence is None:
@@ -132,8 +135,8 @@ class Terminal:
         return state.gates, state.cards, state.turn is None
 
     def show(self, state: AgentState) -> None:
-        """Say in the title that the user is asked; call who does not look, then and when the work
-        has ended.
+        """Show in the title that the user is asked; notify a user who looks elsewhere, also when
+        work ended.
         """
         words = self._app.words
         names = {gate.gate_id: call_words(gate.operation, gate.args, words) for gate in state.gates}
@@ -155,7 +158,7 @@ class Terminal:
             self._call(words(key, what=one_line(said, _REQUEST)))
 
     def _call(self, body: str) -> None:
-        """Call the user, unless they look at the terminal or do not want it."""
+        """Notify the user, unless they look at the terminal or turned notifications off."""
         app = self._app
         if not app.app_focus and app.options.notifications:
             app.bell()
@@ -173,12 +176,12 @@ def _is_request(message: Message) -> bool:
 
 
 def title_sequence(title: str) -> str:
-    """OSC 2 with the title made harmless."""
+    """Return the escape sequence (OSC 2) that sets a title, made harmless."""
     return f"\x1b]2;{visible_line(title)[:MAX_TITLE]}\x1b\\"
 
 
 def notification_sequence(title: str, body: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The desktop notification that this terminal knows: OSC 777, else OSC 9."""
+    """Return the desktop notification that this terminal supports: OSC 777, else OSC 9."""
     body = visible_line(body)[:MAX_NOTE]
     title = visible_line(title)[:MAX_TITLE].replace(";", ",")
     if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith(("foot", "rxvt")):
@@ -187,7 +190,9 @@ def notification_sequence(title: str, body: str, environ: Mapping[str, str] = os
 
 
 def clipboard_sequence(text: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """OSC 52 with the text; None when it is more than terminals take."""
+    """Return the escape sequence (OSC 52) that copies a text; None where it exceeds what terminals
+    accept.
+    """
     data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
     if len(data) > MAX_CLIPBOARD:
         return None

@@ -60,13 +60,13 @@ _KITTY_KEY_OR_REPLY: Final = re.compile(rb"\x1b\[(?:\?\d+|[\d:;]+)u")
 
 
 class PasteUnfinished(Message):
-    """Tells that a paste was delivered although its end mark did not come."""
+    """Sent when a paste was delivered although its end mark did not come."""
 
 
 class TerminalInput:
-    """Turns the bytes of a terminal into events, however they are divided between reads.
+    """Turns a terminal's bytes into events, however they are split between reads.
 
-    ``now`` is in seconds of a monotonic clock.
+    ``now`` is seconds of a monotonic clock.
     """
 
     def __init__(self) -> None:
@@ -101,13 +101,15 @@ class TerminalInput:
         return late and PASTE_START not in data and _PASTE_REMAINDER.search(data) is not None
 
     def seconds_until_tick(self, now: float) -> float | None:
-        """Seconds without input until ``check_silence`` should be called; None for never."""
+        """Return the seconds without input after which ``check_silence`` must be called; None for
+        never.
+        """
         return (
             max(self._last_input_at + self._silence_limit - now, 0.0) if self._has_pending else None
         )
 
     def check_silence(self, now: float) -> list[Message]:
-        """The events that the time without input decides, such as a lone Esc for the Esc key."""
+        """Return the events decided by silence, such as the Esc key for a lone Esc byte."""
         if not self._has_pending or now < self._last_input_at + self._silence_limit:
             return []
         if self._in_paste:
@@ -135,7 +137,9 @@ class TerminalInput:
         return self._is_lone_escape and not self._sends_escape_sequence
 
     def _read_pending(self, *, keep_incomplete: bool) -> list[Message]:
-        """The events of the pending bytes; ``keep_incomplete`` leaves an unfinished one pending."""
+        """Return the events of the pending bytes; ``keep_incomplete`` leaves an incomplete sequence
+        pending.
+        """
         found: list[Message] = []
         while self._pending:
             if self._in_paste:
@@ -199,7 +203,7 @@ class TerminalInput:
             found += self._reader.read(sequence.decode("ascii"))
 
     def _shorten_pending(self) -> None:
-        """Shorten an incomplete sequence that is too long; none of that length means anything."""
+        """Drop a part of an incomplete sequence that is longer than any valid one."""
         if len(self._pending) > _MAX_SEQUENCE:
             if self._pending.startswith(b"\x1b["):
                 self._pending[:] = b"\x1b[?"  # read on as a reply, which is dropped

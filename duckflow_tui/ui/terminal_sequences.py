@@ -45,17 +45,19 @@ _LATIN_LETTERS: Final = dict(
 
 
 class SequenceReader:
-    """Translates sequences into events; unknown ones and other replies give no event."""
+    """Translates sequences into events; unknown ones and terminal reports give none."""
 
     def __init__(self) -> None:
         self._table = SequenceTable()
 
     def read_character(self, character: str) -> list[events.Key]:
-        """The key of a character outside any sequence; none for a C1 control."""
+        """Return the key of a character outside a sequence; none for a C1 control."""
         return [] if "\x80" <= character <= "\x9f" else self._table.character_keys(character)
 
     def read_alt(self, character: str) -> list[events.Key]:
-        """The keys for Esc and a character: Alt with it, or for a control the Esc key and it."""
+        """Return the keys of Esc followed by a character: Alt with it, or for a control the Esc key
+        and it.
+        """
         if character in "\r123456789":  # listed as another character, or as the bare key
             return self._table.extended_keys(ord(character), "u", _ALT, "")
         listed = self._table.listed_keys(f"\x1b{character}")
@@ -69,7 +71,9 @@ class SequenceReader:
         return [events.Key(key.key, character) for key in keys]
 
     def read_function(self, sequence: str) -> list[events.Key]:
-        """The keys of an SS3 sequence; an unknown one is Alt+O and what was typed after it."""
+        """Return the keys of an SS3 sequence; an unknown one is Alt+O followed by its
+        characters.
+        """
         old = _OLD_FUNCTION.fullmatch(sequence)
         if old is not None:
             return self._read_extended(f"1;{old[1]}", old[2])
@@ -80,7 +84,7 @@ class SequenceReader:
         return [*self.read_alt("O"), *(key for keys in typed for key in keys)]
 
     def read(self, sequence: str) -> list[Message]:
-        """The events of a CSI sequence."""
+        """Return the events of a CSI sequence."""
         if sequence == "\x1b[I":
             return [events.AppFocus()]
         if sequence == "\x1b[O":
@@ -148,7 +152,7 @@ def _read_mode(mode: str, setting: int) -> list[Message]:
 
 
 def _parse_field(field: str) -> list[int | None]:
-    """The numbers of a field, divided by colons; None for one that is empty or absurdly long."""
+    """Parse the numbers of a field separated by colons; None for an empty or absurdly long one."""
     return [int(part) if part and len(part) <= 7 else None for part in field.split(":")]
 
 
@@ -163,7 +167,7 @@ def _is_text(code: int) -> bool:
 
 
 def _latin_key(character: str) -> str:
-    """The character on the same key of the Latin layout; the character itself if unknown."""
+    """Return the character on the same key of a Latin layout; the character itself if unknown."""
     latin = _LATIN_LETTERS.get(character.lower())
     if latin is None:
         return character

@@ -1,4 +1,4 @@
-"""Uses of Textual's private parts: all of them are here, and nowhere else."""
+"""Uses of Textual's private parts; nowhere else are any."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 
 class HostedApp(App[int], inherit_bindings=False):
-    """An app that filters its lines, writes to its terminal and reports errors in its own way."""
+    """An app with its own line filters, direct writes to the terminal, and its own error report."""
 
     def change_filters(self, change: Callable[[Sequence[LineFilter]], list[LineFilter]]) -> None:
-        """Have every line of the screen pass through other filters."""
+        """Replace the filters that every line of the screen passes."""
         self._filters = change(self._filters)
 
     def write_to_terminal(self, sequence: str) -> None:
-        """Something for the terminal that is no part of the screen."""
+        """Write an escape sequence that is not part of the screen."""
         if self._driver is not None and not self.is_headless:
             self._driver.write(sequence)
 
     def error_report(self) -> str:
-        """Print the report of an error that ends the app. Textual's own report prints the values of
-        local variables, keys and file contents too.
+        """Return the report of an error that ends the app. Textual's own would print local
+        variables, with keys and file contents.
         """
         raise NotImplementedError
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        """Also where the field with the focus has moved, and before its first key: an input method
-        opens its window at the terminal's cursor.
+        """Also move the terminal's cursor to the focused field, because an input method opens its
+        window there.
         """
         field = screen.focused
         if isinstance(field, Input | TextArea):
@@ -67,7 +67,7 @@ class HostedApp(App[int], inherit_bindings=False):
 
 
 class ResumableDriver(LinuxDriver):
-    """Says when the process goes on after it was stopped, and when it should take the terminal."""
+    """A driver that reports when the stopped process continues, and when to take the terminal."""
 
     @property
     def host(self) -> App[Any]:
@@ -75,12 +75,14 @@ class ResumableDriver(LinuxDriver):
         return self._app
 
     def call_on_loop(self, callback: Callable[[], object]) -> None:
-        """From any thread or signal handler; nothing is called once the loop has ended."""
+        """Call back on the app's loop, from any thread or signal handler; does nothing once the
+        loop has ended.
+        """
         if self._loop.is_running():
             self._loop.call_soon_threadsafe(callback)
 
     def went_on(self) -> None:
-        """The process was stopped, and goes on."""
+        """Called when the process continues after it was stopped (SIGCONT)."""
         raise NotImplementedError
 
     def _sigcont_application(self, *_: object) -> None:
@@ -89,20 +91,22 @@ class ResumableDriver(LinuxDriver):
 
 
 class SequenceTable:
-    """Textual's tables of keys and its reading of the mouse, asked one whole sequence at a time.
+    """Textual's tables of keys and its decoding of mouse reports, for one complete sequence at a
+    time.
 
-    Its parser, fed with a stream, ends the app on some sequences and writes others as text.
+    Fed with a stream, Textual's own parser ends the app on some sequences and turns others into
+    text.
     """
 
     def __init__(self) -> None:
         self._parser = XTermParser()
 
     def character_keys(self, character: str, *, alt: bool = False) -> list[events.Key]:
-        """The key that one character stands for, with Alt or without."""
+        """Return the key of one character, with or without Alt."""
         return list(self._parser._sequence_to_key_events(character, alt))
 
     def listed_keys(self, sequence: str) -> list[events.Key]:
-        """The keys of a sequence without parameters of the newer protocol; empty if unlisted."""
+        """Return the keys of a legacy sequence; empty where Textual does not list it."""
         keys = ANSI_SEQUENCES_KEYS.get(sequence)
         if isinstance(keys, str):
             return self.character_keys(keys)
@@ -111,19 +115,23 @@ class SequenceTable:
         return [events.Key(key.value, None) for key in keys]
 
     def extended_keys(self, code: int, final: str, bits: int, text: str) -> list[events.Key]:
-        """The keys of the newer protocol: ``bits`` are its modifiers, ``text`` what they type."""
+        """Return the keys of a kitty-protocol sequence: ``bits`` are its modifiers, ``text`` what
+        it types.
+        """
         modifiers = str(bits + 1) if bits else ""
         codes = ":".join(str(ord(character)) for character in text)
         fields = f"{code};{modifiers};{codes}" if codes else f"{code};{modifiers}"
         return self.character_keys(f"\x1b[{fields}{final}")
 
     def mouse_events(self, report: str) -> list[Message]:
-        """The event of an SGR report with at most five digits in a number."""
+        """Return the event of an SGR mouse report whose numbers have at most five digits."""
         event = self._parser.parse_mouse_code(report)
         return [event] if event is not None else []
 
     def resize_event(self, cells: tuple[int, int], pixels: tuple[int, int]) -> events.Resize:
-        """The terminal's new size; from here on its mouse reports count pixels."""
+        """Return the event for a new size of the terminal; from then on mouse reports are in
+        pixels.
+        """
         event = events.Resize.from_dimensions(cells, pixels)
         self._parser.terminal_size, self._parser.terminal_pixel_size = event.size, event.pixel_size
         self._parser.mouse_pixels = True
@@ -131,7 +139,9 @@ class SequenceTable:
 
 
 def half_width_key(event: events.Key) -> events.Key:
-    """The key as it would have come without an input method; the same object where it did."""
+    """Return the key as it would be without an input method's full-width form; the same object
+    where it is not one.
+    """
     character = half_width(event.character or "")
     if not character or character == event.character:
         return event
@@ -141,33 +151,33 @@ def half_width_key(event: events.Key) -> events.Key:
 
 
 def bindings_of(widget: Widget, key: str) -> Sequence[Binding]:
-    """The binding of the key on this widget alone."""
+    """Return the bindings of a key on this widget itself."""
     return widget._bindings.key_to_bindings.get(key, ())
 
 
 def pump_above(pump: MessagePump) -> MessagePump | None:
-    """Where the messages go on to; the parent of a widget that is none of its nodes, too."""
+    """Return the message pump that messages bubble to from this one."""
     return pump._parent
 
 
 def theme_of(area: TextArea) -> object:
-    """The colours of a TextArea: another object when the theme is another."""
+    """Return the theme object of a TextArea, which is replaced when its theme changes."""
     return area._theme
 
 
 def draw_leanly(screen: Screen[Any]) -> None:
-    """Give a screen that is being made the compositor below."""
+    """Give a new screen the compositor below."""
     screen._compositor = LeanCompositor()
 
 
 class LeanCompositor(Compositor):
-    """Draws what the stock one draws, asking widgets only for lines that will be seen.
+    """A compositor that asks widgets only for lines that will be visible.
 
-    The stock one has every widget draw itself whole for each change, those too that lie behind
-    others or beside the change: of a key's ten milliseconds, more than half.
+    Textual's own has every widget render in full for each change, also those behind others or
+    beside the change, which takes more than half of the ten milliseconds of a key.
 
-    A line is a number with one bit for each cell. Widgets come from front to back: what is wanted
-    of a line and no widget before has covered decides whether the next one is asked for it.
+    Each line is a number with one bit per cell. Widgets are visited front to back; a widget is
+    asked for a line only if it has cells that no widget before has covered.
     """
 
     _wanted: dict[int, int] | None = None  # cells that changed, by line; None for all
@@ -219,6 +229,6 @@ class LeanCompositor(Compositor):
 
 
 def _cells(region: Region) -> int:
-    """A bit for each cell of a line that the region covers."""
+    """Return a bit for each cell of a line that the region covers."""
     left = max(0, region.x)
     return ((1 << max(0, region.right - left)) - 1) << left

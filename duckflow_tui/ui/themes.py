@@ -1,4 +1,4 @@
-"""The palettes as Textual themes, with a variable for each colour that has a meaning."""
+"""The palettes as Textual themes, with a CSS variable for each colour."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from duckflow_tui.ui.palette import PALETTES, Palette
 
 
 def themes() -> list[Theme]:
-    """All of ours."""
+    """Return all themes of the app."""
     return [_theme(palette) for palette in PALETTES.values()]
 
 
