@@ -87,8 +87,8 @@ class SessionChoice:
     settings: Settings
     language: str
     mode: ApprovalMode
-    headless: bool
     demo: bool
+    flags: Flags  # what it was chosen from
     problems: tuple[SettingProblem, ...] = ()
     origins: dict[str, Origin] = field(default_factory=dict[str, Origin])  # of the settings
     endpoint_missing: bool = False
@@ -96,9 +96,6 @@ class SessionChoice:
     allowed: tuple[str, ...] = ()  # what ``--allow`` named, and the demo's own test command
     approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
     resume: str = ""  # the session to take up, empty for a new one
-    no_session: bool = False  # it is not recorded
-    external_sandbox: bool = False  # what the program runs in holds its commands
-    flags: Flags | None = None  # what it was chosen from
     #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
     keys: Mapping[str, str] | None = field(default=None, repr=False)
     known: KnownModels = field(default_factory=KnownModels)  # complete with the keys
@@ -130,7 +127,7 @@ class SessionChoice:
 
         wanted, places = self.settings.sandbox, self.places
         return SandboxChoice(
-            "external" if self.external_sandbox else wanted.level,
+            "external" if self.flags.sandbox == "external" else wanted.level,
             wanted.read,
             places.state / "sandbox",
             places.own_dirs,
@@ -182,13 +179,10 @@ def choose_session(
         settings=settings,
         language=language,
         mode=mode,
-        headless=flags.headless,
         demo=flags.demo,
+        flags=flags,
         allowed=flags.allow,
         resume=flags.resume,
-        no_session=flags.no_session,
-        external_sandbox=flags.sandbox == "external",
-        flags=flags,
     )
     _check_phases(loaded)
     problems = tuple(loaded.problems)
@@ -314,9 +308,8 @@ def _find_model_at(endpoint: Endpoint, settings: Settings) -> str:
 
 def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> SessionChoice:
     """The choice with a model that was found; raises Unusable where nothing may be sent to it."""
-    flags = choice.flags or Flags(workspace=choice.workspace)
     say = Catalogue(choice.language)
-    given = {"protocol": flags.protocol, "context": flags.context}
+    given = {"protocol": choice.flags.protocol, "context": choice.flags.context}
     kept = {name: value for name, value in given.items() if value}
     endpoint = endpoint.model_copy(update=kept)
     settings = choice.settings.model_copy(
@@ -341,7 +334,7 @@ def _check_endpoint(
     if need == "confirmation" and not ConfirmedOrigins(choice.places.data).is_confirmed(
         endpoint.origin
     ):
-        if choice.headless:
+        if choice.flags.headless:
             raise Unusable(say("cli.not_confirmed", origin=endpoint.origin))
         return replace(choice, confirm_origin=endpoint.origin)
     return choice

@@ -42,6 +42,7 @@ USAGE_ERROR: Final = 2  # also wrong settings
 INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
 UNREAD: Final = 141  # what was written is read by nobody, as after SIGPIPE
 NO_TEXT: Final = ""  # -p without a text
+#: Commands with a command line of their own: ``run_NAME`` of the module ``NAME_cli``.
 NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"], ["help"])
 
 
@@ -139,24 +140,11 @@ def _run_command(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[in
     # To look for plug-ins of pydantic, it would read the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     arguments = _skip_language(arguments)
-    if arguments[:1] == ["sessions"]:
-        return _run_sessions(arguments[1:], places, language), False
-    if arguments[:1] == ["replay"]:
-        from duckflow_tui import replay_cli
+    if arguments[:1] in NAMED:
+        from importlib import import_module
 
-        return replay_cli.run_replay(arguments[1:], places, language), False
-    if arguments[:1] == ["doctor"]:
-        from duckflow_tui import doctor_cli
-
-        return doctor_cli.run_doctor(arguments[1:], places, language), False
-    if arguments[:1] == ["models"]:
-        from duckflow_tui import models_cli
-
-        return models_cli.run_models(arguments[1:], places, language), False
-    if arguments[:1] == ["help"]:
-        from duckflow_tui import help_cli
-
-        return help_cli.run_help(arguments[1:], language), False
+        run = getattr(import_module(f"duckflow_tui.{arguments[0]}_cli"), f"run_{arguments[0]}")
+        return run(arguments[1:], places, language), False
     args = make_parser(_find_help_words(arguments, language), language).parse_args(arguments)
     if args.context is not None and _parse_count(args.context) is None:
         return _print_refusal(_load_words(language)("cli.bad_context", given=args.context)), False
@@ -431,17 +419,6 @@ def _must_pick_session(args: argparse.Namespace, workspace: Path, places: Places
     from duckflow_tui.sessions_cli import has_several
 
     return has_several(workspace, places.state)
-
-
-def _run_sessions(arguments: Sequence[str], places: Places, language: str) -> int:
-    """Run ``duckflow-tui sessions …``; returns its exit status."""
-    from duckflow_tui.choice import list_secrets
-    from duckflow_tui.safety.secrets import Redactor
-    from duckflow_tui.sessions_cli import run_sessions
-    from duckflow_tui.settings import load_settings
-
-    secrets = list_secrets(load_settings(places, os.environ).settings)
-    return run_sessions(arguments, places, Redactor(secrets).redact_text, language)
 
 
 def _describe_fault(fault: SessionFault, say: Catalogue) -> str:

@@ -88,7 +88,7 @@ async def open_engine(
             from duckflow_tui.scripted.stage import open_stage
 
             stage = await stack.enter_async_context(
-                open_stage(choice.language, fast=choice.headless)
+                open_stage(choice.language, fast=choice.flags.headless)
             )
             if ending is not None:
                 ending.stages.append(stage)
@@ -104,7 +104,7 @@ async def open_engine(
             choice.workspace,
             choice.redact,
             resume=choice.resume,
-            keep=not choice.no_session,
+            keep=not choice.flags.no_session,
         )
         stack.push_async_callback(recording.close)
         store = Store(recording.state, SystemClock(), recording, last_seq=recording.last_seq)
@@ -185,7 +185,7 @@ def build_engine(
     registry = default_registry()
     desk = (
         UnattendedDesk(store, random_id, told, choice.mode)
-        if choice.headless
+        if choice.flags.headless
         else Desk(store, random_id, told)
     )
     servers = None
@@ -216,7 +216,7 @@ def build_engine(
     named = NamedCommands(choice.allowed, workspace, store, undoes=undoes)
     kept: ProjectRules | None = None
     # R19b
-    if not (choice.headless or choice.demo):  # headless, consent is on the command line (R19)
+    if not (choice.flags.headless or choice.demo):  # headless, consent is on the command line (R19)
         kept = ProjectRules(choice.places.data / "rules", workspace.root, workspace.identity)
     runner = CommandRunner(
         workspace,
@@ -321,12 +321,11 @@ def build_engine(
         if texts:
             notices.say("trust.used", names=", ".join(texts))
 
-    flags = choice.flags
-    by_flag = (flags is not None and flags.trust) if choice.headless else None
+    by_flag = choice.flags.trust if choice.flags.headless else None
     answers = TrustAnswers(choice.places.data / "trust")
     trust = ProjectTrust(workspace, desk, notices, spawn, answers, use, by_flag)
     engine = Engine(parts, shell, servers, memory, past, spawn, trust, kept)
-    if not choice.headless:  # which prints them before it begins
+    if not choice.flags.headless:  # which prints them before it begins
         say = Catalogue(choice.language)
         for problem in choice.problems:
             notices.warn("settings.problem", problem=problem.describe_problem(say))
@@ -435,7 +434,7 @@ def make_first_event(
             workspace=str(root),
             title=root.name or str(root),
             demo=choice.demo,
-            headless=choice.headless,
+            headless=choice.flags.headless,
             started_at=now,
             model=main.model if main else "",
             endpoint=main.endpoint if main else "",

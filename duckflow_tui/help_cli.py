@@ -8,13 +8,14 @@ from typing import Final
 
 from duckflow_tui.command_line import CommandParser
 from duckflow_tui.manual import INDEX, TOPICS, nearest_topic, read_page
+from duckflow_tui.places import Places
 from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.words.catalogue import Catalogue
 
 USAGE_ERROR: Final = 2
 
 
-def run_help(arguments: Sequence[str], language: str) -> int:
+def run_help(arguments: Sequence[str], _places: Places, language: str) -> int:
     """Print the page that is named, else the table of contents; returns the exit status."""
     say = Catalogue(language)
     topic = make_parser(say).parse_args(arguments).topic.lower()

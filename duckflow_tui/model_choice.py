@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from duckflow_tui.choice import Flags, SessionChoice, Unusable, with_model
+from duckflow_tui.choice import SessionChoice, Unusable, with_model
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.discovery import (
     PROVIDERS,
@@ -69,7 +69,7 @@ def find_session_model(choice: SessionChoice) -> tuple[Endpoint, str] | None:
     the demo's, it cannot be read, or the user has forgotten the connection since.
     """
     flags = choice.flags
-    if not choice.resume or (flags is not None and (flags.base_url or flags.model)):
+    if not choice.resume or flags.base_url or flags.model:
         return None
     workspace = os.path.realpath(choice.workspace)
     places = find_places(choice.places.state, choice.resume, workspace)
@@ -90,7 +90,7 @@ def find_session_model(choice: SessionChoice) -> tuple[Endpoint, str] | None:
 class _Search:
     def __init__(self, choice: SessionChoice) -> None:
         self._choice = choice
-        self._flags = choice.flags or Flags(workspace=choice.workspace)
+        self._flags = choice.flags
         self._say = Catalogue(choice.language)
         self._path = str(choice.places.settings_file)
 

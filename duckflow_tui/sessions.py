@@ -69,8 +69,7 @@ class Sessions:
         if choice.endpoint_missing and not choice.confirm_origin:
             from duckflow_tui.model_choice import find_session_model, settle_model
 
-            flags = choice.flags
-            named = flags is not None and (flags.base_url or flags.model)
+            named = choice.flags.base_url or choice.flags.model
             try:
                 if named or await asyncio.to_thread(find_session_model, choice) is not None:
                     self.choice = (await settle_model(choice)).choice

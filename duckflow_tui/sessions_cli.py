@@ -14,10 +14,11 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from duckflow_tui.choice import Unusable
+from duckflow_tui.choice import Unusable, list_secrets
 from duckflow_tui.command_line import CommandParser, folder_named
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import make_visible, visible_line
+from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.export import (
     FORMATS,
@@ -35,7 +36,6 @@ from duckflow_tui.session.folders import (
     list_places,
     segment_name,
 )
-from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.session.words import (
     describe_session,
@@ -44,6 +44,7 @@ from duckflow_tui.session.words import (
     format_time,
     state_words,
 )
+from duckflow_tui.settings import load_settings
 from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.base import one_line
 from duckflow_tui.words.catalogue import Catalogue
@@ -56,12 +57,13 @@ _WIDE: Final = 120  # columns where the output is no terminal
 _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 
 
-def run_sessions(arguments: Sequence[str], places: Places, redact: Redact, language: str) -> int:
+def run_sessions(arguments: Sequence[str], places: Places, language: str) -> int:
     """Run the command ``sessions``; returns the exit status."""
     say = Catalogue(language)
     args = make_parser(say).parse_args(arguments)
     workspace = folder_named(args.dir)
-    catalog = Catalog(places.state, redact=redact)
+    secrets = list_secrets(load_settings(places).settings)
+    catalog = Catalog(places.state, redact=Redactor(secrets).redact_text)
     try:
         return _Sessions(catalog, args, say, workspace).run()
     except SessionFault as fault:
@@ -118,8 +120,7 @@ class _Sessions:
 
     def _list_sessions(self) -> int:
         args = self._args
-        everything = self._catalog.list_all(None if args.all else self._workspace, trash_too=True)
-        found = [facts for facts in everything if (facts.trashed_at is not None) == args.trash]
+        found = self._catalog.list_all(None if args.all else self._workspace, trashed=args.trash)
         if args.stats:
             return self._print_stats(found)
         if args.json:
@@ -152,11 +153,8 @@ class _Sessions:
         """How many other workspaces have that the list leaves out; nothing for none."""
         if self._args.all:
             return ""
-        here = {facts.key for facts in self._catalog.list_read(self._workspace, trash_too=True)}
-        count = sum(
-            facts.key not in here and (facts.trashed_at is not None) == trashed
-            for facts in self._catalog.list_read(trash_too=True)
-        )
+        here = self._catalog.list_read(self._workspace, trashed=trashed)
+        count = len(self._catalog.list_read(trashed=trashed)) - len(here)
         return self._say("sessions.cli.elsewhere", count=count) if count else ""
 
     def _show_session(self, place: SessionPlace) -> int:
@@ -208,8 +206,7 @@ class _Sessions:
     def _prune_trash(self) -> int:
         """With ``--force``; without it, what that would remove."""
         args = self._args
-        everything = self._catalog.list_all(None if args.all else self._workspace, trash_too=True)
-        gone = [facts for facts in everything if facts.trashed_at is not None]
+        gone = self._catalog.list_all(None if args.all else self._workspace, trashed=True)
         if args.id:
             keys = {p.key for p in self._catalog.find(args.id, self._workspace, trashed=True)}
             gone = [facts for facts in gone if facts.key in keys]
@@ -234,9 +231,8 @@ class _Sessions:
         listed = [self._catalog.facts_at(place) for place in found]
         key, elsewhere = "several", ""
         if not found:
-            here = self._catalog.list_all(self._workspace, trash_too=True)
             trashed = self._args.action == "restore"
-            listed = [facts for facts in here if (facts.trashed_at is not None) == trashed]
+            listed = self._catalog.list_all(self._workspace, trashed=trashed)
             key = "unknown" if listed else "unknown_none"
             elsewhere = self._count_elsewhere(trashed=trashed)
         print_refusal(self._say(f"sessions.cli.{key}", id=self._args.id))

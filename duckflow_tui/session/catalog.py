@@ -84,34 +84,32 @@ class Catalog:
         return False
 
     def list_read(
-        self, workspace: Path | str | None = None, *, trash_too: bool = False
+        self, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[SessionFacts]:
         """Sessions read so far, of one workspace or of all: pinned ones first, then the newest.
-        Sessions in which nothing was said are left out. ``trash_too``: with the deleted ones.
+        Sessions in which nothing was said are left out. ``trashed``: the deleted ones instead.
         """
-        places = list_places(self.state_dir, workspace)
-        if trash_too:
-            places += list_places(self.state_dir, workspace, trash=True)
+        places = list_places(self.state_dir, workspace, trash=trashed)
         read = [(place, before[1]) for place in places if (before := self._recall(place))]
         found = [_add_disk_facts(place, facts) for place, facts in read if not facts.is_blank]
         return sorted(found, key=lambda facts: (not facts.pinned, -facts.last_at))
 
     def list_all(
-        self, workspace: Path | str | None = None, *, trash_too: bool = False
+        self, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[SessionFacts]:
         """The same list, once every journal that changed was read."""
         self.refresh()
-        return self.list_read(workspace, trash_too=trash_too)
+        return self.list_read(workspace, trashed=trashed)
 
     def search(
-        self, query: str, workspace: Path | str | None = None, *, trash_too: bool = False
+        self, query: str, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[Listed]:
         """The sessions in which every word of the query stands, whatever its case, in the order of
         ``list_read``.
         """
         words = query.lower().split()
         found: list[Listed] = []
-        for facts in self.list_read(workspace, trash_too=trash_too) if words else ():
+        for facts in self.list_read(workspace, trashed=trashed) if words else ():
             if listed := _find_words(facts, self._list_texts(facts), words):
                 found.append(listed)
         return found

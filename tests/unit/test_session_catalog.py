@@ -114,7 +114,7 @@ def test_only_what_changed_is_read_again(catalog: Catalog, monkeypatch: pytest.M
     assert sorted(read) == ["8", "9"]  # only what cannot be read is tried once more
     read.clear()
     gone = again.delete(found["1"])
-    assert by_id(again.list_all(trash_too=True))["1"].key == gone.key
+    assert by_id(again.list_all(trashed=True))["1"].key == gone.key
     again.restore(gone)
     assert by_id(again.list_all())["1"] == found["1"]
     assert read == []
@@ -311,10 +311,10 @@ def test_deleting_moves_to_the_trash_and_back(catalog: Catalog) -> None:
     gone = catalog.delete(facts)
     assert not old.exists()
     assert "1" not in by_id(catalog.list_all())
-    (there,) = [f for f in catalog.list_all(trash_too=True) if f.trashed_at is not None]
+    (there,) = catalog.list_all(trashed=True)
     assert (there.session_id, there.state) == (facts.session_id, "gate")
     assert stat.S_IMODE((catalog.state_dir / "trash").stat().st_mode) == 0o700
-    assert [f.facts.trashed_at is not None for f in catalog.search("multiplied", trash_too=True)]
+    assert len(catalog.search("multiplied", trashed=True)) == 1
     assert catalog.search("multiplied") == []
     catalog.restore(gone)
     assert by_id(catalog.list_all())["1"].title == facts.title
@@ -400,14 +400,14 @@ def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None
         catalog.prune(facts)
     os.utime(catalog.path_of(facts), (1.0, 1.0))  # written long ago
     gone = catalog.delete(facts)
-    (there,) = [f for f in catalog.list_all(trash_too=True) if f.key == gone.key]
+    (there,) = catalog.list_all(trashed=True)
     assert there.trashed_at is not None
     assert abs(there.trashed_at - time.time()) < 60
     catalog.prune(gone)
     assert not catalog.path_of(gone).exists()
     with pytest.raises(SessionUnreadable):
         catalog.prune(gone)
-    assert "1" not in by_id(catalog.list_all(trash_too=True))
+    assert "1" not in by_id(catalog.list_all(trashed=True))
 
 
 def test_the_folder_of_a_workspace_goes_with_its_last_session(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_the_folder_of_a_workspace_goes_with_its_last_session(tmp_path: Path) ->
 
 def test_a_session_in_the_trash_is_not_renamed(catalog: Catalog) -> None:
     catalog.delete(by_id(catalog.list_all())["1"])
-    (there,) = [f for f in catalog.list_all(trash_too=True) if f.trashed_at is not None]
+    (there,) = catalog.list_all(trashed=True)
     with pytest.raises(NotASession):
         catalog.rename(there, "x")
 

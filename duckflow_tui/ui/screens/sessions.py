@@ -101,20 +101,14 @@ class SessionSource(ListSource[Listed]):
         query = self.page.query_text
         if query:
             listed = await asyncio.to_thread(
-                self._catalog.search, query, workspace, trash_too=self._trash
+                self._catalog.search, query, workspace, trashed=self._trash
             )
         else:
-            known = await asyncio.to_thread(
-                self._catalog.list_read, workspace, trash_too=self._trash
-            )
+            known = await asyncio.to_thread(self._catalog.list_read, workspace, trashed=self._trash)
             listed = [Listed(facts) for facts in known]
         if query != self.page.query_text:
             return  # another search is on its way
-        self._listed = {
-            one.facts.key: one
-            for one in listed
-            if (one.facts.trashed_at is not None) == self._trash
-        }
+        self._listed = {one.facts.key: one for one in listed}
         if self._reading and not self._walked:
             newest = max(listed, key=lambda one: one.facts.last_at, default=None)
             begins = newest.facts.key if newest is not None and self._choosing else ""
