@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prompting": {"state"},
     "safety": {"state"},
     "words": {"state", "safety"},
-    "tools": {"state", "safety"},
+    "tools": {"state", "safety", "llm"},
     "work": {"state", "llm", "prompting", "safety", "tools"},
     "session": {"state", "llm", "prompting", "safety", "words", "tools", "work"},
     "scripted": {"state", "llm"},
