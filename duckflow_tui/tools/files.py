@@ -88,14 +88,15 @@ _FEW: Final = 3  # lines that a comment may take the place of
 
 
 def _find_left_out(hunks: Sequence[Hunk]) -> tuple[str, int] | None:
-    """The comment that stands for lines of the file in its new text, and for how many: one that is
-    all that comes in place of them, or that holds an ellipsis. None for none.
+    """The comment that stands for lines of the file in its new text, and for how many: one that
+    holds an ellipsis, or that is about no code right below it, where more lines go than come. None
+    for none.
     """
     for hunk in hunks:
-        come = [x.text.strip() for x in hunk.lines if x.mark == "+" and x.text.strip()]
-        lost = sum(line.mark == "-" for line in hunk.lines) - len(come)
-        for line in come if lost > _FEW else ():
-            is_short = "..." in line or "…" in line or len(come) == 1
+        come = [line.text.strip() for line in hunk.lines if line.mark == "+"]
+        lost = sum(line.mark == "-" for line in hunk.lines) - len([x for x in come if x])
+        for line, below in zip(come, [*come[1:], ""], strict=True) if lost > _FEW else ():
+            is_short = "..." in line or "…" in line or not below
             if is_short and line.startswith(_COMMENTS):
                 return line, lost + 1
     return None
