@@ -20,7 +20,8 @@ from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.contacts import outside
 from duckflow_tui.llm.endpoints import Endpoint, Roles, Target
-from duckflow_tui.llm.quirks import SILENT, LearnedModels, Lesson
+from duckflow_tui.llm.learned_models import LearnedModels
+from duckflow_tui.llm.quirks import SILENT, Lesson
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import find_assets
 from duckflow_tui.project_settings import tighten_settings
@@ -361,7 +362,7 @@ def _make_model_access(
             _correct_address(choice.connections, target.endpoint)
 
     kept = None if choice.demo else choice.places.data / "learned_models.json"
-    learned = LearnedModels(kept, store.clock.now(), on_lesson)
+    learned = LearnedModels(kept, store.clock, on_lesson)
     service = LLMService(
         settings.endpoints,
         settings.roles,

@@ -64,7 +64,7 @@ from duckflow_tui.work.task_loop import TaskLoop
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse
-    from duckflow_tui.llm.quirks import LearnedModels
+    from duckflow_tui.llm.learned_models import LearnedModels
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.session.project_rules import ProjectRules
     from duckflow_tui.session.trust import ProjectTrust

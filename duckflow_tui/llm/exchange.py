@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 from duckflow_tui.llm.codec import DECIDE, NOT_SHOWN, Decoder, WireRequest
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import Target
+from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import ModelFacts
-from duckflow_tui.llm.quirks import Quirks, Rung, cache_of
+from duckflow_tui.llm.learned_models import ModelQuirks, Rung
 from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.llm.wire import content_text
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json, hash_data
@@ -154,7 +154,7 @@ class Exchange:
         parts = chain.from_iterable(map(_image_parts, reversed(messages)))
         return {part["sha"]: part["mime"] for part in parts}
 
-    def make_body(self, quirks: Quirks, images: Mapping[str, str] = _NO_IMAGES) -> JsonObject:
+    def make_body(self, quirks: ModelQuirks, images: Mapping[str, str] = _NO_IMAGES) -> JsonObject:
         """The body of the request as the model takes it, written as a chat completion. ``images``
         are the addresses of the pictures that are shown, by SHA-256. Decisions are asked for at a
         low temperature, unless the settings name one (S3-11).
@@ -165,7 +165,7 @@ class Exchange:
         if temperature is None and self.calls:
             temperature = ACTION_TEMPERATURE
         most = min(filter(None, (endpoint.max_output, quirks.output)), default=None)
-        is_chat, cache = self.api == "chat", cache_of(*self.target)
+        is_chat, cache = self.api == "chat", _choose_cache(*self.target)
         optional: JsonObject = {
             "stream_options": {"include_usage": True} if is_chat else None,
             "temperature": temperature,
@@ -253,6 +253,22 @@ class Exchange:
             if request.tools:
                 asked += estimate_tokens(canonical_json(request.tools))
         return asked, said, 0, reasoning, True
+
+
+#: Where requests say what is to be cached, and how; Anthropic's models only by marks.
+_CACHES: Final[dict[str, Literal["marks", "key"]]] = {
+    OPENAI_ORIGIN: "key",
+    "https://openrouter.ai:443": "marks",
+    "https://api.anthropic.com:443": "marks",
+}
+
+
+def _choose_cache(endpoint: Endpoint, model: str) -> Literal["marks", "key", "off"]:
+    """How a request says what is to be cached: by the setting, else as its origin takes it."""
+    if endpoint.cache != "auto":
+        return endpoint.cache
+    cache = _CACHES.get(endpoint.origin)
+    return "off" if cache is None or (cache == "marks" and "claude" not in model) else cache
 
 
 def _mark_cache_points(messages: Sequence[JsonObject], shared: int) -> list[JsonObject]:

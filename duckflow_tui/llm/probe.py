@@ -34,7 +34,7 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
-from duckflow_tui.llm.quirks import LearnedModels
+from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.state.base import JsonObject, SystemClock, random_id
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec

@@ -43,8 +43,9 @@ from duckflow_tui.llm.endpoints import (
 from duckflow_tui.llm.errors import ErrorCode, LlmError, TokenLimits, names_model_or_address
 from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels
+from duckflow_tui.llm.learned_models import LearnedModels, ModelQuirks, Rung
 from duckflow_tui.llm.outline import read_elements, read_lines
-from duckflow_tui.llm.quirks import LearnedModels, Quirks, Rung, is_miswritten, is_refusal
+from duckflow_tui.llm.quirks import is_miswritten, is_refusal
 from duckflow_tui.llm.reply_json import MOST_READ, NotStrict, find_values
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject, ModelText, schema_of
@@ -136,7 +137,7 @@ class LLMService:
         self._clients: dict[tuple[str, str], ChatClient] = {}  # by name and address
         self._left: list[ChatClient] = []  # of endpoints before, which may still be answering
         self._opening = asyncio.Lock()
-        self.learned = learned or LearnedModels()
+        self.learned = learned or LearnedModels(clock=clock)
         self._asked_again: set[str] = set()  # models whose last reply lacked a part
         self._text_calls: Counter[str] = Counter()  # replies in a row, by model
         self.known = KnownModels()
@@ -206,7 +207,7 @@ class LLMService:
         target = self.target_of(role)
         lesson = self.learned.quirks_of(target).learn_limits(TokenLimits(window=tokens))
         if lesson:
-            self.learned.keep_lesson(lesson, target, self._clock.now())
+            self.learned.keep_lesson(lesson, target)
 
     async def decide(
         self,
@@ -303,7 +304,7 @@ class LLMService:
         self._asked_again.add(target.model)
         return missing
 
-    def _count_text_calls(self, target: Target, quirks: Quirks) -> None:
+    def _count_text_calls(self, target: Target, quirks: ModelQuirks) -> None:
         """A model whose calls come as text twice in a row is asked for JSON instead."""
         self._text_calls[target.model] += 1
         if self._text_calls[target.model] == TEXT_CALLS:
@@ -322,13 +323,13 @@ class LLMService:
         rung = self.learned.quirks_of(target).rung("auto", calls=True)
         return target.endpoint.may_step_down and rung != "tools"
 
-    def _ask_for_json(self, target: Target, quirks: Quirks) -> bool:
+    def _ask_for_json(self, target: Target, quirks: ModelQuirks) -> bool:
         """Ask for JSON in this session, because of replies: no server has refused native calls."""
         is_asked = quirks.rung(target.endpoint.protocol, calls=True) != "tools"
         if not target.endpoint.may_step_down or is_asked:
             return False
         quirks.flags.add("writes_calls")
-        self.learned.keep_lesson("replies", target, self._clock.now())
+        self.learned.keep_lesson("replies", target)
         return True
 
     async def ask(
@@ -401,14 +402,14 @@ class LLMService:
                         quirks.flags.add("takes_tools")
                     elif exchange.plain and "takes_tools" not in quirks.flags:
                         quirks.flags.add("fails_at_tools")
-                        self.learned.keep_lesson("failing", exchange.target, self._clock.now())
+                        self.learned.keep_lesson("failing", exchange.target)
                     return completion
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
                     lesson = quirks.learn_from(error, body, exchange.api, endpoint)
                     if lesson:
-                        self.learned.keep_lesson(lesson, exchange.target, self._clock.now())
+                        self.learned.keep_lesson(lesson, exchange.target)
                         if lesson == "window":  # who wrote the request has to write a shorter one
                             raise
                     elif _fails_at_calls(error, exchange, quirks):
@@ -435,7 +436,7 @@ class LLMService:
             self._cancelled[exchange.llm_id] = exchange.close_record("cancelled")
             raise
 
-    async def _load_images(self, exchange: Exchange, quirks: Quirks) -> dict[str, str]:
+    async def _load_images(self, exchange: Exchange, quirks: ModelQuirks) -> dict[str, str]:
         """The pictures that the request shows, as data URLs by their hash: the newest that fit.
         None for a model that takes none, of which the user is told once.
         """
@@ -443,7 +444,7 @@ class LLMService:
         named = exchange.find_images()
         if named and exchange.facts.sees is False and "no_images" not in quirks.flags:
             quirks.flags.add("no_images")
-            self.learned.keep_lesson("images", exchange.target, self._clock.now())
+            self.learned.keep_lesson("images", exchange.target)
         if "no_images" in quirks.flags:
             named = {}
         size = 0
@@ -471,11 +472,11 @@ class LLMService:
         if (kept := self.endpoints.get(endpoint.name)) is not None:
             # In place: a model that is chosen later at this server is asked there too.
             self.endpoints[endpoint.name] = kept.model_copy(update=update)
-        self.learned.keep_lesson("version", exchange.target, self._clock.now())
+        self.learned.keep_lesson("version", exchange.target)
         return completion
 
     async def _send_until_answered(
-        self, exchange: Exchange, body: JsonObject, quirks: Quirks
+        self, exchange: Exchange, body: JsonObject, quirks: ModelQuirks
     ) -> Completion:
         """One body, sent until it is answered; after an empty answer it is sent once more, without
         a stream where that held nothing at all.
@@ -597,7 +598,7 @@ def _has_path(endpoint: Endpoint) -> bool:
     return bool(urlsplit(endpoint.base_url).path.strip("/"))
 
 
-def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: Quirks) -> bool:
+def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: ModelQuirks) -> bool:
     """Whether native calls may be the reason of a server error without one: the server has not
     taken any yet.
     """

@@ -32,8 +32,8 @@ from duckflow_tui.llm.discovery import (
 from duckflow_tui.llm.endpoints import CLI_ENDPOINT, Endpoint, ModelRef, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import KnownModels
+from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.llm.probe import probe_model
-from duckflow_tui.llm.quirks import LearnedModels
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
@@ -533,12 +533,12 @@ import os, sys
 from pathlib import Path
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.llm import quirks
+from duckflow_tui.llm import learned_models
 from duckflow_tui.llm.endpoints import Target
-from duckflow_tui.llm.quirks import LearnedModels
+from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.llm.known_models import KnownModels
 
-quirks.LEARNED_LOCK_S = 30.0  # half a second is too short on a busy machine
+learned_models.LEARNED_LOCK_S = 30.0  # half a second is too short on a busy machine
 folder, *names = Path(sys.argv[1]), *sys.argv[2:]
 started, starts = [], [os.pipe() for _ in range(3)]
 for name in names:  # imported once, since it takes longer than all that they write
@@ -565,8 +565,8 @@ for number in range(12):
     known.keep_lines(f"{name}{number}", [ModelLine(id="m")], "2026-11-23")
 together()
 for number in range(12):
-    learned.keep_lesson("tools", Target(local, f"{name}{number}"), 5.0)
-    learned.keep_lesson("tools", Target(local, f"gone{name}"), 5.0)
+    learned.keep_lesson("tools", Target(local, f"{name}{number}"))
+    learned.keep_lesson("tools", Target(local, f"gone{name}"))
     learned.forget_model(Target(local, f"gone{name}"))
 """
 
@@ -581,7 +581,7 @@ def test_programs_that_write_at_the_same_time_keep_what_each_other_wrote(tmp_pat
     assert {one.name for one in kept.all} == WRITTEN
     assert set(kept.stored_keys(WRITTEN).values()) == {f"key of {name}" for name in WRITTEN}
     assert set(KnownModels(tmp_path).refreshed) == WRITTEN
-    learned = LearnedModels(tmp_path / "learned_models.json", 6.0).models
+    learned = LearnedModels(tmp_path / "learned_models.json").models
     assert {name.rpartition(" ")[2] for name in learned} == WRITTEN
     left = [path.name for path in tmp_path.iterdir() if path.suffix != ".json"]
     assert left == []

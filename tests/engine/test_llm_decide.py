@@ -17,7 +17,7 @@ from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.endpoints import Endpoint, Roles, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Exchange, ReplyObserver
-from duckflow_tui.llm.quirks import Quirks
+from duckflow_tui.llm.learned_models import ModelQuirks
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.prompting.side_replies import DigestReply, MissingReply
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
@@ -304,7 +304,7 @@ def test_only_who_wants_it_is_told_what_to_cache(
         *("llm_1", "main", "main", target, SystemClock(), ReplyObserver()), lambda _: request
     )
     exchange.request = request
-    body = exchange.make_body(Quirks())
+    body = exchange.make_body(ModelQuirks())
     found = "marks" if marks(body) else "key" if "prompt_cache_key" in body else ""
     assert found == (how if cache == "auto" else "")
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from support.endpoint import Bench, bench, decision, prompt
+from support.pinned import ManualClock
 from support.session import action as act
 from support.session import decision as decide
 from support.session import done, nothing_but, script, session
 
 from duckflow_tui.llm.endpoints import Endpoint, Protocol, Target
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.quirks import LEARNED_FOR, LearnedModels
+from duckflow_tui.llm.learned_models import LEARNED_FOR, LearnedModels
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.base import JsonObject
@@ -227,7 +228,7 @@ async def test_failures_without_a_reason_cost_the_calls_of_one_session_at_most(
         assert running.notices()[-1] == "turn.unreadable_json"
         assert "/probe" in Catalogue("en")("turn.unreadable_json")
     (kept,) = (tmp_path / "home").rglob("learned_models.json")
-    (entry,) = LearnedModels(kept, running.state.messages[-1].at).models.values()
+    (entry,) = LearnedModels(kept, ManualClock(running.state.messages[-1].at)).models.values()
     assert (entry.dropped, entry.rung("auto", calls=True)) == ({"temperature"}, "tools")
 
 
@@ -262,11 +263,11 @@ def target(url: str = "http://127.0.0.1:1/v1") -> Target:
 
 def test_what_was_learned_holds_for_its_model_for_a_week(tmp_path: Path) -> None:
     path = tmp_path / "data" / "learned.json"
-    first = LearnedModels(path, 1000.0)
+    first = LearnedModels(path, ManualClock(1000.0))
     first.models["http://127.0.0.1:1 m"].flags.add("no_tools")
-    first.keep_lesson("tools", target(), 1000.0)
+    first.keep_lesson("tools", target())
     assert "no_tools" not in first.models["http://127.0.0.1:1 other"].flags
-    soon, late = 1000.0 + LEARNED_FOR - 1, 1000.0 + LEARNED_FOR + 1
+    soon, late = (ManualClock(1000.0 + LEARNED_FOR + by) for by in (-1, 1))
     assert "no_tools" in LearnedModels(path, soon).models["http://127.0.0.1:1 m"].flags
     assert "no_tools" not in LearnedModels(path, soon).models["http://127.0.0.1:1 other"].flags
     assert "no_tools" not in LearnedModels(path, late).models["http://127.0.0.1:1 m"].flags
@@ -276,8 +277,8 @@ def test_what_was_learned_holds_for_its_model_for_a_week(tmp_path: Path) -> None
 def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "learned.json"
     path.write_bytes(data)
-    kept = LearnedModels(path, 0.0)
+    kept = LearnedModels(path)
     assert "no_tools" not in kept.models["x"].flags
     kept.models["http://127.0.0.1:1 m"].flags.add("no_tools")
-    kept.keep_lesson("tools", target(), 5.0)
-    assert "no_tools" in LearnedModels(path, 6.0).models["http://127.0.0.1:1 m"].flags
+    kept.keep_lesson("tools", target())
+    assert "no_tools" in LearnedModels(path).models["http://127.0.0.1:1 m"].flags

@@ -1,0 +1,219 @@
+"""What is known of each model at its origin: which quirks refusals and replies have shown, and the
+file that keeps them.
+
+A flag that a refusal has shown is kept for a week in one file that all programs of one user share.
+One that only a reply has shown counts in its session.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from duckflow_tui.llm.codec_json import JsonRung
+from duckflow_tui.llm.endpoints import Endpoint, Protocol, Target
+from duckflow_tui.llm.errors import LlmError, TokenLimits
+from duckflow_tui.llm.quirks import (
+    BROAD,
+    EXACT,
+    NAMED_STATUSES,
+    Lesson,
+    Quirk,
+    find_refused_parameter,
+)
+from duckflow_tui.places import lock_folder, write_private
+from duckflow_tui.state.base import Clock, JsonObject, SystemClock
+from duckflow_tui.state.usage import Api
+
+Rung = Literal["tools", "json_schema", "json_object", "text"]
+
+#: Flags that no row of the table sets, since no refusal shows them: ``no_responses`` for a server
+#: without that API; of this session ``writes_calls`` (native calls could not be read, or came as
+#: text), ``takes_tools`` (a request with native calls was answered), ``fails_at_tools`` (all with
+#: native calls failed, one without was answered), ``sends_whole`` (an answer came in one piece,
+#: though a stream was asked for).
+_OF_SESSION: Final = frozenset(
+    {"takes_tools", "fails_at_tools", "writes_calls", "sends_whole", "stale_thoughts", "no_images"}
+)
+_OF_NOW: Final = ("failing", "replies", "window", "output", "images")  # lessons that are not kept
+_NOWHERE: Final = (404, 405, 501)  # statuses of an address where there is nothing
+LEAST_OUTPUT: Final = 256  # tokens; a reply that has to be shorter is no use
+_MOST_LEARNED: Final = 1024 * 1024  # bytes
+LEARNED_LOCK_S: Final = 0.5  # seconds that the work stands while another program writes
+LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds
+
+
+@dataclass(slots=True)
+class ModelQuirks:
+    """The flags of one model at its origin, the parameters that it refused, and the numbers of
+    tokens that its server named in this session, 0 for none.
+    """
+
+    flags: set[str] = field(default_factory=set[str])
+    dropped: set[str] = field(default_factory=set[str])
+    at: float = 0.0  # seconds since the epoch, of the first refusal
+    window: int = 0
+    output: int = 0  # most of a reply
+
+    @property
+    def json(self) -> JsonRung:
+        """The strictest form of JSON that was not refused."""
+        if "no_json_mode" in self.flags:
+            return "text"
+        return "json_object" if "no_schema" in self.flags else "json_schema"
+
+    @property
+    def limit_name(self) -> str:
+        """The parameter that limits the length of a reply."""
+        return "max_completion_tokens" if "max_tokens" in self.dropped else "max_tokens"
+
+    def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
+        """The form that the next request asks for; ``calls`` is false for a question in JSON."""
+        is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools", "writes_calls"})
+        if not calls or protocol == "json" or (protocol != "tools" and is_refused):
+            return self.json
+        return "tools"
+
+    def choose_api(self, protocol: Protocol, usual: Api) -> Api:
+        """The API that the next request goes to; ``usual`` is the one known for the model."""
+        if protocol == "responses":
+            return "responses"
+        if "no_responses" in self.flags:
+            return "chat"
+        return "responses" if "responses" in self.flags else usual
+
+    def learn_from(self, error: LlmError, body: JsonObject, api: Api, endpoint: Endpoint) -> Lesson:
+        """Learn from the refusal of a request, so that asking again makes sense; empty for no
+        lesson. Native calls are given up only where the endpoint may step down.
+        """
+        if error.code in ("output_limit", "context_overflow"):
+            return self.learn_limits(error.limits)
+        if error.code not in ("bad_request", "not_found", "server_error", "responses_only"):
+            return ""
+        if api == "responses" and error.status in _NOWHERE and endpoint.protocol != "responses":
+            self.flags.add("no_responses")
+            return "parameter"
+        excluded: set[str] = set() if endpoint.may_step_down else {"no_tools"}
+        if lesson := self._set_flag(EXACT, error, body, excluded):
+            return lesson
+        if error.status in NAMED_STATUSES and (name := find_refused_parameter(error, body)):
+            self.dropped.add(name)
+            return "parameter"
+        return self._set_flag(BROAD, error, body, excluded)
+
+    def learn_limits(self, limits: TokenLimits) -> Lesson:
+        """Learn from the numbers that a refusal of too many tokens names; empty for nothing new.
+        ``output`` or ``parameter``: the same request fits with a shorter reply. ``window``: it has
+        to be shorter itself.
+        """
+        room = limits.output
+        if not room and 0 < limits.asked < limits.window:
+            room = (limits.window - limits.asked) // 2  # so that the next request has room to grow
+        if room >= LEAST_OUTPUT and not 0 < self.output <= room:
+            lesson: Lesson = "parameter" if self.output else "output"
+            self.output = room
+            return lesson
+        if limits.window and not 0 < self.window <= limits.window:
+            self.window = limits.window
+            return "window"
+        return ""
+
+    def _set_flag(
+        self, rows: Sequence[Quirk], error: LlmError, body: JsonObject, excluded: set[str]
+    ) -> Lesson:
+        """Set the first flag that the refusal shows and that is new; none of the ``excluded``."""
+        for quirk in rows:
+            if quirk.flag not in self.flags | excluded and quirk.matches(error, body):
+                self.flags.add(quirk.flag)
+                return quirk.lesson
+        return ""
+
+    def change_body(self, body: JsonObject) -> None:
+        """Rewrite the body of a request as this model takes it."""
+        for quirk in (*EXACT, *BROAD):
+            if quirk.change is not None and quirk.flag in self.flags:
+                quirk.change(body)
+        for name in self.dropped:
+            body.pop(name, None)
+
+
+class LearnedModels:
+    """The quirks of each model at its origin, kept in a file for a week: servers are renewed.
+    ``models`` are by origin and model. ``on_lesson`` hears of a lesson, and of whom it is.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        clock: Clock = SystemClock(),  # noqa: B008 - it has no state
+        on_lesson: Callable[[Lesson, Target], None] = lambda lesson, target: None,
+    ) -> None:
+        """Read the file; without a ``path`` nothing is kept."""
+        self._path = path
+        self._clock = clock
+        self._on_lesson = on_lesson
+        self.models: defaultdict[str, ModelQuirks] = defaultdict(ModelQuirks)
+        self.models.update(self._read_file())
+
+    def keep_lesson(self, lesson: Lesson, target: Target) -> None:
+        """Write down what was learned just now, unless it holds for this session only: failures
+        without a reason, bad replies, and sizes, which a server may have other ones of when it
+        starts again. A disk that fails costs the memory of it.
+        """
+        self._on_lesson(lesson, target)
+        if lesson in _OF_NOW:
+            return
+        name = self.name_of(target)
+        known = self.models[name]
+        known.at = known.at or self._clock.now()
+        lasting = replace(known, flags=known.flags - _OF_SESSION, window=0, output=0)
+        self._write_change(lambda kept: kept.update({name: lasting}))
+
+    def _read_file(self) -> dict[str, ModelQuirks]:
+        """Read the file, leaving out entries older than a week."""
+        known: dict[str, ModelQuirks] = {}
+        if self._path is not None:
+            with suppress(OSError, ValidationError):
+                data = self._path.read_bytes()
+                known = _LEARNED.validate_json(data) if len(data) <= _MOST_LEARNED else {}
+        since = self._clock.now() - LEARNED_FOR
+        return {name: entry for name, entry in known.items() if entry.at > since}
+
+    def _write_change(self, change: Callable[[dict[str, ModelQuirks]], object]) -> None:
+        """Change the file, and nothing in it of what another program of ours has learned."""
+        if self._path is None:
+            return
+        with suppress(OSError), lock_folder(self._path.parent, LEARNED_LOCK_S):
+            change(kept := self._read_file())
+            if kept:
+                write_private(self._path, _LEARNED.dump_json(kept, indent=1))
+            else:
+                self._path.unlink(missing_ok=True)
+
+    @staticmethod
+    def name_of(target: Target) -> str:
+        """The key of a model in ``models``."""
+        return f"{target.endpoint.origin} {target.model}"
+
+    def quirks_of(self, target: Target) -> ModelQuirks:
+        """The quirks of a model; learning changes them in place."""
+        return self.models[self.name_of(target)]
+
+    def forget_model(self, target: Target | None = None) -> None:
+        """Forget the quirks of a model, or of all, in the file too."""
+        if target is None:
+            self.models.clear()
+            self._write_change(lambda kept: kept.clear())
+        else:
+            name = self.name_of(target)
+            self.models.pop(name, None)
+            self._write_change(lambda kept: kept.pop(name, None))
+
+
+_LEARNED: Final = TypeAdapter(dict[str, ModelQuirks])
