@@ -1,7 +1,7 @@
-"""The conversation as blocks: what each message looks like, how high it is, what copying it gives.
+"""Blocks of the conversation: how each message is drawn, its height, and what copying it gives.
 
-A block knows its message and nothing of the screen but a ``Look``. Its rows are drawn when they
-are first needed; until then its height is an estimate that costs next to nothing.
+A block knows its message and a ``Look``, nothing else of the screen. Its rows are drawn when first
+needed; until then its height is a cheap estimate.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ OPEN: Final = "▾"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The settings by which blocks are drawn; ``width`` is that of the widget in cells."""
+    """The settings by which blocks are drawn; ``width`` is the widget's, in cells."""
 
     palette: Palette
     width: int
@@ -68,27 +68,29 @@ class Look:
 
     @property
     def margin(self) -> int:
-        """Free cells at either side: none where every cell counts."""
+        """Free cells at each side; 0 in a very narrow widget."""
         return 1 if self.width >= 24 else 0
 
     @property
     def indent(self) -> int:
-        """Cells and characters in front of every row: margin, mark, space."""
+        """Cells before the text of each row: margin, mark, space."""
         return self.margin + MARK_CELLS
 
     @property
     def text_width(self) -> int:
-        """Cells for what a row says."""
+        """Cells for the text of a row."""
         return max(1, min(TEXT, self.width - self.indent - self.margin))
 
     @property
     def output_width(self) -> int:
-        """Cells for what a row of ``bar_rows`` says, which may end in the right margin."""
+        """Cells for the text of a row of ``bar_rows``, which may use the right margin."""
         return max(1, self.text_width + self.margin - 4)
 
 
 class Block:
-    """A message, or a part of one, between two blank lines or among rows of its group."""
+    """A message, or a part of one. Adjacent blocks of one group other than ``text`` have no blank
+    line between them.
+    """
 
     group: Group = "text"
     foldable = False
@@ -103,35 +105,35 @@ class Block:
         self.call_id = ""  # the call that it shows in flight
 
     def draw_rows(self, look: Look) -> list[Row]:
-        """The rows, each with its margin in front."""
+        """Return the rows, each with its margin."""
         raise NotImplementedError
 
     def estimate_height(self, look: Look) -> int:
-        """About how many rows ``draw_rows`` would give."""
+        """Estimate how many rows ``draw_rows`` would return."""
         return 1
 
     def search_text(self, look: Look) -> str:
-        """The text of all rows that the block has while it is open."""
+        """Return the text of all rows of the unfolded block."""
         opened = copy(self)  # what is shown of the block itself stays as it is
         opened.opened = True
         return text_of_rows(opened.draw_rows(look), look)
 
     @property
     def source_text(self) -> str:
-        """The raw text that is copied when the whole block is selected; empty: the rows are."""
+        """The text to copy when the whole block is selected; empty: the text of its rows."""
         return ""
 
     @property
     def fold_row(self) -> int:
-        """The drawn row that a click opens and closes."""
+        """The index of the row whose click folds and unfolds the block."""
         return 0
 
     def set_open(self, *, opened: bool) -> None:
-        """Unfold or fold the block; its rows have to be drawn again."""
+        """Fold or unfold the block; its rows must be drawn again afterwards."""
         self.opened = opened
 
     def follow_state(self, state: AgentState) -> bool:
-        """Take over what the state says of a finished block now; whether it looks different."""
+        """Update a finished block from the state. Returns whether it has to be drawn again."""
         return False
 
     def forget_rows(self, look: Look) -> None:
@@ -142,8 +144,8 @@ class Block:
 
 
 class UserBlock(Block):
-    """A message of the user; of a long message, such as one with a pasted file, the first lines and
-    the last one, where a question about it stands.
+    """A message of the user. A long one, such as one with a pasted file, shows its first lines and
+    its last, which usually holds the question.
     """
 
     def __init__(self, text: str, *, aside: bool = False) -> None:
@@ -184,13 +186,15 @@ class UserBlock(Block):
 
 
 def is_long(text: str) -> bool:
-    """Whether a message of the user, or a text put into one, is folded wherever it is shown."""
+    """Whether a text of the user is folded wherever it is shown."""
     text = text.strip("\n")
     return text.count("\n") >= MOST_LINES or len(text) > MOST_CHARS
 
 
 def first_lines(text: str) -> tuple[str, int]:
-    """The shown part of a long message while it is folded, and how many lines are hidden."""
+    """Return the part of a long message that is shown while folded, and the number of
+    hidden lines.
+    """
     lines = text.split("\n")
     shown = [line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]]
     cut = shown != lines[:_SHOWN_LINES]
@@ -198,13 +202,13 @@ def first_lines(text: str) -> tuple[str, int]:
 
 
 def _last_line(text: str) -> str:
-    """The last line, cut where it is long."""
+    """Return the last line, cut at its start where it is long."""
     line = text[-_SHOWN_CHARS - 1 :].rpartition("\n")[2]
     return line if len(line) <= _SHOWN_CHARS else ELLIPSIS + line[1:]
 
 
 def long_row(opened: bool, hidden: int, characters: int, look: Look) -> Row:
-    """``▸ 37 more lines``: the row that opens a long message, and closes it."""
+    """Return the row ``▸ 37 more lines`` that unfolds or folds a long message."""
     words = look.words
     if opened:
         said = words("transcript.fold_message")
@@ -220,10 +224,12 @@ def long_row(opened: bool, hidden: int, characters: int, look: Look) -> Row:
 
 
 class ReplyBlock(Block):
-    """A reply of the model, as markdown; of a very long one the beginning, until it is opened."""
+    """A reply of the model in Markdown; of a very long one only the beginning, until it is
+    unfolded.
+    """
 
     def __init__(self, text: str, *, complete: bool = True, stopped: bool = False) -> None:
-        """``stopped`` by the user, where it is not complete."""
+        """``stopped``: an incomplete reply was stopped by the user."""
         super().__init__()
         self.text = text
         self.complete = complete
@@ -244,14 +250,16 @@ class ReplyBlock(Block):
         return self.finish_rows(document)
 
     def take_over(self, document: MarkdownDocument) -> None:
-        """Show what was drawn while the reply arrived, where that is the beginning of this one."""
+        """Use the rows drawn while the reply arrived, if the document's text is the beginning of
+        this reply.
+        """
         if self.shown_text.startswith(document.source_text):
             document.feed_text(self.shown_text[len(document.source_text) :])
             self.rows = self.finish_rows(document)
             self.height, self.measured = len(self.rows), True
 
     def finish_rows(self, document: MarkdownDocument) -> list[Row]:
-        """The rows of a document that holds ``shown_text``, and the notes below them."""
+        """Return the rows of a document that holds ``shown_text``, with the notes below them."""
         document.draw_rest()
         done, look = document.rows, document.look
         if not self.complete:
@@ -275,7 +283,7 @@ class ReplyBlock(Block):
 
 
 class FoldBlock(Block):
-    """A row with a text behind it: reasoning, or a reply that could not be read."""
+    """A folded row with a text behind it: reasoning, or a reply that could not be read."""
 
     group: Group = "row"
     foldable = True
@@ -303,7 +311,7 @@ class FoldBlock(Block):
 
 
 class NoticeBlock(Block):
-    """A word from the app itself."""
+    """A message of the app."""
 
     group: Group = "notice"
     _SIGNS: Final = {Level.INFO: "·", Level.WARNING: "!", Level.ERROR: "✗"}
@@ -325,7 +333,7 @@ class NoticeBlock(Block):
 
 
 class QuestionBlock(Block):
-    """A question of the model, with answers to choose from."""
+    """A question of the model with its options."""
 
     def __init__(self, question: Question, *, asked_already: bool) -> None:
         super().__init__()
@@ -355,12 +363,12 @@ class QuestionBlock(Block):
 
 
 def text_of_rows(rows: Sequence[Row], look: Look) -> str:
-    """The text of drawn rows without their margin, a line for each."""
+    """Return the text of drawn rows without their margin, one line each."""
     return "\n".join(row_text(row)[look.indent :].rstrip() for row in rows)
 
 
 def with_chip(rows: list[Row], word: str, look: Look) -> list[Row]:
-    """The rows with a chip behind the last, or below it where there is no room."""
+    """Append a chip to the last row, or below it where there is no room."""
     chip = Segment(f" {word} ", ink(look.palette.accent, on=look.palette.raised))
     if row_cells(rows[-1]) + 2 + chip.cell_length <= look.text_width:
         return [*rows[:-1], [*rows[-1], Segment("  ", PLAIN), chip]]
@@ -368,7 +376,7 @@ def with_chip(rows: list[Row], word: str, look: Look) -> list[Row]:
 
 
 def frame_rows(rows: Sequence[Row], look: Look, mark: Piece | None = None) -> list[Row]:
-    """Put rows behind the margin, the first one behind ``mark`` (one cell) if given."""
+    """Indent rows by the margin; ``mark`` (one cell) stands before the first."""
     blank = " " * look.indent
     done: list[Row] = []
     for number, row in enumerate(rows or [[]]):
@@ -381,7 +389,7 @@ def frame_rows(rows: Sequence[Row], look: Look, mark: Piece | None = None) -> li
 
 
 def reply_rows(rows: Sequence[Row], look: Look, *, first: bool = True) -> list[Row]:
-    """Rows of a reply in their frame; code carries its ground one cell into the margin."""
+    """Frame rows of a reply; the background of code extends one cell into the margin."""
     if not rows:
         return []
     done = frame_rows(rows, look, ("◆", ink(look.palette.ai)) if first else None)
@@ -407,8 +415,8 @@ def labelled_rows(
     by_model: bool = False,
     column: int = 8,
 ) -> list[Row]:
-    """Text behind its label in a column of ``column`` cells, where ``width`` has room for one.
-    ``by_model`` marks words of the model as such.
+    """Return text with its label in a column of ``column`` cells, or before the text where
+    ``width`` is small. ``by_model`` marks the text as the model's words.
     """
     palette = look.palette
     lead = pad(fit(label, 12), column if width >= 40 else 0)
@@ -425,12 +433,12 @@ def bar_rows(rows: Sequence[Row], look: Look) -> list[Row]:
 
 
 def fold_sign(block: Block, look: Look) -> Segment:
-    """The triangle of a row that can be opened."""
+    """Return the triangle of a row that can be unfolded."""
     return Segment(f"{OPEN if block.opened else FOLDED} ", ink(look.palette.faint))
 
 
 def rough_rows(text: str, width: int) -> int:
-    """About how many rows a text takes, from the lengths of its lines alone."""
+    """Estimate the rows of a text from the lengths of its lines."""
     width = max(1, width)
     if not text.isascii():  # three bytes of UTF-8 are two cells more often than not
         wide = (len(text.encode("utf-8", "surrogatepass")) - len(text)) / 2
@@ -439,7 +447,7 @@ def rough_rows(text: str, width: int) -> int:
 
 
 def seconds_text(seconds: float, words: Catalogue) -> str:
-    """``0.4 s``, ``12 s`` or ``1:05``."""
+    """Format seconds as ``0.4 s``, ``12 s`` or ``1:05``."""
     if seconds < 10:
         return words("transcript.seconds", count=f"{max(0.0, seconds):.1f}")
     if seconds < 60:
@@ -448,7 +456,7 @@ def seconds_text(seconds: float, words: Catalogue) -> str:
 
 
 def whole_seconds(seconds: float, words: Catalogue) -> str:
-    """Elapsed time that changes once a second."""
+    """Format an elapsed time without fractions, so that it changes once a second."""
     if seconds < 60:
         return words("transcript.seconds", count=str(max(0, int(seconds))))
     return seconds_text(seconds, words)

@@ -1,4 +1,4 @@
-"""Blocks one under the other: on which line each lies, and which of them have rows."""
+"""A vertical list of blocks: the line on which each begins, and which of them are drawn."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ _BLANK: Final[Row] = []
 
 @dataclass(frozen=True, slots=True)
 class LinePosition:
-    """A line: the block's index and the row in it, -1 for the blank line above the block."""
+    """A line of the column: a block's index and a row of it; row -1 is the blank line above the
+    block.
+    """
 
     index: int
     row: int
 
 
 class Column:
-    """Finished blocks, which only grow in number, and live ones below, which come and go."""
+    """Finished blocks, which are only appended, and below them live ones, which are replaced."""
 
     def __init__(self) -> None:
         self.finished: list[Block] = []
@@ -38,13 +40,13 @@ class Column:
         return len(self.finished) + len(self.live)
 
     def block_at(self, index: int) -> Block:
-        """The block at that index, live ones after the finished."""
+        """Return the block at this index; live blocks follow the finished ones."""
         count = len(self.finished)
         return self.finished[index] if index < count else self.live[index - count]
 
     @property
     def total_height(self) -> int:
-        """The lines of all blocks, with the blank ones between them."""
+        """The lines of all blocks, including blank lines between them."""
         self._measure_ends()
         return self._ends[-1] if self._ends else 0
 
@@ -55,12 +57,12 @@ class Column:
         return self._ends[len(self.finished) - 1] if self.finished else 0
 
     def append_blocks(self, blocks: Iterable[Block]) -> None:
-        """Add finished blocks below those that are there."""
+        """Append finished blocks."""
         self._sure = min(self._sure, len(self.finished))
         self.finished.extend(blocks)
 
     def set_live(self, blocks: list[Block]) -> None:
-        """Put these below the finished blocks, in the place of those before."""
+        """Replace the live blocks."""
         self.live = blocks
         self._sure = min(self._sure, len(self.finished))
 
@@ -73,7 +75,7 @@ class Column:
         self._sure = 0
 
     def forget_rows(self, look: Look) -> None:
-        """Drop all drawn rows, as the look has changed; blocks are drawn again when needed."""
+        """Drop all drawn rows, because the look changed; blocks are drawn again when needed."""
         for block in (*self.finished, *self.live):
             block.forget_rows(look)
         self._drawn.clear()
@@ -90,7 +92,9 @@ class Column:
         self._sure = min(self._sure, index)
 
     def draw_block(self, index: int, look: Look) -> int:
-        """Draw the block unless it has rows; returns by how many its height was underestimated."""
+        """Draw the block unless it is drawn. Returns by how many lines its height had been
+        underestimated.
+        """
         block = self.block_at(index)
         more = 0
         if block.hidden:
@@ -131,7 +135,7 @@ class Column:
         return above + self._gap_above(index)
 
     def position_at(self, line: int) -> LinePosition | None:
-        """The place on that line; None below the last block or above the first line."""
+        """Return what is on this line; None above the first or below the last block."""
         self._measure_ends()
         if line < 0 or not self._ends or line >= self._ends[-1]:
             return None
@@ -139,14 +143,18 @@ class Column:
         return LinePosition(index, max(-1, line - self.top_of(index)))
 
     def row_at(self, place: LinePosition) -> Row:
-        """The row there; empty for a blank line, and for a block that is not drawn."""
+        """Return the row at this position; empty for a blank line and for a block that is not
+        drawn.
+        """
         rows = self.block_at(place.index).rows
         if place.row < 0 or rows is None or place.row >= len(rows):
             return _BLANK
         return rows[place.row]
 
     def blocks_between(self, first: int, last: int) -> range:
-        """Indexes of the blocks on the lines from ``first`` to before ``last``."""
+        """Return the indices of blocks on the lines from ``first`` up to, not including,
+        ``last``.
+        """
         self._measure_ends()
         if not self._ends:
             return range(0)
@@ -163,21 +171,21 @@ class Column:
         return rows
 
     def invalidate_tops(self, index: int) -> None:
-        """Compute positions from this block on again: some blocks were hidden or shown."""
+        """Recompute positions from this block on, because blocks were hidden or shown."""
         self._sure = min(self._sure, index)
 
     def _gap_above(self, index: int) -> int:
-        """Blank lines above a block, next to the nearest block that is not hidden."""
+        """Return the number of blank lines between a block and the nearest shown block above it."""
         block, above = self.block_at(index), self._shown_above(index)
         return 0 if block.hidden or above is None else _gap_between(above, block)
 
     def _shown_above(self, index: int) -> Block | None:
-        """The nearest block above that is not hidden."""
+        """Return the nearest block above that is not hidden; None without."""
         blocks = (self.block_at(above) for above in range(index - 1, -1, -1))
         return next((block for block in blocks if not block.hidden), None)
 
     def _measure_ends(self) -> None:
-        """Recompute the line at which each block ends, from the first one that changed."""
+        """Recompute the line at which each block ends, from the first changed one on."""
         if self._sure == len(self) == len(self._ends):
             return
         del self._ends[self._sure :]
@@ -193,6 +201,7 @@ class Column:
 
 
 def _gap_between(above: Block, below: Block) -> int:
+    """Return the number of blank lines between two adjacent blocks, 0 or 1."""
     if above.group == "head" or (above.group == below.group and below.group != "text"):
         return 0
     return 1

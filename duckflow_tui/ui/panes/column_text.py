@@ -1,4 +1,4 @@
-"""The text of a column of blocks: what is selected, and what of it is copied."""
+"""The text of a column of blocks: which of it is selected, and what is copied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from duckflow_tui.ui.panes.strips import Span, row_text, text_of
 
 
 def copied_text(column: Column, look: Look, selection: Selection) -> str:
-    """The selected text: the source of blocks selected whole, else the text of the rows."""
+    """Return the selected text: the source of blocks selected as a whole, else the text of the
+    rows.
+    """
     first = 0 if selection.start is None else selection.start.y
     last = column.total_height - 1 if selection.end is None else selection.end.y
     parts: list[str] = []
@@ -37,13 +39,13 @@ def copied_text(column: Column, look: Look, selection: Selection) -> str:
 
 
 def whole_selection(block: Block, top: int, indent: int) -> Selection:
-    """The selection that covers a drawn block; ``top`` is the line of its first row."""
+    """Return the selection that covers a drawn block; ``top`` is the line of its first row."""
     rows = block.rows or [[]]
     return Selection(Offset(indent, top), Offset(len(row_text(rows[-1])), top + len(rows) - 1))
 
 
 def word_at(text: str, cell: int, indent: int) -> Span | None:
-    """The characters of the word under a cell; None between words. None begins in the margin."""
+    """Return the character span of the word at a cell; None between words and in the margin."""
     at = next((n for n in range(len(text)) if cell_len(text[: n + 1]) > cell), None)
     if at is None or text[at].isspace():
         return None
@@ -64,7 +66,7 @@ def _in_word(char: str) -> bool:
 
 
 def covers_block(selection: Selection, block: Block, top: int, indent: int) -> bool:
-    """Whether the selection holds everything the block says."""
+    """Whether the selection contains all text of the block."""
     start, end = selection
     bottom = top + block.height - 1
     if start is not None and (start.y > top or (start.y == top and start.x > indent)):

@@ -1,4 +1,4 @@
-"""Blocks in a scrolled view that draws only what is in sight or near it."""
+"""A scrolled view of blocks that draws only those in sight or near it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ CACHED_STRIPS: Final = 600
 
 
 class ColumnView(ScrollView):
-    """A column of blocks that can be scrolled, selected, copied and searched. It stays where the
-    user left it: at the end, or at the same words.
+    """A column of blocks that can be scrolled, selected, copied and searched. It stays at its end,
+    or at the text the user scrolled to.
 
-    Heights of blocks that were never in sight are estimates. A block is drawn before it comes
-    into sight, and what that changes above the view moves the view's number, not what it shows.
+    Heights of blocks that were never in sight are estimates. A block is drawn before it comes into
+    sight; where its height differs, the scroll offset changes, not the text in view.
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -66,16 +66,18 @@ class ColumnView(ScrollView):
 
     @property
     def new_lines(self) -> int:
-        """Lines that came below since the user left the end."""
+        """The number of lines added below since the user scrolled away from the end."""
         return 0 if self.following else max(0, self._column.total_height - self._seen)
 
     @property
     def rows_in_sight(self) -> int:
-        """Lines of the view."""
+        """The height of the view in lines."""
         return self.scrollable_content_region.height
 
     def _top_place(self) -> Anchor | None:
-        """The block at the top of the view, and how many of its characters lie above it."""
+        """Return the block at the top of the view and how many of its characters are above it; None
+        without blocks.
+        """
         place = self._column.position_at(self.scroll_offset.y)
         if place is None:
             return None
@@ -84,7 +86,7 @@ class ColumnView(ScrollView):
         return place.index, above if place.row >= 0 else -1
 
     def _line_of(self, anchor: Anchor) -> int:
-        """The line where the character of an anchor (block, characters above) is drawn."""
+        """Return the line on which the anchor's character is drawn now."""
         index, above = anchor
         index = min(index, len(self._column) - 1)
         top = self._column.top_of(index)
@@ -98,7 +100,9 @@ class ColumnView(ScrollView):
         return top + max(0, len(rows) - 1)
 
     def _update_view(self, anchor: Anchor | None = None) -> None:
-        """Draw what is in sight or near it; then the view is where it was, or at the end."""
+        """Draw the blocks in sight or near it, then scroll to the anchor, or to the end while
+        following.
+        """
         column, look, height = self._column, self._look, self.rows_in_sight
         if not height or not len(column):
             self._resize_to(column.total_height)
@@ -130,7 +134,7 @@ class ColumnView(ScrollView):
         self._show_bar()
 
     def measure(self, most: int) -> bool:
-        """Draw up to ``most`` blocks whose height is an estimate; whether some are left."""
+        """Draw up to ``most`` blocks whose height is an estimate. Returns whether any are left."""
         blocks = self._column.finished
         unsure = [
             index
@@ -153,7 +157,7 @@ class ColumnView(ScrollView):
             self.when_resized()
 
     def _show_bar(self) -> None:
-        """Give the scroll bar the size and place of the view, as a layout would."""
+        """Set size and position of the scroll bar as a layout would."""
         height, rows = self._column.total_height, self.rows_in_sight
         if not self.show_vertical_scrollbar or not height:
             return
@@ -169,8 +173,8 @@ class ColumnView(ScrollView):
         self._moving = False
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of the view. There is no border and no padding here, so strips that did not
-        change need no styling, and filters remember what they made of them.
+        """Return the lines of the view. There is no border and no padding, so unchanged strips need
+        no styling and their cached filtered versions are used.
         """
         filters = self.get_line_filters()
         background = self.background_colors[1]
@@ -186,7 +190,7 @@ class ColumnView(ScrollView):
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """The line with its offsets, by which Textual finds what the pointer is at."""
+        """Return a line with its offsets, by which Textual finds the text under the pointer."""
         if self.new_lines and y == self.rows_in_sight - 1:
             return self._drawn_line(y)
         line = self.scroll_offset.y + y
@@ -194,9 +198,8 @@ class ColumnView(ScrollView):
         return self._make_strip(row, place, line, offsets_of=line)
 
     def _drawn_line(self, y: int) -> Strip:
-        """The line with the offsets of the first one. With its own no two places of the page would
-        have a style in common, and each that was ever drawn stays in the caches of Rich and
-        Textual, 16,384 in each.
+        """Return a line with the offsets of line 0. With its own offsets no two lines would share a
+        style, and each ever drawn would stay in Rich's and Textual's caches of 16,384 entries.
         """
         count = self.new_lines
         if count and y == self.rows_in_sight - 1:
@@ -219,15 +222,15 @@ class ColumnView(ScrollView):
     def _make_strip(
         self, row: Row, place: LinePosition | None, line: int, *, offsets_of: int
     ) -> Strip:
-        """A row as a strip, with what lies over it: selection, hits, cursor."""
+        """Return a row as a strip with selection, search matches and cursor applied."""
         look = self._look
         dressed = row if place is None else self._lay_over(row, place, line)
         ground = ink(look.palette.text, on=look.palette.background)
         return strip_of(dressed, offsets_of, look.width, ground).apply_style(ground)
 
     def _lay_over(self, row: Row, place: LinePosition, line: int) -> Row:
-        """The row with what is found and selected. When these change, ``_repaint_all`` must be
-        called.
+        """Return the row with search matches and selection marked. When these change,
+        ``_repaint_all`` must be called.
         """
         if self._search is not None and place.index < len(self._column.finished):
             palette, current = self._look.palette, self._search.current_match
@@ -245,7 +248,9 @@ class ColumnView(ScrollView):
         return mark_selection(row, line, self.text_selection, selected)
 
     def _refresh_lines_in_sight(self, first: int, stop: int | None) -> None:
-        """Repaint these lines, without a ``stop`` all below, and the count of new lines."""
+        """Repaint these lines, or all from ``first`` on without a ``stop``, and the count of new
+        lines.
+        """
         rows, top = self.rows_in_sight, self.scroll_offset.y
         low = max(0, first - top)
         high = rows if stop is None else min(rows, stop - top)
@@ -260,7 +265,7 @@ class ColumnView(ScrollView):
         self.refresh()
 
     def _new_lines_strip(self, count: int, width: int) -> Strip:
-        """The bar that says how many lines came below."""
+        """Return the bar that shows how many lines were added below."""
         palette, words = self._look.palette, self._look.words
         key = "transcript.new_line" if count == 1 else "transcript.new_lines"
         text = f" {fit(words(key, count=count), max(1, width - 2))} "
@@ -282,7 +287,7 @@ class ColumnView(ScrollView):
         self._update_view()
 
     def show_block(self, index: int) -> None:
-        """Bring a block into sight, a third down, unless its first row is there already."""
+        """Scroll a block into sight, a third down, unless its first row is visible."""
         if self.following:
             self._seen = self._column.total_height
         self.following = False
@@ -297,7 +302,7 @@ class ColumnView(ScrollView):
         self._repaint_all()
 
     def scroll_by(self, rows: int) -> None:
-        """Move the view by so many rows, up when negative, without animation."""
+        """Scroll by so many rows, up when negative, without animation."""
         self.scroll_to(y=self.scroll_offset.y + rows, animate=False)
 
     def action_scroll_up(self) -> None:
@@ -316,7 +321,7 @@ class ColumnView(ScrollView):
         self.scroll_to(y=0, animate=False)
 
     def action_scroll_end(self) -> None:
-        """To the end, and stay there while more comes."""
+        """Scroll to the end and follow it."""
         self.following = True
         self._anchor = None
         self._update_view()
@@ -330,7 +335,7 @@ class ColumnView(ScrollView):
         return (text, "\n") if text else None
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Paint it; while something is selected the view stays where it is."""
+        """Repaint the selection; the view stays in place while something is selected."""
         if selection is not None and self.following:
             self.following = False
             self._seen = self._column.total_height
@@ -342,7 +347,7 @@ class ColumnView(ScrollView):
         self._select_text(Selection(None, None))
 
     def action_select_block(self, by: int) -> None:
-        """Select the message above (-1) or below (1) the selected one, the last one at first."""
+        """Select the message above (-1) or below (1) the selected one; the last one at first."""
         now = self.text_selection
         shown = [n for n in range(len(self._column)) if not self._column.block_at(n).hidden]
         if not shown:
@@ -373,8 +378,8 @@ class ColumnView(ScrollView):
     # --- searching ---------------------------------------------------------------------------
 
     def search(self, query: str, on_more: Callable[[], None] | None = None) -> int:
-        """Mark every match of the query; how many were found at once. An empty query ends the
-        search. ``on_more`` is called whenever more of a long chat has been read.
+        """Mark every match of the query and return how many were found at once; an empty query ends
+        the search. A long chat is searched piece by piece; ``on_more`` is called after each.
         """
         self._forget_search()
         if query.strip():
@@ -388,12 +393,14 @@ class ColumnView(ScrollView):
 
     @property
     def search_position(self) -> tuple[int, int]:
-        """Number of the current match, from 1, 0 before the first step; and of all matches."""
+        """Return the number of the current match (from 1; 0 before the first step) and the number
+        of all.
+        """
         return self._search.position if self._search is not None else (0, 0)
 
     def next_match(self, step: int = 1) -> int:
-        """Go to the next match further down (1) or up (-1), round the end; its number from 1, 0
-        for none.
+        """Go to the next match below (1) or above (-1), wrapping around. Returns its number from 1;
+        0 without matches.
         """
         found = self._search.step_to_match(step) if self._search else None
         if self._search is None or found is None:
@@ -425,7 +432,7 @@ class ColumnView(ScrollView):
         return self.search_position[0]
 
     def _hits_in(self, block: Block) -> list[list[Hit]]:
-        """The hits of the search in a block, by row; cached."""
+        """Return the matches in a block's rows, a list for each row; cached."""
         if self._search is None or block.rows is None:
             return []
         if block not in self._hits:
@@ -433,10 +440,10 @@ class ColumnView(ScrollView):
         return self._hits[block]
 
     def _bring_out(self, index: int) -> None:
-        """Have the block shown where it is folded away with others."""
+        """Show the block where it is folded away; does nothing here."""
 
     def _search_on(self) -> None:
-        """Search the blocks that were added, and older ones for as long as a slice lasts."""
+        """Search added blocks, and older ones for one time slice."""
         search, blocks = self._search, self._column.finished
         if search is None:
             return
@@ -464,7 +471,7 @@ class ColumnView(ScrollView):
         self._hits.clear()
 
     def _forget_matches(self) -> None:
-        """Rows are about to be drawn anew."""
+        """Drop the cached matches, because rows are about to be drawn again."""
         self._hits.clear()
         self._texts.clear()
 
@@ -476,5 +483,5 @@ class ColumnView(ScrollView):
 
 
 def _count_characters(row: Row) -> int:
-    """The characters of a row without spaces, a count that no wrapping changes."""
+    """Count the characters of a row without spaces, which wrapping does not change."""
     return len("".join(row_text(row).split()))

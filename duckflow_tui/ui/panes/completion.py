@@ -1,5 +1,5 @@
-"""The list above the composer: files and resources of servers for ``@``, commands and prompts of
-servers for ``/``, keys for ``?``. It never has the focus.
+"""The completions above the composer: files and server resources for ``@``, commands and server
+prompts for ``/``, keys for ``?``. The list never has the focus.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DAILY_KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The word at the cursor: characters ``start`` to the cursor of its line."""
+    """The word before the cursor: the characters from ``start`` to the cursor on its line."""
 
     kind: Literal["file", "command", "keys"]
     query: str
@@ -51,7 +51,7 @@ class Token:
 
 
 def token_at(line: str, column: int, *, first_line: bool) -> Token | None:
-    """The token that the cursor stands behind, None when nothing can be completed."""
+    """Return the token before the cursor; None where nothing can be completed."""
     before = line[:column]
     if first_line and (command := _COMMAND.fullmatch(before)):
         return Token("command", command.group(1), 0)
@@ -65,7 +65,7 @@ def token_at(line: str, column: int, *, first_line: bool) -> Token | None:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One row: what is inserted, and what it means."""
+    """One completion: the text to insert, and its explanation."""
 
     value: str
     about: str = ""
@@ -73,7 +73,7 @@ class Candidate:
 
 
 class CompletionList(Rows):
-    """Rows to choose from; hidden while there are none."""
+    """The list of completions; hidden while it is empty."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -83,22 +83,22 @@ class CompletionList(Rows):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to choose."""
+        """Whether the list has rows."""
         return bool(self.candidates)
 
     @property
     def chosen_candidate(self) -> Candidate | None:
-        """The row that Tab would take."""
+        """The row that Tab inserts."""
         return self.candidates[self._at] if self.candidates else None
 
     def show_candidates(self, candidates: tuple[Candidate, ...]) -> None:
-        """Show these; the first is chosen."""
+        """Show these rows and choose the first."""
         self.candidates, self._at = candidates, 0
         self.set_class(bool(candidates), "-open")
         self.invalidate(layout=True)
 
     async def complete(self, token: Token) -> None:
-        """Fill the list for what is being typed; may take its time and may be cancelled."""
+        """Fill the list for this token; may take a while and be cancelled."""
         if token.kind == "command":
             commands = find_by_prefix(token.query)
             own = tuple(Candidate(f"/{name}", self.words(c.text)) for name, c in commands)
@@ -125,7 +125,7 @@ class CompletionList(Rows):
             self.show_candidates((*resources, *(Candidate(path) for path in found)))
 
     def _list_prompts(self, query: str) -> tuple[Candidate, ...]:
-        """The prompts of servers whose names begin so; all of them for ``/`` alone."""
+        """Return server prompts whose names start with the query."""
         store = host_of(self).session.store
         return tuple(
             Candidate(f"/{server.name}:{prompt.name}", prompt.about, bool(prompt.required))
@@ -135,8 +135,8 @@ class CompletionList(Rows):
         )
 
     def _list_resources(self, query: str) -> tuple[Candidate, ...]:
-        """The servers with resources whose names begin so; behind a server's name and a colon those
-        of its resources that have the rest in their address or description.
+        """Return servers with resources whose names start with the query; after ``server:``, its
+        resources that contain the rest in address or description.
         """
         store = host_of(self).session.store
         servers = [s for s in (store.state.servers if store is not None else ()) if s.resources]
@@ -161,7 +161,7 @@ class CompletionList(Rows):
             self.show_candidates(())
 
     def move(self, step: int) -> None:
-        """Choose another row: one step goes around the ends, more stop there."""
+        """Choose another row; a single step wraps around, longer ones stop at the ends."""
         if self.candidates:
             last = len(self.candidates) - 1
             at = self._at + step

@@ -1,4 +1,4 @@
-"""The composer: where every character goes, and nothing is lost; long pastes stand as a chip."""
+"""The composer, the input field of the app. Long pastes are shown as a chip."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
 
 class FoldedPastes:
-    """The texts behind the chips; a chip that was edited is plain text again."""
+    """The pasted texts that chips stand for; a chip that was edited is plain text."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def fold_paste(self, text: str) -> str:
-        """The chip for a large text, the text itself when it is small."""
+        """Return a chip for a large text, a small text unchanged."""
         if not is_long(text):
             return text
         lines = text.count("\n") + 1
@@ -62,15 +62,15 @@ class FoldedPastes:
         return CHIP.sub(lambda match: self._texts.get(match.group(), match.group()), text)
 
     def ending_at(self, before: str) -> str:
-        """The chip that the text before the cursor ends with; empty for none."""
+        """Return the chip at the end of the text before the cursor; empty for none."""
         return next((chip for chip in self._texts if before.endswith(chip)), "")
 
     def starting_at(self, after: str) -> str:
-        """The chip that the text behind the cursor begins with; empty for none."""
+        """Return the chip at the start of the text after the cursor; empty for none."""
         return next((chip for chip in self._texts if after.startswith(chip)), "")
 
     def clear(self) -> None:
-        """Forget the texts: the composer is empty."""
+        """Forget all texts, because the composer is empty."""
         self._texts.clear()
 
 
@@ -97,7 +97,7 @@ Written = Literal["nothing", "message", "command"]
 
 
 def _stock_bindings() -> list[BindingType]:
-    """The bindings of Textual's text area, without keys that mean something else here."""
+    """Return the bindings of Textual's TextArea without keys that have another meaning here."""
     kept: list[BindingType] = []
     for binding in TextArea.BINDINGS:
         if not isinstance(binding, Binding):
@@ -109,9 +109,10 @@ def _stock_bindings() -> list[BindingType]:
 
 
 class Composer(TextArea, inherit_bindings=False):
-    """A TextArea that sends with Enter, keeps a history, folds large pastes and completes.
+    """A TextArea that sends on Enter, recalls sent messages, folds large pastes and completes
+    words.
 
-    The stock widget places the terminal's cursor, which input methods need; nothing here draws.
+    The stock widget places the terminal's cursor, which input methods need, and draws all text.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -138,9 +139,9 @@ class Composer(TextArea, inherit_bindings=False):
     _coloured: object | None = None  # the theme whose colours are worked out
 
     class Submitted(Message):
-        """The user sent the text; pastes are whole in it. ``later``: for the next turn (Tab);
-        ``own``: a command they run themselves, the ``!`` before it included; ``quoted``: an ``@``
-        in it came otherwise than by a key or a completion.
+        """The user sent a text, with pastes in full. ``later``: queued for the next turn (Tab);
+        ``own``: a shell command of the user, with its ``!``; ``quoted``: an ``@`` in it was
+        neither typed nor completed.
         """
 
         def __init__(
@@ -164,7 +165,7 @@ class Composer(TextArea, inherit_bindings=False):
             return self.composer
 
     class EmptyEnter(Message):
-        """Enter with nothing written."""
+        """Enter was pressed in the empty composer."""
 
     def __init__(self, completions: CompletionList, *, id: str | None = None) -> None:
         self._has_sent = False
@@ -186,7 +187,7 @@ class Composer(TextArea, inherit_bindings=False):
         return state.turn, bool(state.gates or state.cards)
 
     def show(self, state: AgentState) -> None:
-        """Update the meaning of Enter and Tab, which depends on the work; what is about to halt
+        """Update what Enter and Tab do, which depends on whether work runs; work about to pause
         still runs.
         """
         pause = state.turn.pause if state.turn is not None else None
@@ -208,28 +209,29 @@ class Composer(TextArea, inherit_bindings=False):
         self.move_cursor(self.document.end)
 
     def append_text(self, text: str) -> None:
-        """Append to what is written, on a line of its own."""
+        """Append to the text on a line of its own."""
         self.replace_text(f"{self.draft_text}\n{text}" if self.draft_text.strip() else text)
 
     def put_away(self) -> None:
-        """Move the draft into the history and start anew."""
+        """Move the draft into the history and clear the composer."""
         self.past.add(self.draft_text)
         self.replace_text("")
         self._recalled = None
 
     def remember_sent(self, text: str, *, own: bool) -> None:
-        """Put what was sent into the history, so that recalled it means the same again."""
+        """Add a sent text to the history, with its ``!`` if it was a command."""
         self.past.add(text if own or not text.startswith("!") else f" {text}")
 
     def give_back(self, text: str) -> None:
-        """Put text that could not be sent back, before the text typed since."""
+        """Insert a text that could not be sent before the text typed since."""
         since = self.draft_text
         self.replace_text(f"{text}\n{since}" if since else text)
 
     def send_draft(self, *, later: bool = False) -> None:
-        """Send what is written, else what is suggested; with neither, ask what Enter means now.
+        """Send the text, or the suggestion in the empty composer; without either, post
+        ``EmptyEnter``.
 
-        The text leaves at once: what is typed next, however fast, is not part of it.
+        The text is taken at once, so that keys typed afterwards are not part of it.
         """
         draft = self.draft_text
         text, own = draft.strip() or self.suggested, draft.startswith("!")
@@ -245,7 +247,7 @@ class Composer(TextArea, inherit_bindings=False):
     def send_text(
         self, text: str, *, later: bool = False, own: bool = False, quoted: bool = False
     ) -> None:
-        """Send this as if it had been written here; what is written stays."""
+        """Send a text as if it had been typed here; the draft stays."""
         self._has_sent, self.suggested = True, ""
         self._tell(self.Submitted(self, text, later=later, own=own, quoted=quoted))
 
@@ -254,7 +256,7 @@ class Composer(TextArea, inherit_bindings=False):
         self.post_message(message.set_sender(self))
 
     def take_typed(self, event: events.Key | events.Paste) -> None:
-        """Write now what was typed elsewhere and meant for here."""
+        """Insert a key or paste that was typed elsewhere but meant for the composer."""
         if isinstance(event, events.Paste):
             self._paste_text(event.text)
         elif event.key == "enter":
@@ -289,7 +291,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._show_hint()
 
     def validate_suggested(self, text: str) -> str:
-        """Who has sent something, even before the session stood, needs no first request."""
+        """Drop the suggestion once the user has sent something."""
         return "" if self._has_sent else text
 
     def watch_suggested(self) -> None:
@@ -328,8 +330,8 @@ class Composer(TextArea, inherit_bindings=False):
         self.move_cursor(result.end_location)
 
     def _to_half_width(self, character: str) -> str:
-        """``／``, ``！`` and ``＠`` of an input method mean the same as without it where a command,
-        one of the user's own or a file's name begins; so do the letters of a command's name.
+        """Convert ``／``, ``！`` and ``＠`` of an input method where they begin a command, a shell
+        command or a file name, and full-width letters in a command's name.
         """
         narrow = half_width(character)
         row, column = min(*self.selection)
@@ -376,7 +378,9 @@ class Composer(TextArea, inherit_bindings=False):
         self._completions.move(step)
 
     def action_delete_or_leave(self) -> None:
-        """Delete the character at the cursor; with nothing written, twice ends the app."""
+        """Delete the character at the cursor; in the empty composer the second press quits
+        the app.
+        """
         if self.text:
             self.action_delete_right()
         else:
@@ -423,7 +427,7 @@ class Composer(TextArea, inherit_bindings=False):
     # completion
 
     def take_candidate(self, candidate: Candidate | None) -> None:
-        """Put the candidate where the token stands."""
+        """Replace the word at the cursor by the candidate."""
         token = self._current_token()
         if candidate is None or token is None:
             return
@@ -442,13 +446,13 @@ class Composer(TextArea, inherit_bindings=False):
         self._completions.close()
 
     def _chosen_candidate(self) -> Candidate | None:
-        """The chosen row, unless the list is still that of what stood there before."""
+        """Return the chosen completion, unless the list belongs to text that has changed since."""
         if self._completing is None or not self._completing.is_finished:
             return None
         return self._completions.chosen_candidate if self._current_token() == self._asked else None
 
     async def _list_files(self) -> None:
-        """Wait a moment for the files that are named at the cursor, however fast they were."""
+        """Wait briefly for the files that match the word at the cursor."""
         token = self._current_token()
         if token is None or token.kind != "file":
             return
@@ -484,7 +488,7 @@ class Composer(TextArea, inherit_bindings=False):
     # history
 
     def _recall_sent(self, step: int) -> None:
-        """Go one message back (-1) or forward (1) in the history, at whose end the draft is."""
+        """Go one message back (-1) or forward (1) in the history; its newest end is the draft."""
         messages = self.past.messages
         at = len(messages) if self._recalled is None else self._recalled
         at += step
@@ -500,13 +504,13 @@ class Composer(TextArea, inherit_bindings=False):
             self.move_cursor((0, len(self.document.get_line(0))))
 
     def _write_suggested(self) -> None:
-        """Take a suggestion as the text, to be changed before it is sent."""
+        """Insert the suggestion as text, to be edited before it is sent."""
         text, self.suggested = self.suggested, ""
         if text:
             self.replace_text(text)
 
     def _show_hint(self) -> None:
-        """Update placeholder and border: what Enter does now."""
+        """Update placeholder and border title, which say what Enter does."""
         if self.suggested:
             hint = self.words("composer.suggested", text=self.suggested)
         else:
@@ -523,7 +527,7 @@ class Composer(TextArea, inherit_bindings=False):
     # editing
 
     def _press_enter(self) -> None:
-        """Begin a new line behind a backslash, take a completion, or send."""
+        """Start a new line after a backslash, accept a completion, or send."""
         row, column = self.cursor_location
         if column and self.document.get_line(row)[column - 1] == "\\":
             result = self.replace("\n", (row, column - 1), (row, column))
@@ -538,7 +542,7 @@ class Composer(TextArea, inherit_bindings=False):
         self.send_draft()
 
     def _delete_chip(self, key: str) -> bool:
-        """A chip goes as a whole; in pieces it would no longer stand for its text."""
+        """Delete the chip next to the cursor as a whole; False where there is none."""
         if self.selected_text:
             return False
         row, column = self.cursor_location

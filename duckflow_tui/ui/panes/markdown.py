@@ -1,8 +1,8 @@
-"""Markdown that may still be arriving: finished chunks are drawn once, only the rest again.
+"""Renders Markdown while it arrives: finished chunks are drawn once, only the rest again.
 
-A chunk is a top-level block, an item of a top-level list, or a part of a long code block. Where
-one ends follows from the text up to there alone, so that a reply gives the same rows whether it
-arrived in a thousand pieces or at once, and what it costs grows with its length.
+A chunk is a top-level block, an item of a top-level list, or a part of a long code block. Its end
+is determined by the text up to there alone, so a reply gives the same rows whether it arrived in a
+thousand pieces or at once, and the cost is linear in its length.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ PART_TO: Final = 64  # begins at the margin; at the latest after so many
 
 
 class _Parser(MarkdownIt):
-    """CommonMark with tables and ~~strikes~~. Html and reference definitions show as text:
-    nothing vanishes, nothing acts from afar.
+    """CommonMark with tables and strikethrough. HTML and reference definitions are shown as text,
+    so that nothing disappears.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class _Parser(MarkdownIt):
         self.enable(["table", "strikethrough"]).disable("reference")
 
     def normalizeLink(self, url: str) -> str:
-        """The target as it was written, because it is only read."""
+        """Return the target as written, because it is only displayed."""
         return url
 
 
@@ -56,7 +56,7 @@ def _make_parser() -> MarkdownIt:
 
 
 def page_rows(text: str, palette: Palette, width: int) -> list[Row]:
-    """A whole Markdown text as rows without a frame. The text may be untrusted."""
+    """Render a whole Markdown text as rows without a frame. The text may be untrusted."""
     shown = make_visible(text)
     tokens = _make_parser().parse(shown)
     _mark_gaps(tokens, shown.split("\n"))
@@ -65,7 +65,7 @@ def page_rows(text: str, palette: Palette, width: int) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """A piece of the text and how to draw it, and what its own tail would have to know."""
+    """A part of the text with what is needed to draw it."""
 
     line: int  # of the tail, on which it begins
     tokens: Sequence[Token]  # of a block, or of a list item; empty for code and plain text
@@ -87,11 +87,11 @@ class _Chunk:
 
 
 class MarkdownDocument:
-    """Rows of a reply in markdown, framed. ``feed_text`` takes what arrives, ``draw_fed`` draws it,
+    """Renders a reply in Markdown, framed: ``feed_text`` adds text, ``draw_fed`` draws it,
     ``draw_rest`` ends it.
 
-    ``rows`` is one list that changes in place. How much of it is final is known here alone; a row
-    that is drawn again as it was stays the same object. The text may be untrusted.
+    ``rows`` is a list that changes in place; a row that is drawn again unchanged stays the same
+    object. The text may be untrusted.
     """
 
     def __init__(self, look: Look) -> None:
@@ -107,20 +107,21 @@ class MarkdownDocument:
 
     @property
     def source_text(self) -> str:
-        """All that was fed, as it came."""
+        """The text fed so far."""
         if len(self._source) > 1:
             self._source = ["".join(self._source)]
         return self._source[0] if self._source else ""
 
     def feed_text(self, text: str) -> None:
-        """Take more text; nothing is drawn before ``draw_fed``."""
+        """Add text; it is drawn by ``draw_fed``."""
         if text:
             self._source.append(text)
             self._fresh.append(text)
 
     def draw_fed(self) -> bool:
-        """Draw what was fed since the last time; False when that was nothing, or too little: what
-        is not finished is drawn whole each time, so that a long block waits for a share of itself.
+        """Draw the text fed since the last call. Returns False where there is none, or too little:
+        an unfinished block is drawn as a whole each time, so a long one waits for a proportional
+        amount.
         """
         if not self._fresh:
             return False
@@ -132,7 +133,7 @@ class MarkdownDocument:
         return True
 
     def draw_rest(self) -> None:
-        """The text is whole: draw the rest for good."""
+        """Draw the rest, because the text is complete."""
         self._tail += "".join(self._fresh)
         self._fresh.clear()
         self._parse_tail(ended=True)
@@ -144,7 +145,7 @@ class MarkdownDocument:
         self.rows += reply_rows(rows, self.look, first=not self.rows)
 
     def _parse_tail(self, *, ended: bool) -> None:
-        """Parse and redraw the text that may still change; ``ended``: no more will come."""
+        """Parse and draw again the text that may still change; ``ended``: no more will come."""
         at, before = self._final, self.rows[self._final :]
         del self.rows[at:]
         text = make_visible(self._tail)
@@ -191,7 +192,7 @@ class MarkdownDocument:
     def _split_chunks(
         self, tokens: Sequence[Token], lines: Sequence[str], *, ended: bool
     ) -> list[_Chunk]:
-        """Cut parsed blocks into pieces that are drawn once and for all."""
+        """Split parsed blocks into chunks that are final."""
         chunks: list[_Chunk] = []
         for block in split_siblings(tokens):
             head = block[0]
@@ -219,7 +220,7 @@ def _make_chunk(
     lead: str = "",
     number: int | None = None,
 ) -> _Chunk:
-    """The chunk of a block or a list item; one that is nested too deep is shown as it came."""
+    """Return the chunk of a block or list item; one nested too deep is shown as source text."""
     begin, end = tokens[0].map or (0, len(lines))
     if any(token.level >= MAX_NESTING - 1 for token in tokens):
         text = "\n".join(lines[begin:end]).rstrip("\n")
@@ -230,7 +231,9 @@ def _make_chunk(
 def _split_items(
     block: Sequence[Token], lines: Sequence[str], number: int | None, gap: bool, *, going_on: bool
 ) -> Iterator[_Chunk]:
-    """The items of a list; where it goes on, those behind the one that opens it."""
+    """Yield a chunk for each item of a list; ``going_on``: without the first, which is drawn
+    already.
+    """
     for index, item in enumerate([*split_siblings(block[1:-1])][going_on:]):
         head = item[0]
         line = lines[head.map[0] if head.map else 0]
@@ -243,7 +246,7 @@ def _split_items(
 
 
 def _split_code(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterator[_Chunk]:
-    """Cut a code block into pieces of bounded length."""
+    """Yield a code block in chunks of bounded length."""
     begin, end = head.map or (0, 0)
     lines = head.content.split("\n")[:-1]
     closed = len(lines) == end - begin - 2

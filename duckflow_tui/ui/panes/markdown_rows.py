@@ -1,4 +1,4 @@
-"""Markdown as rows: paragraphs, lists, code and tables at one width."""
+"""Renders Markdown blocks as rows at one width: paragraphs, lists, code, tables."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ NARROWEST: Final = 5  # cells of a column that is still read with ease
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The text of a cell and its side: left, right or center."""
+    """The text of a table cell and its alignment."""
 
     pieces: list[Piece]
     side: str = "left"
 
     @property
     def cells(self) -> int:
-        """The width it would like, at least 1."""
+        """The width the cell needs to stay on one line, at least 1."""
         text = "".join(part for part, _ in self.pieces)
         return max(1, *(cell_len(line) for line in text.split("\n")))
 
 
 def table_rows(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) -> list[Row]:
-    """The table with its first line as header; no line has more cells than the header."""
+    """Render a table whose first line is the header; no line has more cells than it."""
     if not lines or not lines[0]:
         return []
     wanted = [
@@ -73,9 +73,8 @@ def table_rows(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) ->
 
 
 def fair_widths(wanted: Sequence[int], room: int) -> list[int] | None:
-    """Widths that fit in ``room`` cells: narrow columns keep theirs, the wide share the rest.
-
-    None when a column that has to give way would come below ``NARROWEST``.
+    """Distribute ``room`` cells among columns: narrow ones keep their width, wide ones share the
+    rest. None where a wide column would get less than ``NARROWEST``.
     """
     if sum(wanted) <= room:
         return list(wanted)
@@ -119,7 +118,9 @@ def _table_line(line: Sequence[Cell], widths: Sequence[int]) -> list[Row]:
 
 
 def _stack_cells(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) -> list[Row]:
-    """A table too wide for its place: each line as ``heading: cell`` below each other."""
+    """Render a table that is too wide as ``heading: cell`` lines, one table line after the
+    other.
+    """
     rows: list[Row] = []
     for line in lines[1:] or lines[:1]:
         if rows:
@@ -141,7 +142,7 @@ _RULE_WIDTH: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class _Inline:
-    """How inline text looks at one point of a paragraph."""
+    """The style of inline text at one point of a paragraph."""
 
     color: str
     bold: bool = False
@@ -161,7 +162,7 @@ class _Inline:
 
 
 def split_siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """The blocks side by side in ``tokens``, each with all that it holds."""
+    """Yield the tokens of each block at this level, with everything nested in it."""
     start = depth = 0
     for index, token in enumerate(tokens):
         depth += token.nesting
@@ -173,9 +174,10 @@ def split_siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 def block_rows(
     tokens: Sequence[Token], palette: Palette, width: int, color: str = "", depth: int = 0
 ) -> list[Row]:
-    """The rows of some blocks, ``width`` cells wide at most where single characters allow it.
+    """Render blocks at most ``width`` cells wide, unless a single character is wider.
 
-    ``color`` is that of text, the palette's by default; ``depth`` counts lists around it.
+    ``color`` is the text colour, by default the palette's; ``depth`` is the number of enclosing
+    lists.
     """
     color = color or palette.text
     width = max(1, width)
@@ -196,7 +198,7 @@ def item_rows(
     color: str = "",
     depth: int = 0,
 ) -> list[Row]:
-    """The rows of one list item; ``number`` None draws a bullet."""
+    """Render a list item; with ``number`` None it gets a bullet."""
     mark = BULLETS[min(depth, len(BULLETS) - 1)] if number is None else f"{number}."
     lead = " " if depth == 0 and number is None else ""
     mark = f"{lead}{mark} " if number is None else f"{mark:>3} "
@@ -207,7 +209,7 @@ def item_rows(
 
 
 def code_rows(lines: Sequence[Sequence[Piece]], palette: Palette, width: int) -> list[Row]:
-    """Code on the raised background, long lines folded, every row filled up to ``width``."""
+    """Render code on the raised background: long lines folded, each row padded to ``width``."""
     ground = ink(None, on=palette.raised)
     rows: list[Row] = []
     for line in lines:
@@ -222,7 +224,7 @@ def code_rows(lines: Sequence[Sequence[Piece]], palette: Palette, width: int) ->
 
 
 def fence_rows(code: str, language: str, palette: Palette, width: int) -> list[Row]:
-    """A code block's rows; one newline at its end is not a line of its own."""
+    """Render a code block; a single newline at its end adds no line."""
     lines = make_visible(code.removesuffix("\n")).split("\n")
     syntax = SyntaxLines(language, lines.__getitem__, len(lines))
     coloured = [_colour_line(line, syntax.spans(at), palette) for at, line in enumerate(lines)]
@@ -232,7 +234,7 @@ def fence_rows(code: str, language: str, palette: Palette, width: int) -> list[R
 def _colour_line(
     line: str, spans: Sequence[tuple[Span, SyntaxToken]], palette: Palette
 ) -> list[Piece]:
-    """A line of code as pieces with the colours of its tokens."""
+    """Split a line of code into pieces coloured by token."""
     pieces: list[Piece] = []
     at = 0
     for (start, stop), token in spans:
@@ -244,7 +246,7 @@ def _colour_line(
 
 
 def token_ink(token: SyntaxToken, palette: Palette) -> Style:
-    """The style of a part of source code: three colours are enough."""
+    """Return the style of a syntax token."""
     match token:
         case "comment":
             return ink(palette.quiet, italic=True)
@@ -370,7 +372,9 @@ def _inline_pieces(token: Token, palette: Palette, base: _Inline) -> list[Piece]
 
 
 def _line_break_text(before: Sequence[Piece], after: Sequence[Token]) -> str:
-    """The text for a line break in the source: a space, but nothing between wide characters."""
+    """Return the text that replaces a line break in the source: a space, or nothing between wide
+    characters.
+    """
     last = before[-1][0][-1:] if before else ""
     following = next((token.content[:1] for token in after if token.content), "")
     if last and following and cell_len(last) == 2 and cell_len(following) == 2:
@@ -379,5 +383,5 @@ def _line_break_text(before: Sequence[Piece], after: Sequence[Token]) -> str:
 
 
 def plain_rows(text: str, palette: Palette, width: int, color: str = "") -> list[Row]:
-    """Text that is not markdown, wrapped; its own indentation and line breaks stay."""
+    """Render plain text wrapped, with its indentation and line breaks."""
     return rows_of([(text, ink(color or palette.text))], max(1, width))

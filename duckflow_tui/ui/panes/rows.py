@@ -1,4 +1,4 @@
-"""Widgets drawn as ready rows, their palette, and which rows have been on screen."""
+"""Base widgets that draw ready-made rows, and the record of which rows were on screen."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from duckflow_tui.words.catalogue import Catalogue
 
 
 def palette_of(widget: Widget) -> Palette:
-    """The colours of the app's theme now."""
+    """Return the colours of the app's current theme."""
     theme: str = widget.app.theme  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
     return palette_named(theme)
 
 
 class Seen:
-    """Remembers, for each row of a text, how many characters from its start were drawn.
+    """Records for each row of a text how many characters from its start were on screen.
 
-    Characters, not cells, so that another width or wrapping keeps what was seen. ``weights``
-    say how many lines a row stands for; 0 for rows that are no part of the request.
+    Characters, not cells, so that it stays valid for another width. ``weights`` is the number of
+    lines each row counts for; 0 for rows that need not be seen.
     """
 
     def __init__(self, lengths: Sequence[int], weights: Sequence[int]) -> None:
@@ -43,26 +43,27 @@ class Seen:
 
     @property
     def unseen_lines(self) -> int:
-        """Lines of which some part has not been on screen."""
+        """The number of lines of which some part was not on screen."""
         return self._left
 
     @property
     def total_lines(self) -> int:
-        """Lines in all."""
+        """The number of all lines."""
         return sum(self._weights)
 
     def weight_of(self, rows: Iterable[int]) -> int:
-        """Lines that these rows count for."""
+        """Return the number of lines that these rows count for."""
         return sum(self._weights[row] for row in rows)
 
     def is_left(self, row: int) -> bool:
-        """Whether the row counts and some part of it has not been on screen."""
+        """Whether the row counts and some part of it was not on screen."""
         return self._weights[row] > 0 and not self.is_whole(row)
 
     def mark_seen(self, row: int, start: int, stop: int) -> bool:
-        """Characters ``start`` to ``stop`` of the row are on screen; whether that is news.
+        """Record that characters ``start`` to ``stop`` of a row are on screen. Returns whether that
+        is new and counts.
 
-        A part behind a gap does not count until the gap was on screen.
+        A part after a gap counts only once the gap was on screen.
         """
         upto = self._upto[row]
         if self.is_whole(row) or start > max(upto, 0) or stop <= upto:
@@ -74,23 +75,25 @@ class Seen:
         return self._weights[row] > 0
 
     def count_seen(self, row: int) -> int:
-        """Characters from the start of the row that have been on screen."""
+        """Return how many characters from the start of the row were on screen."""
         return max(self._upto[row], 0)
 
     def is_whole(self, row: int) -> bool:
-        """Whether all of the row has been on screen."""
+        """Whether the whole row was on screen."""
         return self._upto[row] >= self._lengths[row]
 
 
 def whole_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans of a wrapped text with the spaces at its breaks: those were on screen too."""
+    """Extend the spans of a wrapped text by the spaces at its breaks, which count as shown."""
     starts = [0, *(start for start, _ in spans[1:])]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """A piece of a bar. Where room is short the one with the least ``weight`` goes first."""
+    """A part of a bar. Where room is short, the parts with the lowest ``weight`` are left out
+    first.
+    """
 
     text: str
     style: Style
@@ -99,7 +102,9 @@ class BarPart:
 
 
 def arrange_bar(left: Sequence[BarPart], right: Sequence[BarPart], width: int, fill: Style) -> Row:
-    """One row of exactly ``width`` cells; the last part that stays is cut if it must be."""
+    """Return one row of exactly ``width`` cells with parts at both ends; the last remaining part is
+    cut if needed.
+    """
     left, right = list(left), list(right)
     while left or right:
         need = _count_cells(left) + _count_cells(right) + (2 if left and right else 0) + 2
@@ -132,7 +137,7 @@ def _bar_segments(parts: Sequence[BarPart], fill: Style) -> Row:
 
 
 class Rows(Widget):
-    """A widget whose lines are made by ``lines``; it is as high as they are many."""
+    """A widget whose content is the rows returned by ``lines``; its height is their number."""
 
     words: reactive[Catalogue] = reactive(Catalogue, layout=True)
 
@@ -141,7 +146,7 @@ class Rows(Widget):
         self._made: tuple[int, list[Row]] | None = None
 
     def lines(self, width: int) -> list[Row]:
-        """The rows at this width; each is cut and padded to it."""
+        """Return the rows for this width; each is cut or padded to it."""
         raise NotImplementedError
 
     @property
@@ -150,7 +155,7 @@ class Rows(Widget):
         return palette_of(self)
 
     def invalidate(self, *, layout: bool = False) -> None:
-        """Make the rows anew; ``layout`` when their number may be another."""
+        """Compute the rows again; ``layout`` where their number may change."""
         self.refresh(layout=layout)
 
     def refresh(
@@ -188,8 +193,8 @@ class Rows(Widget):
 class LineView(ScrollView):
     """A scrolled view that draws lines instead of widgets, and only those in sight.
 
-    A view says how many lines there are and what is on each. What was drawn is kept until the
-    size, the theme, the language or the selection is another, or the view says ``redraw``.
+    A subclass says how many lines there are and what is on each. Drawn lines are cached until size,
+    theme, language or selection change, or ``redraw`` is called.
     """
 
     words: var[Catalogue] = var(Catalogue)
@@ -201,15 +206,15 @@ class LineView(ScrollView):
     # --- what each view says for itself --------------------------------------------------------
 
     def line_count(self, width: int) -> int:
-        """Lines in all at this width."""
+        """Return the number of lines at this width."""
         raise NotImplementedError
 
     def row(self, line: int, width: int) -> Row:
-        """The text of a line; empty below the last."""
+        """Return the row on a line; empty below the last one."""
         raise NotImplementedError
 
     def on_screen(self, line: int) -> None:
-        """A line is about to be on the screen, drawn before or not."""
+        """Called when a line is about to be shown, from the cache or not."""
 
     # --- what a view calls ---------------------------------------------------------------------
 
@@ -230,7 +235,7 @@ class LineView(ScrollView):
         return self.scroll_offset.y
 
     def redraw(self, first: int = 0, stop: int | None = None) -> None:
-        """Draw these lines anew, without a ``stop`` all from ``first`` on."""
+        """Draw these lines again; without a ``stop`` all from ``first`` on."""
         for line in list(self._strips.keys()):
             if first <= line and (stop is None or line < stop):
                 self._strips.discard(line)
@@ -243,20 +248,24 @@ class LineView(ScrollView):
             self.refresh(Region(0, low, width, high - low))
 
     def invalidate(self, *, layout: bool = False) -> None:
-        """Every line may be another, and their number; ``layout`` when the height may be too."""
+        """Draw everything again, because lines and their number may have changed; ``layout`` where
+        the widget's height may change too.
+        """
         self.fit_lines()
         self.redraw()
         if layout:
             self.refresh(layout=True)
 
     def fit_lines(self) -> None:
-        """Scroll as far as there are lines now."""
+        """Set the scrollable height to the present number of lines."""
         width = self.scrollable_content_region.width
         if width and (size := Size(width, self.line_count(width))) != self.virtual_size:
             self.virtual_size = size
 
     def reveal_lines(self, first: int, stop: int) -> None:
-        """Bring a line into sight, and as much as fits of those that follow up to ``stop``."""
+        """Scroll so that line ``first`` is in sight, and as many of the following up to ``stop`` as
+        fit.
+        """
         top, height = self.first_line, max(1, self.lines_in_sight)
         if first < top:
             self.scroll_to(0, first, animate=False)
@@ -293,7 +302,7 @@ class LineView(ScrollView):
         return strip
 
     def draw_line(self, line: int, width: int) -> Strip:
-        """The line as it is drawn, with what is selected on it."""
+        """Return a line as a strip, with its selected part marked."""
         ground = self.ground_style
         row = self.row(line, width)
         if not row:
@@ -306,7 +315,7 @@ class LineView(ScrollView):
 
 
 def two_sided(left: Row, right: Row, width: int) -> Row:
-    """``right`` at the right edge, ``left`` cut to what it leaves."""
+    """Return a row with ``right`` at the right edge and ``left`` cut to the remaining room."""
     room = width - sum(cell_len(s.text) for s in right)
     body: Row = []
     used = 0

@@ -1,4 +1,4 @@
-"""A text that is searched for: in a diff at once, in a long chat piece by piece."""
+"""Search state for a diff, found at once, and for a long chat, found piece by piece."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _BROKEN: Final = r"(?:\n[ │▌]*)?"  # where a word too long for a row goes on
 
 
 class Search(Generic[Match]):
-    """The matches of one query from the top down, and the one that was gone to last. Upper and
-    lower case are the same, a space is any space.
+    """The matches of a query from top to bottom, and the current one. Case is ignored; a space
+    matches any white space.
     """
 
     def __init__(self, query: str = "") -> None:
@@ -35,18 +35,20 @@ class Search(Generic[Match]):
 
     @property
     def position(self) -> tuple[int, int]:
-        """Number of the current match, from 1, 0 before the first step; and of all matches."""
+        """Return the number of the current match (from 1; 0 before the first step) and the number
+        of all.
+        """
         return (0 if self.at is None else self.at + 1), len(self.found)
 
     @property
     def current_match(self) -> Match | None:
-        """The match that was gone to last."""
+        """Return the match that was visited last."""
         return None if self.at is None else self.found[self.at]
 
     def step_to_match(self, by: int) -> Match | None:
-        """The next match (1) or the one before (-1), round the ends; None when there is none.
+        """Go to the next (1) or previous (-1) match, wrapping around; None without matches.
 
-        The first step goes to the last match whichever way it is.
+        The first step always goes to the last match.
         """
         if not self.found:
             return None
@@ -57,7 +59,7 @@ class Search(Generic[Match]):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A match on the screen: row of the block, characters of the row."""
+    """A match on the screen: a row of a block and a character span."""
 
     row: int
     start: int
@@ -66,27 +68,27 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A match in the text of a block, by the block's index and its number among them."""
+    """A match in a block's text: the block's index, and the number of the match in the block."""
 
     index: int
     nth: int
 
 
 class BlockSearch(Search[TextMatch]):
-    """A query over blocks, which are read from the last one on."""
+    """Searches blocks from the last one backwards."""
 
     def __init__(self, query: str, blocks: int) -> None:
-        """``blocks``: how many there are."""
+        """``blocks`` is the number of blocks."""
         super().__init__(query)
         self.first = self.stop = blocks  # the blocks between them were read
 
     def read_newer(self, text: str) -> None:
-        """Take the text of the block below those that were read."""
+        """Search the text of the next block below those searched so far."""
         self.found += self._match_text(text, self.stop)
         self.stop += 1
 
     def read_older(self, text: str) -> None:
-        """Take the text of the block above those that were read."""
+        """Search the text of the next block above those searched so far."""
         self.first -= 1
         matches = self._match_text(text, self.first)
         self.found[:0] = matches
@@ -97,7 +99,7 @@ class BlockSearch(Search[TextMatch]):
         return [TextMatch(index, nth) for nth, _ in enumerate(self.pattern.finditer(text))]
 
     def find_hits(self, rows: Sequence[Row], look: Look) -> list[list[Hit]]:
-        """Where the query stands in drawn rows; a match that goes on in the next row is two."""
+        """Return the spans of the query in drawn rows; a match across two rows gives two hits."""
         text = text_of_rows(rows, look)
         lines = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))

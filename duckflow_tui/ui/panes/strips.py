@@ -1,7 +1,7 @@
-"""Text to rows of segments for widgets with the line API: wrapping, cutting, marking, offsets.
+"""Converts text to rows of segments for widgets with the line API: wraps, cuts, marks and selects.
 
-A row is what is drawn on one line, without padding. All widths are terminal cells; all offsets
-are characters of a row's text, which is what Textual's selections count.
+A row is the content of one screen line without padding. Widths are terminal cells; offsets are
+characters of a row's text, as in Textual's selections.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def ink(
     underline: bool = False,
     strike: bool = False,
 ) -> Style:
-    """A style from palette colours (``#RRGGBB``); what is off is left to what lies beneath."""
+    """Return a style from palette colours (``#RRGGBB``); attributes that are off are inherited."""
     return Style(
         color=color,
         bgcolor=on,
@@ -86,7 +86,9 @@ def ink(
 
 
 def fold(text: str, width: int) -> list[Span]:
-    """Cut at ``width`` cells wherever that falls, but never inside a wide or joined character."""
+    """Split a line every ``width`` cells, at any character, but never inside a wide or combined
+    one.
+    """
     width = max(1, width)
     if cell_len(text) <= width:
         return [(0, len(text))]
@@ -104,9 +106,10 @@ def fold(text: str, width: int) -> list[Span]:
 
 
 def wrap(text: str, width: int) -> list[Span]:
-    """Break one line of text at spaces and between CJK characters, words too long anywhere.
+    """Split a line at spaces and between CJK characters; words that are too long are split
+    anywhere.
 
-    The spaces at a break belong to no row; leading spaces of the text stay. At least one span.
+    Spaces at a break belong to no span; leading spaces stay. Returns at least one span.
     """
     width = max(1, width)
     if cell_len(text) <= width:
@@ -142,8 +145,8 @@ def wrap(text: str, width: int) -> list[Span]:
 
 
 def break_line(text: str, room: int, hang: int = 0) -> list[Span]:
-    """The line cut at words into lines of ``room`` cells, ``hang`` fewer from the second on, words
-    too long anywhere. The blanks at a break belong to the line before, so nothing is left out.
+    """Split a line at words into lines of ``room`` cells, those after the first ``hang`` cells
+    shorter. Spaces at a break stay with the line before, so the spans cover the whole text.
     """
     simple = text.isascii() or (room - hang > 1 and _ONLY_SIMPLE.fullmatch(text) is not None)
     spans: list[Span] = []
@@ -166,7 +169,9 @@ def break_line(text: str, room: int, hang: int = 0) -> list[Span]:
 
 
 def _fitting_end(text: str, start: int, width: int) -> int:
-    """Where a line of ``width`` cells ends, in text of plain and of wide characters."""
+    """Return the end of a line of ``width`` cells from ``start``, in text of narrow and wide
+    characters only.
+    """
     stop = min(start + width, len(text))
     # A character takes two cells at most, so this never takes away too many.
     while over := max(0, stop - start + _wide_ones(text, start, stop) - width):
@@ -180,7 +185,7 @@ def _wide_ones(text: str, start: int, stop: int) -> int:
 
 
 def fit(text: str, width: int, keep: Literal["start", "end"] = "start") -> str:
-    """The text in at most ``width`` cells, the cut marked with ``…`` at the other side."""
+    """Cut a text to ``width`` cells, with ``…`` at the side that was cut."""
     if cell_len(text) <= width:
         return text
     if width <= 0:
@@ -202,12 +207,12 @@ def fit(text: str, width: int, keep: Literal["start", "end"] = "start") -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """The text followed by spaces up to ``width`` cells; longer text stays as it is."""
+    """Pad a text with spaces to ``width`` cells; a longer text stays."""
     return text + " " * max(0, width - cell_len(text))
 
 
 def cut(pieces: Sequence[Piece], spans: Iterable[Span]) -> list[Row]:
-    """One row for each span of the text that the pieces make together; spans ascend."""
+    """Return a row for each of the ascending spans of the text that the pieces form."""
     rows: list[Row] = []
     index = offset = 0  # the piece at hand and where it begins
     for start, stop in spans:
@@ -228,7 +233,9 @@ def cut(pieces: Sequence[Piece], spans: Iterable[Span]) -> list[Row]:
 
 
 def rows_of(pieces: Sequence[Piece], width: int, *, words: bool = True) -> list[Row]:
-    """Styled text as rows; newlines end rows, ``words`` off breaks anywhere (code)."""
+    """Return styled text as rows of at most ``width`` cells; newlines end rows. ``words=False``
+    breaks at any character, for code.
+    """
     breaker = wrap if words else fold
     rows: list[Row] = []
     for line in split_lines(pieces):
@@ -241,7 +248,7 @@ def rows_of(pieces: Sequence[Piece], width: int, *, words: bool = True) -> list[
 
 
 def split_lines(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """The pieces cut at newlines; at least one line."""
+    """Split pieces at newlines; returns at least one line."""
     lines: list[list[Piece]] = [[]]
     for text, style in pieces:
         if "\n" not in text:
@@ -257,7 +264,7 @@ def split_lines(pieces: Iterable[Piece]) -> list[list[Piece]]:
 
 
 def prefix_rows(rows: Iterable[Row], first: Piece, rest: Piece | None = None) -> list[Row]:
-    """The rows behind a mark; the rows after the first behind ``rest`` or as many spaces."""
+    """Put ``first`` before the first row and ``rest``, or as many spaces, before the others."""
     blank = rest or (" " * cell_len(first[0]), PLAIN)
     done: list[Row] = []
     for number, row in enumerate(rows):
@@ -267,17 +274,19 @@ def prefix_rows(rows: Iterable[Row], first: Piece, rest: Piece | None = None) ->
 
 
 def row_text(row: Row) -> str:
-    """The text of the row."""
+    """Return the text of a row."""
     return "".join(segment.text for segment in row)
 
 
 def row_cells(row: Row) -> int:
-    """How many cells the row takes."""
+    """Return the width of a row in cells."""
     return sum(segment.cell_length for segment in row)
 
 
 def mark_row(row: Row, start: int, stop: int, style: Style) -> Row:
-    """The row with ``style`` laid over the characters from ``start`` to ``stop`` (-1: the end)."""
+    """Return the row with ``style`` applied to the characters from ``start`` to ``stop`` (-1: the
+    end).
+    """
     done: Row = []
     at = 0
     for text, own, _ in row:
@@ -295,7 +304,7 @@ def mark_row(row: Row, start: int, stop: int, style: Style) -> Row:
 
 
 def mark_selection(row: Row, y: int, selection: Selection | None, style: Style) -> Row:
-    """The row with what is selected on line ``y`` in ``style``."""
+    """Return the row with the selected part of line ``y`` in ``style``."""
     span = None if selection is None else selection.get_span(y)
     if span is None or span[0] == span[1]:
         return row
@@ -303,9 +312,9 @@ def mark_selection(row: Row, y: int, selection: Selection | None, style: Style) 
 
 
 def strip_of(row: Row, y: int, width: int, fill: Style | None = None) -> Strip:
-    """The row as a strip of exactly ``width`` cells that knows its offsets in line ``y``.
+    """Return the row as a strip of exactly ``width`` cells with its offsets in line ``y``.
 
-    The padding carries no offsets, so that a pointer behind the text means the end of the text.
+    The padding has no offsets, so that the pointer after the text means the end of the text.
     """
     cells = row_cells(row)
     if not row:
@@ -317,9 +326,9 @@ def strip_of(row: Row, y: int, width: int, fill: Style | None = None) -> Strip:
 
 
 def text_of(rows: Sequence[Row], first: int, selection: Selection, indent: int = 0) -> str:
-    """The selected part of rows that begin at line ``first``, without padding at their ends.
+    """Return the selected text of rows that begin at line ``first``, without trailing spaces.
 
-    ``indent`` characters at the start of each row are margin and never copied.
+    The first ``indent`` characters of each row are margin and never copied.
     """
     lines: list[str] = []
     for y, row in enumerate(rows, first):

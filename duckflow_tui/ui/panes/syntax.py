@@ -1,4 +1,4 @@
-"""Syntax colouring of the lines that are looked at, and of no others."""
+"""Syntax highlighting of only those lines that are shown."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _KINDS: Final[tuple[tuple[str, Token], ...]] = (
 
 
 class SyntaxLines:
-    """Spans of the lines of one text, found chunk by chunk when they are asked for.
+    """Token spans of the lines of a text, computed in chunks on demand.
 
-    ``line`` gives the text of a line by its index, ``count`` how many there are.
+    ``line`` returns a line by index, ``count`` is the number of lines.
     """
 
     def __init__(self, language: str, line: Callable[[int], str], count: int) -> None:
@@ -45,7 +45,7 @@ class SyntaxLines:
         self._chunks: dict[int, list[list[TokenSpan]]] = {}
 
     def spans(self, index: int) -> Sequence[TokenSpan]:
-        """The highlighted spans of a line; empty for plain text and for a language not known."""
+        """Return the token spans of a line; empty for plain text and unknown languages."""
         lexer = _find_lexer(self._language)
         if lexer is None:
             return ()
@@ -59,7 +59,7 @@ class SyntaxLines:
 
 
 def _lex_lines(lexer: Lexer, lines: list[str]) -> list[list[TokenSpan]]:
-    """The tokens of each line as spans of characters."""
+    """Return the token spans of each line."""
     text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
     found: list[list[TokenSpan]] = [[] for _ in lines]
     row = column = 0
@@ -76,7 +76,7 @@ def _lex_lines(lexer: Lexer, lines: list[str]) -> list[list[TokenSpan]]:
 
 @lru_cache(maxsize=512)
 def _token_kind(token: Any) -> Token | None:
-    """Our colour class of a Pygments token; None for plain text."""
+    """Return our colour class of a Pygments token; None for plain text."""
     name = str(token).removeprefix("Token.")
     for prefix, kind in _KINDS:
         if name == prefix or name.startswith(f"{prefix}."):
@@ -86,7 +86,7 @@ def _token_kind(token: Any) -> Token | None:
 
 @lru_cache(maxsize=32)
 def _find_lexer(language: str) -> Lexer | None:
-    """The lexer of a language by name; None for an unknown one."""
+    """Return the lexer of a language by name; None for an unknown one."""
     # Here, because finding lexers costs what the first frame must not wait for.
     from pygments.lexers import (
         get_lexer_by_name,  # pyright: ignore[reportUnknownVariableType]  # Pygments has no types here

@@ -1,4 +1,4 @@
-"""The conversation as one widget that draws only what is looked at."""
+"""The conversation as one widget that draws only the lines in view."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ _FOLLOWING: Final = (ReportBlock, ReviewBlock, QuestionBlock, CompactionBlock)
 
 
 class Transcript(ColumnView, can_focus=True):
-    """The conversation, done and in flight. Holds no truth: ``show_state`` shows a state.
+    """Shows the conversation, finished and in progress. It keeps no state of its own:
+    ``show_state`` shows a state.
 
-    Follows the end while the user is there; else a line at the bottom counts what is new.
+    Follows the end until the user scrolls up; then a line at the bottom counts new lines.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -115,8 +116,8 @@ class Transcript(ColumnView, can_focus=True):
     def bind_state(
         self, source: Store | AgentState, words: Catalogue, clock: Clock | None = None
     ) -> None:
-        """Show this state from now on, from its first message. A Store brings its clock and is
-        followed; of a state alone ``show_state`` and ``live_changed`` tell what is new.
+        """Show this state from its first message on. A Store brings its clock and is followed; for
+        a plain state call ``show_state`` and ``live_changed``.
         """
         self._source = source
         self.set_reactive(Transcript.words, words)
@@ -142,7 +143,7 @@ class Transcript(ColumnView, can_focus=True):
         self.refresh()
 
     def _begin_anew(self) -> None:
-        """Show nothing yet."""
+        """Clear everything shown."""
         self._column.remove_all()
         self._threads.forget_all()
         self._to_fold.clear()
@@ -154,7 +155,7 @@ class Transcript(ColumnView, can_focus=True):
         self.following = True
 
     def _goes_on(self, state: AgentState) -> bool:
-        """Whether the conversation begins with what is shown: the user may have gone back in it."""
+        """Whether the state's messages continue those shown; they do not after a rewind."""
         count = self._count
         if count > len(state.messages) or self._ended > len(state.turns):
             return False
@@ -171,7 +172,7 @@ class Transcript(ColumnView, can_focus=True):
         self._tick_while(needed=False)
 
     def show_state(self, state: AgentState) -> None:
-        """Add the messages that are new in the state, and draw everything in flight again."""
+        """Append the messages that are new, and draw everything in progress again."""
         self._state = state
         if not self._goes_on(state):
             self._begin_anew()
@@ -205,7 +206,7 @@ class Transcript(ColumnView, can_focus=True):
         self._draw_live()
 
     def _end_turns(self, state: AgentState) -> None:
-        """Add what the turns took that ended before the next message."""
+        """Append the line of figures for each turn that ended before the next message."""
         while self._ended < len(state.turns):
             turn = state.turns[self._ended]
             if turn.messages > self._count:
@@ -215,7 +216,7 @@ class Transcript(ColumnView, can_focus=True):
             self._column.append_blocks(turn_blocks(turn))
 
     def _fold_ended(self) -> None:
-        """Fold the work that has ended, unless the user reads elsewhere in the chat."""
+        """Fold the work of ended turns, unless the user has scrolled up."""
         if not self.following or not self._to_fold:
             return
         for work in self._to_fold:
@@ -229,7 +230,7 @@ class Transcript(ColumnView, can_focus=True):
             self.live_changed(state)
 
     def live_changed(self, state: AgentState) -> None:
-        """More of a reply or of an output arrived: draw it when the next frame is due."""
+        """Schedule a drawing for the next frame, because a reply or output grew."""
         self._state = state
         if self.is_mounted and self._later is None:
             busy = min(BUSY_SHARE * self._cost, LONGEST_REST)
@@ -237,7 +238,7 @@ class Transcript(ColumnView, can_focus=True):
             self._later = self.set_timer(max(0.001, wait), self._draw_late)
 
     def last_reply_markdown(self) -> str:
-        """The source of the newest reply that says something; empty without one."""
+        """Return the source of the newest reply with text; empty without one."""
         messages = self._state.messages if self._state else []
         for message in reversed(messages):
             if isinstance(message, AssistantMessage) and message.text.strip():
@@ -246,7 +247,7 @@ class Transcript(ColumnView, can_focus=True):
 
     @property
     def is_moving(self) -> bool:
-        """Whether something runs whose time or sign changes by itself."""
+        """Whether a timer redraws times or spinners."""
         return self._ticker is not None
 
     # --- drawing ----------------------------------------------------------------------------
@@ -281,7 +282,7 @@ class Transcript(ColumnView, can_focus=True):
         return Look(palette_of(self), width, self.words, host_of(self).size.height)
 
     def _take_look(self) -> None:
-        """Redraw everything for a new width, theme or language; the reader's place stays."""
+        """Redraw everything for a new width, theme or language; the text in view stays."""
         look = self._new_look()
         if look != self._look:
             new_lines = self.new_lines
@@ -298,7 +299,7 @@ class Transcript(ColumnView, can_focus=True):
         self._repaint_all()
 
     def _hand_over(self, llm_id: str, blocks: list[Block]) -> None:
-        """Let finished blocks take over what the live reply had drawn."""
+        """Let finished blocks take over the rows drawn by the live reply."""
         reply = self._replies.pop(llm_id, None)
         for block in blocks if reply else ():
             if reply and isinstance(block, ReplyBlock):
@@ -313,7 +314,7 @@ class Transcript(ColumnView, can_focus=True):
             self.show_state(self._state)
 
     def _draw_live(self, *, settle: bool = True) -> None:
-        """Redraw what is not finished: streamed replies and running calls."""
+        """Redraw streamed replies and running calls."""
         state = self._state
         if state is None:
             return
@@ -340,7 +341,7 @@ class Transcript(ColumnView, can_focus=True):
         self._cost = thread_time() - began
 
     def _refresh_live(self, old: list[Row]) -> None:
-        """Repaint the lines of the live blocks that are not what they were."""
+        """Repaint those lines of the live blocks that changed."""
         new, top = self._live_rows, self._column.finished_height
         before, self._live_top = self._live_top, top
         if before != top or len(old) != len(new):
@@ -385,7 +386,9 @@ class Transcript(ColumnView, can_focus=True):
     # --- going to a place -------------------------------------------------------------------
 
     def go_to(self, step_id: str, call_id: str = "") -> bool:
-        """Bring a call into sight, or with none named the first item of a step; False without."""
+        """Scroll to a call, or without one to the first item of a step; False where it is not
+        found.
+        """
         index = self._threads.find_block(step_id, call_id)
         if index is None:
             first = len(self._column.finished)
@@ -405,7 +408,7 @@ class Transcript(ColumnView, can_focus=True):
         return True
 
     def _bring_out(self, index: int) -> None:
-        """Unfold the work that hides a block."""
+        """Unfold the work that contains a hidden block."""
         block = self._column.block_at(index)
         if not block.hidden:
             return
@@ -416,7 +419,7 @@ class Transcript(ColumnView, can_focus=True):
     # --- folding ----------------------------------------------------------------------------
 
     def action_fold(self) -> None:
-        """Open every row that has something behind it, or close all."""
+        """Unfold every row that can be unfolded, or fold all."""
         self.details_open = not self.details_open
         anchor = None if self.following else self._top_place()
         self._drop_selection()
@@ -445,13 +448,13 @@ class Transcript(ColumnView, can_focus=True):
         self._seen = self._column.total_height
 
     def _set_open(self, index: int, *, opened: bool) -> None:
-        """Open or close the block, and what is folded away with it."""
+        """Fold or unfold the block, and the members of a work block with it."""
         block = self._column.block_at(index)
         block.set_open(opened=opened)
         self._invalidate_blocks(index, block.members if isinstance(block, WorkBlock) else ())
 
     def _after_fold(self, anchor: Anchor | None) -> None:
-        """Redraw after a fold, with the line of the anchor where it was."""
+        """Redraw after folding, keeping the anchor's line in place."""
         new_lines = self.new_lines
         self._draw_live(settle=False)
         self._update_view(anchor)
@@ -483,7 +486,7 @@ class Transcript(ColumnView, can_focus=True):
             host_of(self).spawn(self._open_whole(self._cursor.message.call_id), "editor")
 
     async def _open_whole(self, call_id: str) -> None:
-        """All that a call gave, in the user's editor: a copy, what is kept stays as it is."""
+        """Open a copy of the call's whole result in the user's editor."""
         host = host_of(self)
         engine = host.session.engine
         text = await engine.context.read_whole_result(call_id) if engine is not None else None
@@ -508,7 +511,9 @@ class Transcript(ColumnView, can_focus=True):
         return next((index for index in near if self._column.block_at(index) is block), None)
 
     def _step_cursor(self, by: int) -> None:
-        """To the next row in sight that can be opened; where there is none, scroll."""
+        """Move the cursor to the next row in sight that can be unfolded; where there is none,
+        scroll.
+        """
         top = self.scroll_offset.y
         bottom = top + self.rows_in_sight
         near = self._column.blocks_between(top, bottom)
@@ -553,12 +558,12 @@ class Transcript(ColumnView, can_focus=True):
             self.toggle(place.index)
 
     def focus_on_click(self) -> bool:
-        """Send keys on to where they went before."""
+        """Return False: a click must not take the focus from the composer."""
         return False
 
 
 def _count_same(old: list[Row], new: list[Row]) -> int:
-    """How many rows at the beginning are the same."""
+    """Count how many rows at the start are equal."""
     count = 0
     for was, now in zip(old, new, strict=False):
         if was is not now and was != now:
