@@ -56,7 +56,7 @@ class LoopLimit(Frozen):
 
     max_loops: int = Field(ge=1)
     profile: TaskProfile | None = None  # None: unknown
-    chosen_by: Literal["model", "rules", "user"] = "rules"
+    chosen_by: Literal["model", "user"] = "model"
     base_loops: int = 0  # 0: a fallback
     vitals_score: float = 0.0
     vitals_factor: float = 1.0

@@ -5,7 +5,6 @@ vitals, and why (S0-5…36).
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
@@ -61,7 +60,10 @@ _FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
 _log = logging.getLogger(LOGGER)
 
-ChosenBy = Literal["model", "rules", "user"]
+#: Kinds of request that are answered, not worked on.
+TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
+
+ChosenBy = Literal["model", "user"]
 
 
 def log_line(line: str, level: int = logging.INFO) -> None:
@@ -295,56 +297,3 @@ def list_reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
     if computed != limit.max_loops:
         add("clamped", computed=str(computed), limit=str(limit.max_loops))
     return tuple(found)
-
-
-# --- the kind of a request -----------------------------------------------------------------------
-
-#: Kinds of request that are answered, not worked on.
-TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
-_END: Final = 2000  # characters of a long request that are looked at, of its start and of its end
-
-#: A sign of each kind, for the limit of loops where neither the user nor the model named one. The
-#: first that is found decides.
-_SIGNS: Final[Mapping[TaskProfile, re.Pattern[str]]] = {
-    profile: re.compile(sign, re.IGNORECASE)
-    for profile, sign in {
-        TaskProfile.GENERAL_CHAT: r"^\W*(?:hi|hello|thanks?|thank you|bye)\b.{0,20}$"
-        r"|^\W*(?:こんにちは|ありがとう|おはよう|お疲れ).{0,12}$",
-        TaskProfile.DEBUGGING: r"\b(?:debug|traceback|crash\w*|bugs?|fix|failing|fails?)\b"
-        r"|バグ|エラー|例外|直して|修正|動かない|落ちる",
-        TaskProfile.CREATIVE_WRITING: r"\b(?:story|poem|haiku|essay|lyrics|novel|slogan)\b"
-        r"|物語|小説|俳句|短歌|歌詞|脚本|詩を",
-        TaskProfile.COMPLEX_REASONING: r"\b(?:prove|derive|trade-?offs?|optimi[sz]e)\b"
-        r"|証明|導出|トレードオフ|最適化",
-        TaskProfile.RESEARCH: r"\b(?:research|investigate|survey|compare)\b|調査|比較|調べて",
-        TaskProfile.FILE_OPERATION: r"\b(?:rename|move|copy|delete|create|edit|append)\b.{0,30}"
-        r"(?:\bfiles?\b|[\w/-]{1,80}\.[a-z]{1,5}\b)"
-        r"|(?:ファイル|[\w/-]{1,80}\.[a-z]{1,5}).{0,15}(?:作|削除|移動|改名|編集|追記|保存)",
-        TaskProfile.MULTI_STEP_TASK: r"\b(?:implement|build|refactor|migrate|add|write)\b"
-        r"|実装|開発|構築|移行|リファクタ|追加|作って",
-        TaskProfile.CODE_ANALYSIS: r"\b(?:analy[sz]e|review|explain|describe|summari[sz]e)\b"
-        r"|分析|解析|レビュー|説明|解説|要約",
-        TaskProfile.SIMPLE_QUESTION: r"^.{1,180}[?？]\s*$|ですか|ますか|でしょうか",
-    }.items()
-}
-
-
-def guess_profile(text: str) -> TaskProfile | None:
-    """Guess the kind of a request by its words; the same text always gives the same."""
-    if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
-        text = f"{text[:_END]}\n{text[-_END:]}"
-    for profile, sign in _SIGNS.items():
-        if sign.search(text):
-            return profile
-    return None
-
-
-def choose_profile(
-    user: TaskProfile | None, model: TaskProfile | None, rules: TaskProfile | None
-) -> tuple[TaskProfile | None, ChosenBy]:
-    """The kind and who chose it: the user before the model, the model before the rules. None:
-    unknown.
-    """
-    if user is not None:
-        return user, "user"
-    return (model, "model") if model is not None else (rules, "rules")

@@ -32,7 +32,7 @@ from duckflow_tui.state.pace import (
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.work import situations, vitals
-from duckflow_tui.work.loop_limits import choose_profile, guess_profile, log_line, measure_request
+from duckflow_tui.work.loop_limits import log_line, measure_request
 from duckflow_tui.work.progress import ProgressWatch, make_same_action
 from duckflow_tui.work.requirements import change_objective
 from duckflow_tui.work.situations import Signals
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.usage import Role
-    from duckflow_tui.work.loop_limits import Pacemaker
+    from duckflow_tui.work.loop_limits import ChosenBy, Pacemaker
     from duckflow_tui.work.steering import TurnControl
 
 IDLE_LOOPS: Final = 2  # decisions in a row that neither act nor end, until the user is asked
@@ -77,8 +77,7 @@ class PaceKeeper:
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
         self._watch = ProgressWatch(self._effect_of)
         self.other: Role | None = None  # whose model the user wants for the rest of the attempt
-        self._rules: TaskProfile | None = None  # by the words of the request
-        self._said_profile: TaskProfile | None = None  # by the model
+        self._step_profile: TaskProfile | None = None  # of the step, by the model
         self._first = True  # the next decision is the first of the turn
         self._spent = 0  # loops of the turn's earlier attempts
         self._signs = Signals(focus=[store.state.vitals.focus])
@@ -109,12 +108,11 @@ class PaceKeeper:
 
     # --- the course of a turn ----------------------------------------------------------------
 
-    def begin_turn(self, text: str, *, fresh: bool) -> None:
-        """A turn on ``text``; the limit is that of the rules until the model has said what it
-        is. ``fresh``: with a new objective, which has all of its stamina. Repeats are counted anew
-        with each message, so a focus that earlier ones left low is no evidence on this one.
+    def begin_turn(self, *, fresh: bool) -> None:
+        """Set the limit of a turn, which is that of an unknown kind of request until the model says
+        the kind. ``fresh``: with a new objective, which has all of its stamina. Repeats are counted
+        anew with each message, so a focus that earlier ones left low is no evidence on this one.
         """
-        self._rules = guess_profile(text)
         if fresh:
             self.refresh_vitals()
         else:
@@ -122,18 +120,12 @@ class PaceKeeper:
         if self._store.state.vitals.focus < NEUTRAL_FOCUS:
             self._move_vital("focus", VitalCause.NEW_OBJECTIVE, {})
             self._signs.focus = [NEUTRAL_FOCUS]
-        if not fresh and (objective := self._store.state.objective) is not None:
-            self._said_profile = objective.profile
         self._set_limit(fresh=fresh)
 
-    def begin_step(self, text: str, loop: int = 0) -> None:
-        """Begin a run of a step with this ``text``; what it says of its kind goes before the kind
-        of the whole request. ``loop``: where an earlier process had come to, with the same limit.
+    def begin_step(self, loop: int = 0) -> None:
+        """Begin a run of a step; until the model says its kind, it is of the kind of the request.
+        ``loop``: the loop that an earlier process had come to, whose limit is kept.
         """
-        self._rules = guess_profile(text)
-        objective = self._store.state.objective
-        if self._rules is None and objective is not None:
-            self._said_profile = objective.profile
         self._signs.loop, self._first = loop, loop == 0
         if not loop or self._store.state.step_pace is None:
             self._set_limit()
@@ -144,15 +136,12 @@ class PaceKeeper:
         if self._store.state.vitals.mood < NEUTRAL_MOOD:
             self._move_vital("mood", VitalCause.NEW_OBJECTIVE, {})
 
-    def resume_turn(self, text: str, loop: int, decisions: int = 0) -> None:
-        """Work on ``text`` goes on that an earlier process had brought to this loop, with so many
-        decisions in all its attempts.
+    def resume_turn(self, loop: int, decisions: int = 0) -> None:
+        """Continue a turn that an earlier process had brought to this loop, with so many decisions
+        in all its attempts.
         """
         self._spent = max(decisions - loop, 0)
-        self._rules = guess_profile(text)
         self._take_failures()
-        objective = self._store.state.objective
-        self._said_profile = objective.profile if objective is not None else None
         self._first = loop == 0
         self._signs.loop = loop
 
@@ -385,33 +374,31 @@ class PaceKeeper:
     # --- the limit ---------------------------------------------------------------------------
 
     def _take_profile(self, said: TaskProfile | None) -> None:
-        """The first decision names the kind; the limit is set anew where that changes it."""
-        state = self._store.state
-        # Of the request in hand: the decision may have said that it is another one.
-        if said is not None or not self._step_id:
-            self._said_profile = said or (state.objective.profile if state.objective else None)
-        profile, by = choose_profile(state.profile_choice, self._said_profile, self._rules)
+        """Take the kind of request, or of the step, from the first decision; the limit is set anew
+        where that changes it.
+        """
+        if said is not None and self._step_id:
+            self._step_profile = said
+        elif said is not None:
+            change_objective(self._store, profile=said)
         now = self.limit
-        if (profile, by) != (now.profile, now.chosen_by):
+        if self._choose_profile() != (now.profile, now.chosen_by):
             self._set_limit(before=now)
-        objective = state.objective
-        if self._step_id:
-            return  # the objective's is that of the whole request
-        # What only the rules guess sets the limit; the objective waits for someone to say it.
-        if objective is None or (by == "rules" and self._said_profile is None):
-            return
-        if profile is not objective.profile:
-            change_objective(self._store, profile=profile)
+
+    def _choose_profile(self) -> tuple[TaskProfile | None, ChosenBy]:
+        """The kind and who chose it: the user, else the model; None for an unknown kind."""
+        state = self._store.state
+        if state.profile_choice is not None:
+            return state.profile_choice, "user"
+        of_request = state.objective.profile if state.objective is not None else None
+        return self._step_profile or of_request, "model"
 
     def _set_limit(
         self, *, fresh: bool = False, before: LoopLimit | None = None, highest: int = 0
     ) -> None:
-        choice = self._store.state.profile_choice
-        profile, by = choose_profile(choice, self._said_profile, self._rules)
         limit = self._pacemaker.start_session(
             self._store,
-            profile,
-            by,
+            *self._choose_profile(),
             fresh=fresh,
             before=before,
             cap=self._step_cap,

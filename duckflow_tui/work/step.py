@@ -165,10 +165,10 @@ class StepRun(Thread):
 
     async def _do_step(self) -> Cause | None:
         """Do the work of the step; returns the cause of a failure."""
-        step, pace = self._step, self._step_pace
+        pace = self._step_pace
         work = self._interrupted.work if self._interrupted is not None else None
         loop = work.loop if work is not None and work.mode == "adaptive" else 0
-        pace.begin_step(f"{step.name}\n{step.description}", loop)
+        pace.begin_step(loop)
         self.steering.step_pace = pace
         try:
             await self.run_decisions(await self._find_first_calls())

@@ -390,7 +390,7 @@ class Turn(Thread):
             self._request.open_request()
             if before:
                 self._tell_dropped(before)
-        self._paced.begin_turn(self._message.text, fresh=fresh)
+        self._paced.begin_turn(fresh=fresh)
         last = state.last_turn
         if last is not None and last.outcome == "failed":
             self._take_over(state.messages[: last.messages])
@@ -409,7 +409,7 @@ class Turn(Thread):
     def _take_up(self, turn: TurnInfo) -> None:
         self.parts.machine.set_status(Status.IN_PROGRESS)
         decisions = list_decisions(self.store.state)
-        self._paced.resume_turn(self._message.text, turn.loop, len(decisions))
+        self._paced.resume_turn(turn.loop, len(decisions))
         for first in decisions[:1]:
             self._request.take_first_decision(first)
         self._reviewer.resume_turn(decisions)

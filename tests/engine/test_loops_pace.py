@@ -279,7 +279,7 @@ async def test_the_users_choice_of_the_profile_goes_before_all_others(tmp_path: 
             s.engine.pace.choose_profile(None)
         assert [e.profile for e in s.events(ProfileChosen)] == [TaskProfile.SIMPLE_QUESTION, None]
         await s.turn("well")
-        assert s.state.pace.limit.chosen_by == "rules"
+        assert s.state.pace.limit.profile is None
 
 
 async def test_a_key_that_extends_the_limit_takes_its_card_away(tmp_path: Path) -> None:

@@ -37,15 +37,6 @@ async def test_a_request_that_turns_out_to_be_hard_goes_on_with_the_strong_model
         assert calls[:2] == [("main", "scripted"), ("strong", "big")]
 
 
-async def test_what_the_rules_take_for_debugging_is_asked_of_it_from_the_first_call(
-    tmp_path: Path,
-) -> None:
-    replies = script(decision("Where?", task_profile="DEBUGGING", next_step="pending_user"))
-    async with session(tmp_path, replies, roles=STRONG) as s:
-        await s.turn("Find the bug: the test fails with a traceback, please debug it")
-        assert models(s) == ["big"]
-
-
 async def test_small_talk_stays_with_the_main_model(tmp_path: Path) -> None:
     replies = script(done("Hello.", task_profile="GENERAL_CHAT"))
     async with session(tmp_path, replies, roles=STRONG) as s:

@@ -508,8 +508,7 @@ async def test_one_small_check_that_passes_does_not_stand_for_a_big_request(
         assert "P1 the reason" in s.server.of("main")[2].text
 
 
-#: One that is an order by its words, one that its answer makes one, and one in Japanese; how each
-#: is read: tests/unit/test_pacing_profiles.py.
+#: One that is an order by its words, one that its answer makes one, and one in Japanese.
 WEAK_ORDERS = ["set x to 2", "x to 2, ok?", "xを2に変えてもらえますか？"]
 CLAIMS = {"en": "Done, I have set it.", "ja": "はい、設定しました。"}
 LOOK = action("file_ops.read_file", path="a.py")

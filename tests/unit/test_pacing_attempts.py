@@ -21,7 +21,7 @@ from duckflow_tui.work.pace import PaceKeeper
 
 def keeper_of(store: Store) -> PaceKeeper:
     keeper = PaceKeeper(store, Pacemaker(), lambda: ())
-    keeper.begin_turn("do it", fresh=True)
+    keeper.begin_turn(fresh=True)
     return keeper
 
 
@@ -75,7 +75,7 @@ def test_an_attempt_after_a_failed_one_has_no_higher_limit() -> None:
         change = VitalChange(vital=vital, old=old, new=1.0, cause="progress", at=0.0)
         store.dispatch(VitalsChanged(change=change))
     unbound = Pacemaker().compute_limit(
-        None, "rules", store.state.vitals, measure_session(store.state)
+        None, "model", store.state.vitals, measure_session(store.state)
     )
     assert unbound.max_loops > before
     keeper.begin_attempt()

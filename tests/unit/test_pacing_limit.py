@@ -225,7 +225,7 @@ def test_high_complexity_names_what_makes_it_high() -> None:
     """Covers S0-33."""
     context = compute_complexity(9, 2, 3, 3)
     assert context.value > 0.7
-    found = codes(Pacemaker().compute_limit(None, "rules", NEUTRAL, context))
+    found = codes(Pacemaker().compute_limit(None, "model", NEUTRAL, context))
     at = found.index("complexity_high")
     assert found[at + 1 : at + 3] == ["many_files", "many_errors"]
     assert "long_history" not in found
@@ -263,7 +263,7 @@ def test_without_settings_the_fallback_is_15() -> None:
     assert PaceSettings().fallback == 15
     unreadable: Any = "eleven"
     torn = Pacemaker(PaceSettings(fallback=unreadable, base=TornBases()))
-    found = torn.compute_limit(TaskProfile.DEBUGGING, "rules", NEUTRAL, Complexity(value=0.0))
+    found = torn.compute_limit(TaskProfile.DEBUGGING, "model", NEUTRAL, Complexity(value=0.0))
     assert (found.max_loops, found.fallback) == (15, True)
     assert found.reasoning[0].params["cause"] == "settings"
 
@@ -293,7 +293,7 @@ def test_starting_an_attempt_writes_the_limit_to_the_state_and_returns_it() -> N
 def test_loops_the_user_added_outlive_a_new_limit() -> None:
     store = new_store()
     pacemaker = Pacemaker()
-    pacemaker.start_session(store, None, "rules", fresh=True)
+    pacemaker.start_session(store, None, "model", fresh=True)
     store.dispatch(LimitExtended(by=5))
     store.dispatch(LimitExtended(by=2, who="pacemaker"))
     assert store.state.pace is not None
