@@ -77,3 +77,10 @@ def test_absurd_reports_move_the_factor_only_to_its_bounds() -> None:
     assert counter.factor("m") == 0.5
     counter.learn("m", 0, 0)
     assert counter.factor("m") == 0.5
+
+
+def test_a_text_too_long_to_be_counted_whole_is_estimated_by_its_pieces() -> None:
+    counter = ScriptCounter()
+    parts = ["def f(x): return x\n" * 5_000, "日本語の文です。" * 12_000] * 5
+    whole = sum(map(counter.count, parts))
+    assert abs(counter.count("".join(parts)) - whole) < 0.02 * whole
