@@ -35,6 +35,7 @@ _HARMLESS: Final = (
 )
 #: What stands between words in the code of a shell or another language.
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>\[\]{},`$\"']+")
+_QUOTES: Final = re.compile(r"[\"'\\]")
 _WORDS: Final = frozenset({"word", "number", "string", "raw_string", "concatenation"})
 
 #: Nodes of the grammar that make a line more than plain commands, and what they are called here.
@@ -82,12 +83,12 @@ class SimpleCommand(NamedTuple):
 
 def iter_pieces(word: str) -> Iterator[str]:
     """A word, then what a shell or another language could read out of it: ``"cat .env"`` gives
-    itself, ``cat`` and ``.env``.
+    itself, ``cat`` and ``.env``; quotes part words, or join them as in ``g''it``.
     """
     yield word
     pieces = _BETWEEN_WORDS.split(word)
     if len(pieces) > 1:
-        yield from filter(None, pieces)
+        yield from filter(None, (*pieces, *_BETWEEN_WORDS.split(_QUOTES.sub("", word))))
 
 
 @dataclass(frozen=True, slots=True)

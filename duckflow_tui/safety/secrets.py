@@ -223,13 +223,19 @@ def _find_private_keys(text: str) -> Iterator[Span]:
 
 def _find_key_runs(text: str, at: int, stop: int, gap: int) -> Iterator[Span]:
     """The runs from ``at`` on that are as random as a key, up to a gap without any."""
-    last = at
+    last, joined = at, ""
+    alike: list[Span] = []  # runs of one length, not yet known to be random
     while (found := _KEY_RUN.search(text, at, min(stop, last + gap))) is not None:
         run = _KEY_RUN.match(text, found.start(), stop) or found  # one that the gap's end cut
         at = run.end()
-        if len(run[1]) >= _LEAST_KEY_RUN and not _HEX.fullmatch(run[1]) and _is_random(run[1]):
+        if not alike or alike[-1][1] - alike[-1][0] != len(run[1]):
+            joined, alike = "", []
+        joined = (joined + run[1])[-_MEASURED:]
+        alike.append(run.span(1))
+        if len(joined) >= _LEAST_KEY_RUN and not _HEX.fullmatch(joined) and _is_random(joined):
             last = at
-            yield run.span(1)
+            yield from alike
+            alike = alike[-1:]
 
 
 def _add_short_runs(text: str, runs: list[Span]) -> Iterator[Span]:
@@ -313,6 +319,7 @@ def _find_named_values(text: str) -> Iterator[Span]:
 _SHORTEST: Final = 4  # characters
 _UNMISTAKABLE: Final = 8  # characters from which on it is replaced inside of words too
 _SPLITTABLE: Final = 16  # letters and digits from which on it is found in pieces too
+_BASES: Final = ("02x", "02X", "03o", "d", "08b")  # in which programs print bytes
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 #: A line break written as two characters, and the number of a line, as programs put it before one.
@@ -326,7 +333,6 @@ class Redactor:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._spellings: frozenset[str] = frozenset()
-        self._pattern: re.Pattern[str] | None = None
         #: By the letters and digits of a spelling: what finds it in pieces, once it was needed.
         self._split: dict[str, re.Pattern[str] | None] = {}
         self.add_secrets(known)
@@ -339,9 +345,7 @@ class Redactor:
         spellings = self._spellings.union(s for secret in secrets for s in _spell_secret(secret))
         if spellings == self._spellings:
             return
-        # The longest first, or the rest of a longer one would stay.
-        ordered = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
-        self._spellings, self._pattern = spellings, re.compile("|".join(map(_as_pattern, ordered)))
+        self._spellings = spellings
         bare = map(_drop_signs, spellings)
         self._split = {letters: None for letters in bare if len(letters) >= _SPLITTABLE}
 
@@ -358,10 +362,8 @@ class Redactor:
 
     def _find_known(self, text: str) -> Iterator[Span]:
         """Where a known secret is, whole or in pieces over several lines."""
-        if self._pattern is None:
-            return
-        for found in _search_windows(self._pattern, text):
-            yield found.span()
+        for spelling in self._spellings:
+            yield from _find_spelling(spelling, text)
         if not self._split:
             return
         bare = _drop_signs(text), _drop_signs(_BREAK.sub("\n", text))
@@ -395,12 +397,17 @@ class RedactingFilter(logging.Filter):
         return True
 
 
-def _as_pattern(spelling: str) -> str:
-    """A pattern for it; a short one only as a whole word: ``test`` as a password must not spoil
-    every path.
+def _find_spelling(spelling: str, text: str) -> Iterator[Span]:
+    """Where it stands in the text, a short one only as a whole word: ``test`` as a password must
+    not spoil every path.
     """
-    plain = re.escape(spelling)
-    return plain if len(spelling) >= _UNMISTAKABLE else rf"(?<!\w){plain}(?!\w)"
+    at = text.find(spelling)
+    while at >= 0:
+        end = at + len(spelling)
+        around = text[max(0, at - 1) : at], text[end : end + 1]
+        if len(spelling) >= _UNMISTAKABLE or not any(c.isalnum() or c == "_" for c in around):
+            yield at, end
+        at = text.find(spelling, end)
 
 
 def _drop_signs(text: str) -> str:
@@ -416,13 +423,15 @@ def _spell_secret(secret: str) -> set[str]:
     forms |= {re.sub("%..", lambda code: code[0].lower(), form) for form in forms if "%" in form}
     if len(secret) >= _UNMISTAKABLE:
         raw = secret.encode("utf-8", "replace")
-        forms |= {secret[::-1], raw.hex(), raw.hex().upper()}
+        forms |= {secret[::-1], base64.b32encode(raw).decode().rstrip("=")}
+        forms |= {"".join(format(byte, base) for byte in raw) for base in _BASES}
         forms |= {"".join(f"{mark}{byte:02x}" for byte in raw) for mark in ("\\x", "\\u00")}
-        forms |= {base64.b32encode(raw).decode().rstrip("=")}
-        for before in range(3):  # of other bytes; the characters that hold some of them are left
-            coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
-            inner = coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)]
-            forms |= {inner, inner.translate(_URL_SAFE)}
+        for encoding in ("utf-8", "utf-16-le"):
+            raw = secret.encode(encoding, "replace")
+            for before in range(3):  # of other bytes; the characters that hold some are left
+                coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+                inner = coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)]
+                forms |= {inner, inner.translate(_URL_SAFE)}
     return {form for form in forms if len(form) >= _SHORTEST}
 
 

@@ -519,6 +519,8 @@ def test_the_rows_of_commands(
         "ls | xargs git push",
         "find . -exec git push ';'",
         "bash -c 'cd x; git push'",
+        "bash -c \"g''it push\"",
+        "bash -c 'gi\\t \"pu\"sh'",
         "ssh host \"sh -c 'git push'\"",
         "python3 -c 'import os; os.system(\"git push\")'",
         "echo 'unreadable",
@@ -647,6 +649,7 @@ def test_what_names_a_secret_file_or_cannot_be_read_is_of_high_risk_and_asks_eac
         ("cat a/../*.key", ("/work/*.key",)),
         ("cd sub && cat .env", ("/work/.env", "/work/sub/.env")),
         ("sh -c 'cat .env'", ("/work/.env", "/work/cat .env")),
+        ("sh -c 'cat .e\"\"nv'", ("/work/.env",)),
         ("cat /home/.ssh/id_rsa", ("/home/.ssh/id_rsa",)),
     ],
 )

@@ -50,27 +50,34 @@ def test_a_secret_in_other_spellings() -> None:
     assert Redactor([quote(KEY)]).redact_text(KEY) == REDACTED
 
 
-@pytest.mark.parametrize("secret", ["abcdefgh", "abcdefghi", "abcdefghij"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
 @pytest.mark.parametrize("before", range(3))
 @pytest.mark.parametrize("after", range(3))
-def test_a_secret_among_other_bytes_in_base64(secret: str, before: int, after: int) -> None:
-    """Each character that holds nothing but bits of the secret is gone, and no other."""
-    coded = base64.b64encode(b"~" * before + secret.encode() + b"?" * after).decode()
-    begin, end = -(-8 * before // 6), 8 * (before + len(secret)) // 6
-    if not after:  # what fills up the last one belongs to nothing else
-        end = -(-8 * (before + len(secret)) // 6)
-        end -= (before + len(secret)) % 3 > 0
-    shown = Redactor([secret]).redact_text(coded)
-    assert shown == f"{coded[:begin]}{REDACTED}{coded[end:]}"
+def test_a_secret_among_other_bytes_in_base64(encoding: str, before: int, after: int) -> None:
+    """Each character that holds nothing but bits of the secret is gone, and no other. Windows
+    encodes commands from UTF-16.
+    """
+    for secret in ("abcdefgh", "abcdefghi", "abcdefghij"):
+        raw = secret.encode(encoding)
+        coded = base64.b64encode(b"~" * before + raw + b"?" * after).decode()
+        begin, end = -(-8 * before // 6), 8 * (before + len(raw)) // 6
+        if not after:  # what fills up the last one belongs to nothing else
+            end = -(-8 * (before + len(raw)) // 6)
+            end -= (before + len(raw)) % 3 > 0
+        shown = Redactor([secret]).redact_text(coded)
+        assert shown == f"{coded[:begin]}{REDACTED}{coded[end:]}"
 
 
-def test_a_secret_turned_round_or_in_hexadecimal() -> None:
+def test_a_secret_turned_round_or_as_numbers() -> None:
     redactor = Redactor(["abcdefgh", "1234567"])
     for text in (
         "hgfedcba",
         "6162636465666768",
         "61 62 63 64 65 66 67 68",
         "61:62:63:64:65:66:67:68",
+        r"141\142\143\144\145\146\147\150",
+        "97, 98, 99, 100, 101, 102, 103, 104",
+        " ".join(f"{byte:08b}" for byte in b"abcdefgh"),
     ):
         assert redactor.redact_text(text) == REDACTED
     assert Redactor(["k\xe4se{}|~"]).redact_text("6BC3A473657B7D7C7E") == REDACTED
@@ -362,6 +369,16 @@ def test_a_long_line_of_a_private_key_is_masked_whole() -> None:
         text = f"-----BEGIN PRIVATE KEY-----\n{{}}\n{'other words ' * 9}{{}}\nend"
         keys = make_key(length, BASE64), make_key(64, BASE64)
         assert Redactor().redact_text(text.format(*keys)) == text.format(REDACTED, REDACTED)
+
+
+@pytest.mark.parametrize("width", [8, 16])
+@pytest.mark.parametrize("between", ["\n", "\n+", " ", "\\n", '",\n  "'])
+def test_a_private_key_in_short_lines_is_masked(width: int, between: str) -> None:
+    key = make_key(204)
+    lines = between.join(key[at : at + width] for at in range(0, len(key), width))
+    shown = Redactor().redact_text(f"-----BEGIN PRIVATE KEY-----\n{lines}\nother words")
+    assert not any(key[at : at + width] in shown for at in range(0, len(key) - width, width))
+    assert shown.endswith("\nother words")
 
 
 @pytest.mark.parametrize("prefix", ["", "+", "> ", "  12 | ", "a.pem:7:", "a.pem-7-"])
