@@ -20,7 +20,10 @@ from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.turn import TurnOutcome
 
 #: ``new``: nothing was asked yet; ``interrupted``: it ended in the middle of a turn.
-LastState = Literal["new", "gate", "card", "paused", "interrupted", "unreadable"] | TurnOutcome
+#: ``accepted``: the user took the unfinished result as it is.
+LastState = (
+    Literal["new", "gate", "card", "paused", "interrupted", "accepted", "unreadable"] | TurnOutcome
+)
 Who = Literal["title", "user", "ai", "tool", "report"]
 
 FORK: Final = "↳"  # before the title of a session that goes on from another
@@ -49,6 +52,7 @@ class SessionFacts(Frozen):
     workspace: str = ""  # absolute path
     folder: str = ""  # the workspace's own name
     name: str = ""  # the user's
+    goal: str = ""  # or the plan that the model stated last
     request: str = ""  # the first one, on one line
     branch: str = ""
     model: str = ""
@@ -89,10 +93,12 @@ class SessionFacts(Frozen):
 
     @property
     def title(self) -> str:
-        """The user's name for it, else the first request, else its id; that of a fork is marked."""
+        """The user's name for it, else the goal or plan of its work, else the first request, else
+        its id; that of a fork is marked.
+        """
         if self.name:
             return self.name
-        title = self.forked_title if self.forked_from else self.request
+        title = self.goal or (self.forked_title if self.forked_from else "")
         title = title or self.request or self.draft or self.session_id
         return f"{FORK} {title}" if self.forked_from else title
 
@@ -136,7 +142,8 @@ def make_facts(session_id: str, found: Restored) -> SessionFacts:
         workspace=visible_line(workspace),
         folder=visible_line(session.title),
         name=_clean_line(session.name),
-        request=_clean_line(_first_request(state)),
+        goal=_clean_line(session.goal),
+        request=_clean_line(state.first_request),
         branch=_clean_line(session.branch),
         model=_clean_line(session.model),
         plan=_clean_line(plan.name) if plan else "",
@@ -230,7 +237,7 @@ def make_unreadable_facts(session_id: str, fault: SessionFault) -> SessionFacts:
 def iter_pieces(state: AgentState) -> Iterator[Piece]:
     """The texts of a session in order, after one piece with its name, plans and requirements."""
     session = state.session
-    named = [session.name, session.workspace, session.branch, state.draft]
+    named = [session.name, session.goal, session.workspace, session.branch, state.draft]
     for plan in state.listed_plans:
         named += [plan.name, plan.goal, *(step.name for step in plan.steps)]
     if state.objective is not None:
@@ -281,11 +288,6 @@ def target_of(message: OperationMessage) -> str:
     return one_line(next((str(value) for value in named if value), ""), _TITLE)
 
 
-def _first_request(state: AgentState) -> str:
-    texts = (m.text for m in state.messages if isinstance(m, UserMessage) and m.text.strip())
-    return next(texts, state.queue[0].text if state.queue else "")
-
-
 def _find_last_text(state: AgentState) -> str:
     """The newest text of user or AI; empty where nothing was said."""
     for message in reversed(state.messages):
@@ -306,6 +308,8 @@ def _last_state(state: AgentState) -> LastState:
     last = state.last_turn
     if last is not None and last.question is not None and last.outcome == "partial":
         return "card"
+    if last is not None and last.reason is not None and last.reason.code == "accepted":
+        return "accepted"
     return last.outcome if last is not None else "new"
 
 

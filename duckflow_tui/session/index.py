@@ -26,7 +26,7 @@ from duckflow_tui.session.folders import (
 )
 from duckflow_tui.session.records import SCHEMA
 
-_MADE_BY: Final = f"{__version__} {SCHEMA} 5"  # the last: of what is in the file
+_MADE_BY: Final = f"{__version__} {SCHEMA} 6"  # the last: of what is in the file
 
 _FAULTS: Final = (OSError, ValueError, KeyError, TypeError)
 

@@ -28,7 +28,6 @@ from duckflow_tui.state.base import (
     copy_slices,
     event_from_json,
     name_files,
-    one_line,
 )
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
@@ -313,9 +312,3 @@ def _parse_event(entry: RecordedEvent) -> Event | None:
 
 def _sends_message(event: Event, message_id: str) -> bool:
     return isinstance(event, UserMessageAdded) and event.message.message_id == message_id
-
-
-def title_of(state: AgentState) -> str:
-    """The title of a session in lists: the user's name for it, else the first request."""
-    asked = (m.text for m in state.messages if isinstance(m, UserMessage) and m.text.strip())
-    return one_line(state.session.name or next(asked, ""), PREVIEW)

@@ -16,7 +16,6 @@ from duckflow_tui.session.rewind import (
     point_at,
     restore_snapshot,
     settle_running,
-    title_of,
 )
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import one_line
@@ -299,10 +298,11 @@ class RewindActions:
 
     def _make_forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
         state, now = self._store.state, self._store.clock.now()
-        title = title_of(state)
+        title = one_line(state.title, PREVIEW)
         session = state.session.replace(
             session_id=self._parts.ids("session"),
             name="",
+            goal="",
             pinned=False,
             started_at=now,
             forked_from=state.session.session_id,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from duckflow_tui.state.audit import AuditState
 from duckflow_tui.state.calls import CallState, LiveOutput
-from duckflow_tui.state.conversation import ConversationState
+from duckflow_tui.state.conversation import ConversationState, UserMessage
 from duckflow_tui.state.gates import GateState
 from duckflow_tui.state.goal import GoalState
 from duckflow_tui.state.memory import MemoryState
@@ -55,3 +55,16 @@ class AgentState(
     """Everything true about a session, put together from slices. Values in it are frozen and
     replaced.
     """
+
+    @property
+    def first_request(self) -> str:
+        """The text of the user's first message, sent or waiting; empty before there is one."""
+        texts = (m.text for m in self.messages if isinstance(m, UserMessage) and m.text.strip())
+        return next(texts, self.queue[0].text if self.queue else "")
+
+    @property
+    def title(self) -> str:
+        """The user's name for the session, else the goal or plan that the model stated last, else
+        the first request; empty before there is one. It may have several lines.
+        """
+        return self.session.name or self.session.goal or self.first_request

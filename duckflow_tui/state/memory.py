@@ -198,6 +198,9 @@ class WorkingMemoryChanged(Event, kind="working_memory"):
     cuts: tuple[str, ...] = ()
 
     def apply(self, state: AgentState) -> None:
+        goal, before = self.memory.goal, state.memory.goal
+        if goal and goal != before and state.work is None:  # the goal of a step is not the work's
+            state.session = state.session.replace(goal=goal)
         state.memory = self.memory
 
 

@@ -71,6 +71,7 @@ class PlanProposed(Event, kind="plan_proposed"):
         state.plans = (*state.plans, self.plan)
         state.plan_before_id = state.active_plan_id
         state.active_plan_id = self.plan.plan_id
+        state.session = state.session.replace(goal=self.plan.name or self.plan.goal)
 
 
 class PlanRevised(Event, kind="plan_revised"):

@@ -44,6 +44,7 @@ class SessionInfo(Frozen):
     sandbox: SandboxLevel = "none"  # what holds commands of the model
     branch: str = ""  # of git when it began; empty where there is none
     name: str = ""  # the user's, empty for none
+    goal: str = ""  # the goal, or the name of the plan, that the model stated last
     pinned: bool = False  # at the top of the list
     forked_from: str = ""  # id of the session that it goes on from a message of
     forked_title: str = ""  # what that one was called

@@ -413,11 +413,15 @@ class Shell:
             self._background.notices.warn(f"processes.{key}", command=command, paths=shown)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
+        """The user's own line. Undo covers nothing of it, but where it changed no file, there is
+        nothing to cover either.
+        """
         started: list[RunningCommand] = []
-
+        seen: list[Touched] = []
         head = f"$ {args.command}\n"
 
         async def run() -> Output:
+            before = await self._copies.take_snapshot(copy=False)
             running = await self._runner.start(args.command, place, context.output, own=True)
             started.append(running)
             ending = asyncio.create_task(running.end_if_drawing())
@@ -430,9 +434,12 @@ class Shell:
                 self._background.notices.warn("processes.needs_terminal", command=command)
                 text = f"{head}{context.words('command.drew')}"
                 return replace(running.make_output(), text=text, cut=0, blob="")
+            touched = await self._copies.find_touched(before) if before is not None else Touched()
+            if not (touched.changes or touched.destroyed or touched.uncovered):
+                seen.append(Touched(whole=touched.whole))
             return _describe_end(started, head=head)
 
-        return Work(run, {}, partial(_describe_end, started, "stopped", head))
+        return Work(run, {}, partial(_describe_end, started, "stopped", head), seen)
 
     def _in_terminal(self, args: Run, place: Place, context: ToolContext) -> Work:
         """The user's line with ``!`` before it: on the terminal that the screen gives away."""

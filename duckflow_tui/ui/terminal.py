@@ -132,7 +132,7 @@ class Terminal:
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """The slices of the state that ``show`` reads."""
-        return state.gates, state.cards, state.turn is None
+        return state.gates, state.cards, state.turn is None, self._find_work(state)
 
     def show(self, state: AgentState) -> None:
         """Show in the title that the user is asked; notify a user who looks elsewhere, also when
@@ -164,11 +164,21 @@ class Terminal:
             app.bell()
             app.write_to_terminal(notification_sequence("duckflow", body, os.environ))
 
+    @staticmethod
+    def _find_work(state: AgentState) -> str:
+        """The session's name or first request: words of the user, since no text of a model goes
+        into a control sequence (R13).
+        """
+        return one_line(state.session.name or state.first_request, _REQUEST)
+
     def _set_title(self, waits: str) -> None:
         store = self._app.session.store
-        name = store.state.session.title if store is not None else self._app.options.title
+        name, work = self._app.options.title, ""
+        if store is not None:
+            name, work = store.state.session.title, self._find_work(store.state)
         mark = f"{self._app.words(waits)} " if waits else ""
-        self._app.write_to_terminal(title_sequence(f"{mark}duckflow {name}".strip()))
+        said = f"{mark}duckflow {name}".strip()
+        self._app.write_to_terminal(title_sequence(f"{said} · {work}" if work else said))
 
 
 def _is_request(message: Message) -> bool:

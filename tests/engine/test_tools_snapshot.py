@@ -218,6 +218,27 @@ async def test_what_is_not_covered_is_said(bench: ShellBench, root: Path) -> Non
         assert b"KEY=1" not in blob
 
 
+@pytest.mark.parametrize(
+    ("own", "key"),
+    [
+        ("git status; cat a.txt", "operations.undo.done"),
+        ("echo mine > mine", "operations.undo.done_command"),
+    ],
+)
+async def test_undo_names_a_command_of_the_user_only_where_it_changed_files(
+    bench: ShellBench, root: Path, own: str, key: str
+) -> None:
+    before = tree(root)
+    await run(bench, "echo two >> run.sh")
+    message = await bench.router.call(bench.action("shell.run", command=own), by_user=True)
+    assert message.result.covered == (not key.endswith("command"))
+    report = await bench.router.undoing.undo_last()
+    assert report.key == key
+    assert (root / "run.sh").read_bytes() == b"#!\n"
+    assert ("mine" in tree(root)) == ("mine" in own)
+    assert before.items() <= tree(root).items()
+
+
 ODD = {
     "rm -r old; echo x > old": ["old", "old/deep", "old/deep/c.txt"],
     "rm -r src; ln -s /usr src": ["src", "src/b.bin"],

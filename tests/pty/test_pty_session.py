@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from support.prepared import run_program
 from support.pty import Terminal, process_state
 from support.serving import served
 from support.session import action, decision, done, script
@@ -470,3 +471,28 @@ def test_a_storm_of_sizes_while_text_streams_and_a_gate_waits_leaves_the_screen_
         terminal.signal(signal.SIGCONT)
         terminal.until(lambda: terminal.lines == lines, "the same screen")
         terminal.until(stands, "the cursor in the composer")
+
+
+def test_a_session_is_called_after_its_work_until_the_user_names_it(tmp_path: Path) -> None:
+    """In the header and in the list on the command line; the title of the terminal has the user's
+    words alone.
+    """
+    stated = done("It does.", state_delta={"goal": "Discounts one after the other"})
+    work, home = tmp_path / "work", tmp_path / "home"
+    with (
+        served(script(done("Hello."), stated)) as server,
+        start(tmp_path, server.endpoint.base_url) as terminal,
+    ):
+        terminal.sees("Message")
+        asked = "the total is wrong"
+        for said, reply, title, own in (
+            (asked, "Hello.", asked, asked),
+            ("go on", "It does.", "Discounts one after the other", asked),
+            ("/rename My shop", "My shop", "My shop", "My shop"),
+        ):
+            terminal.type(f"{said}\r")
+            terminal.sees(reply)
+            terminal.until(lambda title=title: title in terminal.lines[0])
+            terminal.until(lambda own=own: terminal.screen.title.endswith(f"· {own}"))
+    listed = run_program(["sessions"], cwd=work, environ={"DUCKFLOW_HOME": str(home)})
+    assert "My shop" in listed.stdout

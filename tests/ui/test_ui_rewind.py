@@ -14,10 +14,10 @@ from support.app_states import (
     store_with,
 )
 from support.conversations import user
-from support.lists import is_listing, list_text, settle_keys, take_action, take_twice
+from support.lists import is_listing, list_text, take_action
 from support.pinned import ManualClock
 from support.rewind_states import asked
-from support.screens import shown
+from support.screens import screen_text, shown
 from textual import events
 from textual.pilot import Pilot
 
@@ -30,9 +30,11 @@ from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.screens.pick_list import PickList
 from duckflow_tui.ui.screens.rewind import MessageSource
 
-UNDO_TOO, UNDO_ONLY = "conversation and files", "files only"
+WAYS = ("conversation and files", "conversation only", "files only")
+RENAME = "Now rename cap to limit everywhere it is used"
 LAST = "what does round_half_even do here"
 
 
@@ -60,7 +62,7 @@ async def test_each_message_says_what_became_of_files_since() -> None:
         await opened(app, pilot)
         rows = page(app).splitlines()
         assert LAST in next(row for row in rows if row.startswith("›"))
-        assert "No file has changed since." in " ".join(page(app).split())
+        assert "no file has changed since" in page(app)
         await pilot.press("down")
         assert "Now rename cap" in next(row for row in page(app).splitlines() if "›" in row)
         assert "3 files" in page(app)
@@ -75,9 +77,11 @@ async def test_enter_goes_back_the_text_returns_and_files_stay() -> None:
     async with standing(app) as pilot:
         await opened(app, pilot)
         await pilot.press("down", "enter")
+        await settled(pilot, lambda: isinstance(app.screen, PickList), "the choice")
+        await pilot.press("down", "enter")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["back msg_2"]
-        assert app.bench.composer.draft_text == "Now rename cap to limit everywhere it is used"
+        assert app.bench.composer.draft_text == RENAME
         await settled(pilot, lambda: "Changed since and not undone" in chat(app), "what stays")
         assert LAST not in chat(app)
         assert "2 messages of yours removed" in " ".join(chat(app).split())
@@ -101,28 +105,50 @@ async def test_a_draft_that_is_kept_late_does_not_take_the_place_of_the_text() -
         await opened(app, pilot)
         engine.store.subscribe(keep)
         await pilot.press("down", "enter")
+        await settled(pilot, lambda: isinstance(app.screen, PickList), "the choice")
+        await pilot.press("down", "enter")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        assert app.bench.composer.draft_text == "Now rename cap to limit everywhere it is used"
+        assert app.bench.composer.draft_text == RENAME
 
 
-async def test_files_are_undone_after_a_question_alone() -> None:
+@pytest.mark.parametrize(
+    ("keys", "wanted", "draft"),
+    [
+        ("enter", "back with files msg_2", RENAME),
+        ("down enter", "back msg_2", RENAME),
+        ("down down enter", "files msg_2", ""),
+        ("escape", "", ""),
+    ],
+)
+async def test_enter_offers_conversation_and_files_at_first_sight(
+    keys: str, wanted: str, draft: str
+) -> None:
+    """What of the files would stay all the same is named with what undoes them."""
     engine = asked()
+    engine.rewind.stuck = ("src/shop/receipt.py",)
     app = app_with(engine)
     async with standing(app) as pilot:
         await opened(app, pilot)
+        assert "no file has changed since" in page(app)
         await pilot.press("down")
-        assert "They stay as they are, unless you also undo" in page(app)
-        assert "This message is removed from the conversation, with all" in page(app)
-        await take_action(app, pilot, UNDO_TOO)
-        await settled(pilot, lambda: "Enter goes back and undoes" in page(app), "the question")
-        assert "They stay as they are" not in page(app)  # said in one way
-        settle_keys(app)
-        await pilot.press("down")  # another message: the answer has to be meant for it
-        await settled(pilot, lambda: "Enter goes back and undoes" not in page(app))
+        assert "go back: conversation, files or both" in page(app)
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, PickList), "the choice")
+        rows = [row.strip() for row in screen_text(app).splitlines()]
+        for way in WAYS:
+            assert any(way in row for row in rows), way
+        assert screen_text(app).count("src/shop/receipt.py stays") == 1
         assert engine.rewind.asked == []
-        await take_twice(app, pilot, UNDO_TOO, "Enter goes back and undoes")
-        await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        assert engine.rewind.asked == ["back with files msg_1"]
+        await pilot.press(*keys.split())
+        if not wanted:
+            await settled(pilot, lambda: is_listing(app, MessageSource), "the list")
+        else:
+            await settled(pilot, lambda: app.screen is app.bench, "the chat")
+            if wanted.startswith("files"):
+                assert LAST in chat(app)
+                assert "/redo all" in shown(app.bench.status)
+        assert engine.rewind.asked == [wanted] * bool(wanted)
+        assert app.bench.composer.draft_text == draft
 
 
 @pytest.mark.parametrize("word", ["look", "book", "rabbit", "oops", "bbob"])
@@ -170,30 +196,6 @@ async def test_a_list_has_the_rows_that_what_is_below_it_leaves() -> None:
         await pilot.press(*["down"] * 40)
         assert listed()[-1].strip() == f"↑ {41 - shown} more"
         assert listed()[-2].startswith("›")
-
-
-async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
-    engine = asked()
-    engine.rewind.stuck = ("src/shop/receipt.py",)
-    app = app_with(engine)
-    async with standing(app) as pilot:
-        await opened(app, pilot)
-        assert "No file has changed since." in page(app)
-        assert UNDO_ONLY not in page(app)
-        await pilot.press("down")
-        await take_action(app, pilot, UNDO_ONLY)
-        await settled(pilot, lambda: "These files stay" in page(app), "what stays")
-        assert "src/shop/receipt.py" in " ".join(page(app).split())
-        assert engine.rewind.asked == []
-        settle_keys(app)
-        await pilot.press("escape")  # leaves them as they are
-        await settled(pilot, lambda: "These files stay" not in page(app), "the list")
-        await take_twice(app, pilot, UNDO_ONLY, "These files stay")
-        await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        assert engine.rewind.asked == ["files msg_2"]
-        assert app.bench.composer.draft_text == ""
-        assert LAST in chat(app)
-        assert "/redo all" in shown(app.bench.status)
 
 
 async def test_what_is_in_the_way_is_said_on_the_list() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from support.app_states import app_with, commanded, settled
-from support.lists import take_action
 from support.pictures import each_state
 from support.pinned import ManualClock
 from support.rewind_states import asked
@@ -13,12 +12,13 @@ from textual.pilot import Pilot
 
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.screens.pick_list import PickList
 
-LIST = ("down",)
-BACK = ("down", "enter")
+CHOICE = ("down", "enter")
+BACK = ("enter",)
 
 
-@each_state("keys", {"list": LIST, "back": BACK})
+@each_state("keys", {"list": CHOICE, "back": BACK})
 def test_rewind(
     snap_compare: Any, keys: tuple[str, ...], size: tuple[int, int], language: str
 ) -> None:
@@ -38,7 +38,7 @@ def test_rewind(
         if keys == BACK:
             await settled(pilot, lambda: app.screen is app.bench)
         else:
-            await take_action(app, pilot, app.words("keys.rewind_files"))
+            await settled(pilot, lambda: isinstance(app.screen, PickList))
         await pilot.pause(0.1)
         await pilot.pause()
 

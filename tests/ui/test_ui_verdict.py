@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from support.app_states import settled
 from support.pinned import ManualClock
 from support.prepared import UNTOUCHED
-from support.reviews import claim, judged, write
+from support.reviews import claim, judged, thrice, write
 from support.seat import Seat
 from support.session import decision, done
 
@@ -40,14 +42,10 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("language", ["en", "ja"])
-async def test_a_verdict_tells_its_remark_and_unfolded_all_that_the_judge_said(
-    tmp_path: Path, language: str
-) -> None:
-    """Covers S4-115."""
+@asynccontextmanager
+async def at_work(tmp_path: Path, script: Script, language: str) -> AsyncGenerator[Seat]:
+    """Someone at the whole app, in trusted mode, with these replies."""
     (tmp_path / "work").mkdir()
-    main = (decision("I write.", write("four points\n"), requirements=WORDS), done("Written."))
-    script = Script(replies={"main": main, "satisfaction": (JUDGE,)})
     async with ScriptedEndpoint(script) as server:
         places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
         mode = ApprovalMode.TRUSTED
@@ -60,10 +58,38 @@ async def test_a_verdict_tells_its_remark_and_unfolded_all_that_the_judge_said(
         app = DuckflowApp(sessions, AppOptions(animation=False, language=language), clock=clock)
         async with app.run_test(size=(120, 50)) as pilot:
             await settled(pilot, lambda: app.session.engine is not None, "the session")
-            user = Seat(app, pilot, clock)
-            await user.says("write the four points")
-            row, labels = ROWS[language]
-            await user.sees(row)
-            assert "shorter lines" not in user.screen
-            await pilot.press("ctrl+o")
-            await user.sees(*labels, "a date would help", "shorter lines", "reads well")
+            yield Seat(app, pilot, clock)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_a_verdict_tells_its_remark_and_unfolded_all_that_the_judge_said(
+    tmp_path: Path, language: str
+) -> None:
+    """Covers S4-115."""
+    main = (decision("I write.", write("four points\n"), requirements=WORDS), done("Written."))
+    script = Script(replies={"main": main, "satisfaction": (JUDGE,)})
+    async with at_work(tmp_path, script, language) as user:
+        await user.says("write the four points")
+        row, labels = ROWS[language]
+        await user.sees(row)
+        assert "shorter lines" not in user.screen
+        await user.pilot.press("ctrl+o")
+        await user.sees(*labels, "a date would help", "shorter lines", "reads well")
+
+
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "accepted as it is"), ("ja", "今の結果を採用")]
+)
+async def test_an_unfinished_result_that_the_user_accepts_reads_as_accepted(
+    tmp_path: Path, language: str, said: str
+) -> None:
+    """Covers S1-37. Beside the chat and in the list of sessions."""
+    async with at_work(tmp_path, thrice(), language) as user:
+        await user.says("write the notes")
+        await user.decides("3")
+        await user.sees(said)
+        before = user.app.session.engine
+        await user.says("/new")
+        await settled(user.pilot, lambda: user.app.session.engine is not before, "a new session")
+        await user.says("/sessions")
+        await user.sees("✓ write the notes", said)

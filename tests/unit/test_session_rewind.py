@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from support.conversations import assistant, operation, user
+from support.conversations import assistant, user
 from support.decision_states import ended_call
 from support.plans import FIX, running
 
 from duckflow_tui.session.rewind import (
-    PREVIEW,
     file_names,
     list_points,
     point_at,
     restore_snapshot,
     settle_running,
-    title_of,
 )
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import RunningOperation
@@ -94,14 +92,3 @@ def test_of_a_call_that_still_runs_nothing_is_known() -> None:
     assert whole == ended
     assert (cut.call_id, cut.result.outcome, cut.at) == ("call_00000002", Outcome.STOPPED, 2.0)
     assert "look before you rely on it" in cut.result.text
-
-
-def test_a_session_is_named_by_its_user_or_by_the_first_request() -> None:
-    state = AgentState()
-    state.messages = [assistant("Hello."), operation("shell.run", {}), user(" \n"), user("mend it")]
-    assert title_of(state) == "mend it"
-    state.messages.append(user("later"))
-    assert title_of(state) == "mend it"
-    state.session = state.session.replace(name="x" * (PREVIEW + 20))
-    assert title_of(state)[:-1] == "x" * 79  # as much as a row of a list has room for
-    assert title_of(AgentState()) == ""

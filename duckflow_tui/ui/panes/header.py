@@ -17,6 +17,7 @@ from textual.strip import Strip
 from duckflow_tui.commands import PANES
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import HOLDS, SessionInfo
@@ -25,13 +26,18 @@ from duckflow_tui.ui.panes.rows import BarPart, Rows, arrange_bar
 from duckflow_tui.ui.panes.side_pane import SidePane
 from duckflow_tui.ui.panes.strips import Row, ink
 
+_WORK: Final = 40  # characters of the session's title
+
 
 class Header(Rows):
-    """One row: the project, its branch and the model; at the right what may happen unasked."""
+    """One row: project, branch, model and title of the session; at the right what may happen
+    unasked.
+    """
 
     def __init__(self, title: str = "", *, demo: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self._session = SessionInfo(title=title, demo=demo)
+        self._work = ""  # the title of the session
         self._mode = ApprovalMode.STANDARD
         self._branch = "", False  # as it is now, and whether something is not committed
         self._auto_allowed: tuple[str, ...] = ()  # kinds of work that no approval is asked for
@@ -39,12 +45,13 @@ class Header(Rows):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """The slices of the state that ``show`` reads."""
-        return state.session, state.mode, state.grants
+        return state.session, state.title, state.mode, state.grants
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         if state.session.session_id:
             self._session = state.session
+            self._work = visible_line(one_line(state.title, _WORK))
         self._mode = state.mode
         whole_session = [g for g in state.grants if not g.step_id and g.operation != DENY]
         paths = {grant.path for grant in whole_session}
@@ -91,6 +98,8 @@ class Header(Rows):
         if session.model and not session.demo:
             model = visible_line(session.model)
             parts.append(BarPart(model, ink(palette.quiet), weight=4, gap=2))
+        if self._work:
+            parts.append(BarPart(self._work, ink(palette.quiet), weight=2, gap=3))
         return parts
 
     def _right_parts(self, palette: Palette) -> list[BarPart]:

@@ -109,11 +109,6 @@ class ListPage(Dialog[T], Generic[T]):
         self._guard.begin_settling()  # nobody has read yet what is asked
         self.report("")
 
-    @property
-    def is_asking(self) -> bool:
-        """Whether Enter does what ``ask_first`` was called with."""
-        return self._asked is not None
-
     def choose(self, row_id: str) -> None:
         """Put the cursor on a row."""
         self._chosen = row_id

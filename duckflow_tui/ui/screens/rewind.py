@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
 from rich.cells import cell_len
 
@@ -18,13 +18,14 @@ from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.panes.strips import Row, pad
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
+from duckflow_tui.ui.screens.pick_list import Choice, PickList
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
 NOW: Final[Literal["now"]] = "now"  # the row of the conversation as it is
-#: both: back, and what came of files is undone; files: only that.
-Way = Literal["back", "both", "files"]
+#: both: back, and what came of files is undone; back: files stay; files: only they are undone.
+Way = Literal["both", "back", "files"]
 
 _LONGEST: Final = 400  # characters of a message in the list
 _SHOWN: Final = 4_000  # below it
@@ -35,7 +36,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
     conversation as it is.
 
     ``/fork`` begins where the conversation stands and its Enter forks; ``/rewind`` begins at the
-    last message and its Enter goes back. Files stay, unless the user says otherwise.
+    last message and its Enter goes back, after a choice where files have changed since.
     """
 
     EMPTY: ClassVar[str] = "rewind.nothing_said"
@@ -54,18 +55,16 @@ class MessageSource(StateSource[Point | Literal["now"]]):
     def get_main_action(self, item: Point | Literal["now"]) -> PageAction | None:
         if self._forks:
             return self._make_fork(item)
-        return self._make_return(item, "back") if item != NOW else None
+        if item == NOW:
+            return None
+        if item.files:
+            return self.make_session_action("keys.rewind_choose", partial(self._offer_ways, item))
+        return self.make_session_action(
+            "keys.rewind_back", lambda engine: self._go_back(engine, item.message_id, "back")
+        )
 
     def list_actions(self, item: Point | Literal["now"] | None) -> Sequence[PageAction]:
-        if self._forks or item is None:
-            return ()
-        if item == NOW or not item.files:
-            return (self._make_fork(item),)
-        return (
-            self.make_session_action("keys.rewind_files", partial(self._ask, item, "both")),
-            self.make_session_action("keys.rewind_only_files", partial(self._ask, item, "files")),
-            self._make_fork(item),
-        )
+        return () if self._forks or item is None else (self._make_fork(item),)
 
     def _make_fork(self, item: Point | Literal["now"]) -> PageAction:
         message_id = item.message_id if item != NOW else ""
@@ -73,18 +72,23 @@ class MessageSource(StateSource[Point | Literal["now"]]):
             "keys.rewind_fork", lambda engine: self._fork_session(engine, message_id)
         )
 
-    def _make_return(self, point: Point, way: Way) -> PageAction:
-        return self.make_session_action(
-            "keys.rewind_back", lambda engine: self._go_back(engine, point.message_id, way)
-        )
-
-    async def _ask(self, point: Point, way: Literal["both", "files"], engine: Engine) -> None:
-        """Ask before changes are undone, with the files that stay all the same."""
-        asks = self.words("rewind.sure" if way == "both" else "rewind.sure_files")
+    async def _offer_ways(self, point: Point, engine: Engine) -> None:
+        """Let the user choose what goes back; names the files that would stay all the same."""
+        words, files = self.words, {"count": point.files}
+        choices = [
+            Choice("both", words("rewind.way.both"), words("rewind.means.both", **files)),
+            Choice("back", words("rewind.way.back"), words("rewind.means.back")),
+            Choice("files", words("rewind.way.files"), words("rewind.means.files", **files)),
+        ]
+        title: str = words("rewind.choose")
         if stuck := await engine.rewind.list_conflicts(point.message_id):
-            files = visible_line(name_files(stuck))
-            asks = f"{self.words('rewind.stuck', files=files)} {asks}"
-        self.page.ask_first(asks, self._make_return(point, way).run)
+            title += f"  {words('rewind.stuck', files=visible_line(name_files(stuck)))}"
+
+        def go_back(way: str | None) -> None:
+            if way is not None:
+                self.host.spawn(self._go_back(engine, point.message_id, cast("Way", way)), "page")
+
+        self.host.push_screen(PickList(words, title, choices), go_back)
 
     async def _fork_session(self, engine: Engine, message_id: str) -> None:
         """Fork a session at a message, and switch to it when nothing runs."""
@@ -156,24 +160,18 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return make_row(width, left, [(f"  {said} " if item.files else " ", palette.accent)])
 
     def render_note(self, item: Point | Literal["now"], width: int) -> list[Row]:
-        if self.page.is_asking:
-            return []
         if self._forks:
             key = "rewind.about_now_fork" if item == NOW else "rewind.forks_here"
         else:
             key = "rewind.about_now" if item == NOW else "rewind.leaves"
-        said = self.words(key)
-        if item != NOW and not self._forks and not item.files:
-            said = f"{said} {self.words('rewind.no_files')}"
-        return self.wrap_text(said, width)
+        return self.wrap_text(self.words(key), width)
 
     def render_detail(self, item: Point | Literal["now"], width: int, room: int) -> list[Row]:
         if item == NOW:
             return []
         rows: list[Row] = []
         if item.files and not self._forks:
-            if not self.page.is_asking:  # else the row above says it
-                rows += self.wrap_text(self.words("rewind.files_stay"), width, self.palette.text)
+            rows += self.wrap_text(self.words("rewind.changed"), width, self.palette.text)
             files = _group_by_file(item).items()
             rows += [self._render_file(path, changes, width) for path, changes in files]
             rows.append([])

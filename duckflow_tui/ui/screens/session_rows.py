@@ -49,7 +49,7 @@ def mark_of(facts: SessionFacts, palette: Palette) -> tuple[str, str]:
     if facts.in_use:
         return "▶", palette.ai
     match facts.state:
-        case "done":
+        case "done" | "accepted":
             return "✓", palette.good
         case "gate" | "card":
             return "◆", palette.accent
