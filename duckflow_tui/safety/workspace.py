@@ -174,8 +174,9 @@ class Workspace:
     async def read_bytes(self, place: Place, start: int = 0, limit: int | None = None) -> bytes:
         """Bytes of a regular file from ``start``; ``limit`` in bytes, None: all, up to 32 MiB."""
         try:
-            file_of = partial(self._open_file, place)
-            async with aiofiles.open(place.real, "rb", opener=file_of) as file:
+            async with aiofiles.open(
+                place.real, "rb", opener=lambda _, flags: self.open_place(place, flags)
+            ) as file:
                 size = os.fstat(file.fileno()).st_size
                 if limit is None and size - start > MAX_READ:
                     raise PathRefused("too_large", place.shown)
@@ -346,7 +347,10 @@ class Workspace:
         except OSError as error:
             raise translate_os_error("list", place, error) from error
 
-    def _open_file(self, place: Place, _: object, flags: int) -> int:
+    def open_place(self, place: Place, flags: int = os.O_RDONLY) -> int:
+        """A descriptor of the regular file at a place. Raises PathRefused, FileFailed and
+        WorkspaceGone.
+        """
         _refuse_protected(place, is_directory=place.is_dir)
         self._check_intact()
         try:
@@ -356,7 +360,7 @@ class Workspace:
 
     def _read_digest(self, place: Place) -> str:
         try:
-            file = self._open_file(place, None, os.O_RDONLY)
+            file = self.open_place(place)
         except FileFailed as error:
             if error.code == "not_found":
                 return ""

@@ -541,7 +541,6 @@ async def run_program(
     argv: Sequence[str],
     cwd: Path,
     *,
-    with_input: bool = False,
     more: Mapping[str, str] = MappingProxyType({}),
     memory: int | None = None,
 ) -> AsyncGenerator[Program, None]:
@@ -554,7 +553,7 @@ async def run_program(
         argv,
         cwd,
         {**passed_on, **more},
-        stdin=asyncio.subprocess.PIPE if with_input else asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.DEVNULL,
     )
     if memory is not None:
         _bound_memory(program.pid, memory)

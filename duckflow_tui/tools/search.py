@@ -1,18 +1,20 @@
-"""file_ops.search_text: lines that match, found by a program that can be killed (R08, R18)."""
+"""file_ops.search_text: lines that match, found by ripgrep, or without it by RE2 (R08, R18)."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
 import signal
-import sys
-from collections.abc import AsyncGenerator, Callable
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -48,7 +50,9 @@ MAX_CONTEXT: Final = 20  # lines before and as many behind a match
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
 _ROW: Final = re.compile(rb"(\d+)(?::(\d+):|-)(.*)", re.S)
 _TOTAL: Final = re.compile(rb"(.*)^\d+ matches\n.*?^(\d+) files searched\n", re.S | re.M)
-_WORKER: Final = Path(__file__).with_name("search_worker.py")
+_FILES_AT_ONCE: Final = 20  # that a thread reads before its rows are told
+_SNIFFED: Final = 8_192  # bytes that tell a text from a binary file
+_PIECE: Final = 1_000_000  # characters of a line that are searched at once
 
 
 class SearchText(Arguments):
@@ -170,7 +174,7 @@ async def _prepare_search(
             await asyncio.to_thread(search.rules.begin_at, search.top_folder)
         program = find_program("rg", context.workspace.root)
         found = Matches()
-        lines = _by_program(program, search, found) if program else _by_worker(search, found)
+        lines = _by_program(program, search, found) if program else _by_reading(search, found)
         try:
             async with asyncio.timeout(TIME_LIMIT):  # R18a
                 await _collect_matches(lines, search, found, context)
@@ -229,7 +233,7 @@ async def _by_program(
         if await rg.wait() == -signal.SIGABRT:  # a line is too long for it
             found.files.clear()
             found.count = 0
-            async for row in _by_worker(search, found):
+            async for row in _by_reading(search, found):
                 yield row
             return
         if search.glob is not None:
@@ -241,52 +245,127 @@ async def _by_program(
             found.partly = True
 
 
-async def _by_worker(
+async def _by_reading(
     search: _Search, found: Matches
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
-    args = search.args
+    """The rows as they are found by reading the files in a thread. RE2 takes time linear in the
+    length of a line, and lets other threads run meanwhile.
+    """
+    pattern = _compile_pattern(search.args)
+    paths = [search.place.resolved]
     if search.place.is_dir:
         paths = await search.list_files(found)
         found.searched = len(paths)
-    else:
-        paths = [search.place.resolved]
-    outside = not search.place.real.is_relative_to(search.workspace.root)
-    cwd = Path("/") if outside else search.workspace.root
-    pattern = args.pattern if args.regex else re.escape(args.pattern)
-    order = (
-        json.dumps({"pattern": pattern, "width": LINE_WIDTH + 1, "context": args.context}).encode()
-        + b"\n"
-    )
-    names_in = b"".join(os.fsencode(path.lstrip("/")) + b"\0" for path in paths)
-    argv = [sys.executable, "-I", "-S", str(_WORKER)]
-    async with run_program(argv, cwd, with_input=True) as worker:
-        assert worker.stdin is not None
-        feeding = asyncio.create_task(_feed_input(worker.stdin, order + names_in))
+    stopped = threading.Event()
+    try:
+        for begin in range(0, len(paths), _FILES_AT_ONCE):
+            part = paths[begin : begin + _FILES_AT_ONCE]
+            for row in await asyncio.to_thread(_search_files, search, pattern, part, stopped):
+                yield row
+    finally:
+        stopped.set()
+
+
+def _compile_pattern(args: SearchText) -> Any:
+    """The pattern of a search, of bytes; raises ToolFault for one that RE2 does not know."""
+    import re2  # pyright: ignore[reportMissingTypeStubs]
+
+    library: Any = re2
+    options = library.Options()
+    options.log_errors = False  # it would write over the screen
+    options.literal = not args.regex
+    try:
+        return library.compile(args.pattern.encode("utf-8", "replace"), options)
+    except library.error as error:
+        raise _make_pattern_fault(f"regex parse error: {error}", args) from error
+
+
+def _search_files(
+    search: _Search, pattern: Any, paths: Sequence[str], stopped: threading.Event
+) -> list[tuple[str, str, bool]]:
+    """The rows of these files; of each at most one match more than are told."""
+    rows: list[tuple[str, str, bool]] = []
+    for path in paths:
         try:
-            async for path, line, matches in _iter_rows(worker, cwd, found, search.words):
-                yield (f"/{path}" if outside else path), line, matches
-            if await worker.wait() == 2:
-                words = (await worker.read(worker.stderr)).decode("utf-8", "replace")
-                raise _make_pattern_fault(words, args)
-        finally:
-            feeding.cancel()
-            with suppress(asyncio.CancelledError):
-                await feeding
+            place = search.workspace.locate_path(path)
+            file = os.fdopen(search.workspace.open_place(place), "rb")
+        except (WorkspaceError, OSError):
+            continue
+        with file, suppress(OSError):
+            rows += (
+                (path, row, is_match)
+                for row, is_match in _search_file(search, pattern, _iter_pieces(file, stopped))
+            )
+    return rows
 
 
-async def _feed_input(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):
-        pipe.write(data)
-        await pipe.drain()
-        pipe.close()
+def _search_file(
+    search: _Search, pattern: Any, pieces: Iterable[tuple[int, int, bytes]]
+) -> Iterator[tuple[str, bool]]:
+    """The rows of one file, and whether each is a match or a line near one."""
+    near = search.args.context
+    before: deque[str] = deque(maxlen=near)
+    after = matched = count = 0  # lines to come near a match; the newest line with one; matches
+    for number, offset, piece in pieces:
+        match = pattern.search(piece) if number != matched else None
+        if offset and not match:
+            continue  # the first piece tells of a line, and the first one that matches
+        if match:
+            matched, count = number, count + 1
+        column = offset + match.start() + 1 if match else None
+        row = _make_row(number, column, piece, search.words)
+        if not match and not after:
+            before.append(row)
+            continue
+        yield from ((line, False) for line in before)
+        yield row, match is not None
+        before.clear()
+        after = near if match else after - 1
+        if count > MAX_MATCHES:
+            return
+
+
+def _iter_pieces(file: BinaryIO, stopped: threading.Event) -> Iterator[tuple[int, int, bytes]]:
+    """The lines of a text file in pieces that fit into memory: the number of the line from 1, bytes
+    of it before the piece, and the piece as UTF-8. Of a binary file there are none.
+    """
+    head = file.read(_SNIFFED)
+    file.seek(0)
+    wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\0" in head and not wide:
+        return
+    text = io.TextIOWrapper(
+        file, encoding="utf-16" if wide else "utf-8", errors="replace", newline="\n"
+    )
+    number, offset = 1, 0
+    while not stopped.is_set() and (piece := text.readline(_PIECE)):
+        data = piece.encode()
+        yield number, offset, data.rstrip(b"\r\n")
+        if piece.endswith("\n"):
+            number, offset = number + 1, 0
+        else:
+            offset += len(data)
+
+
+def _make_row(number: int, column: int | None, text: bytes, words: Callable[..., str]) -> str:
+    """A line as it is told: ``number: text``, or ``number- text`` for one near a match, which has
+    no ``column``. Of a longer one than LINE_WIDTH characters the beginning, and the byte at which
+    its match begins, counted from 1.
+    """
+    shown = text[: 4 * LINE_WIDTH + 4].decode("utf-8", "replace").rstrip("\r")
+    if len(shown) > LINE_WIDTH:
+        note = words("search.goes_on")
+        if column is not None:
+            note = words("search.match_further", byte=f"{column:,}")
+        shown = f"{shown[:LINE_WIDTH]} {note}"
+    return f"{number}{'-' if column is None else ':'} {shown}"
 
 
 async def _iter_rows(
     program: Program, cwd: Path, found: Matches, words: Callable[..., str]
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
-    """``path NUL number:column:text LF`` as the path, ``number: text``, and that it matches; of a
-    line near a match it is ``number-text``. A text of more than LINE_WIDTH characters is cut, and
-    the byte is told at which its match begins, counted from 1. ``found`` is told what other lines
+    """Each ``path NUL number:column:text LF`` of ripgrep as the path, the row that is told and that
+    it matches; of a line near a match it is ``number-text``. ``found`` is told what other lines
     say: that a file was not searched whole, and behind the last row how many files were searched.
     """
     tail = b""
@@ -305,14 +384,8 @@ async def _iter_rows(
             if b"\n" in path:
                 path = await asyncio.to_thread(_existing_path, path, cwd, found)
             number, column, text = row.groups()
-            shown = text.decode("utf-8", "replace").rstrip("\r")
-            if len(shown) > LINE_WIDTH:
-                note = words("search.goes_on")
-                if column:
-                    note = words("search.match_further", byte=f"{int(column):,}")
-                shown = f"{shown[:LINE_WIDTH]} {note}"
-            name = os.fsdecode(path).removeprefix("./")
-            yield name, f"{number.decode()}{':' if column else '-'} {shown}", column is not None
+            told = _make_row(int(number), int(column) if column else None, text, words)
+            yield os.fsdecode(path).removeprefix("./"), told, column is not None
     if (total := _TOTAL.search(begun)) is not None:
         found.searched = int(total.group(2))
         found.partly |= bool(total.group(1).strip())

@@ -18,7 +18,7 @@ from duckflow_tui.sessions import open_session
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.processes import McpPrompt, McpResource, McpServer
-from duckflow_tui.tools.mcp.offers import PromptRefused, find_mentions, read_arguments
+from duckflow_tui.tools.mcp.offers import PromptRefused, find_mentions, parse_prompt_arguments
 from duckflow_tui.words.catalogue import Catalogue
 
 SHOP = McpServer(name="shop", resources=(McpResource(uri="menu://a."), McpResource(uri="b:")))
@@ -156,10 +156,10 @@ def test_arguments_of_a_prompt_have_names_or_an_order(
     written: str, values: dict[str, str] | None
 ) -> None:
     if values is not None:
-        assert read_arguments(PROMPT, written) == values
+        assert parse_prompt_arguments(PROMPT, written) == values
         return
     with pytest.raises(PromptRefused) as refused:
-        read_arguments(PROMPT, written)
+        parse_prompt_arguments(PROMPT, written)
     assert refused.value.told.params == {"prompt": "p", "names": "day"}
 
 

@@ -1,4 +1,4 @@
-"""One life of a server: from its start to its end, and the calls in between."""
+"""A connection to a server, from its start to its end, and the calls in between."""
 
 from __future__ import annotations
 
@@ -182,8 +182,8 @@ class Connection:
         running = self._process is None or self._process.is_running
         return self._client is not None and running and not self.over.done()
 
-    def may_take(self, grace_s: float) -> None:
-        """How long the program may take to end when it is told to."""
+    def set_grace(self, grace_s: float) -> None:
+        """Set the seconds that the program may take to end when it is told to."""
         if self._process is not None:
             self._process.grace_s = grace_s
 

@@ -94,9 +94,10 @@ def parse_prompt_name(name: str) -> tuple[str, str] | None:
     return (found.group(1), found.group(2)) if found else None
 
 
-def read_arguments(prompt: McpPrompt, written: str) -> dict[str, str]:
-    """The arguments of a prompt, written as ``name=value`` or in their order; the last one in order
-    takes all that is left. Raises PromptRefused where one is missing that the prompt needs.
+def parse_prompt_arguments(prompt: McpPrompt, written: str) -> dict[str, str]:
+    """Read the arguments of a prompt, by name, from the text behind its command: as ``name=value`` or in
+    their order; the last one in order takes all that is left. Raises PromptRefused where one is
+    missing that the prompt needs.
     """
     try:
         words = shlex.split(written)

@@ -1,4 +1,4 @@
-"""One server of the settings through all of its lives: started, used, ended, started again."""
+"""One server of the settings: started, used, ended, started again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duckflow_tui.tools.mcp.connection import (
     ServerParts,
 )
 from duckflow_tui.tools.mcp.elicitation import ServerQuestions
-from duckflow_tui.tools.mcp.offers import list_prompts, list_resources, read_arguments
+from duckflow_tui.tools.mcp.offers import list_prompts, list_resources, parse_prompt_arguments
 from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
 from duckflow_tui.tools.mcp.sign_in import KeptTokens
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
@@ -61,7 +61,7 @@ class Server:
             lambda url: open_page(url, parts.environ, parts.workspace),
             parts.notices,
         )
-        self._life: Connection | None = None  # from one start to the end that follows
+        self._connection: Connection | None = None  # from one start to the end that follows
         self._calls = 0
         self._report_status("off")
 
@@ -74,81 +74,83 @@ class Server:
 
     def start_in_background(self) -> None:
         """Start it in the background, unless it runs."""
-        if self._life is not None:
+        if self._connection is not None:
             return
-        life = self._life = Connection(
+        connection = self._connection = Connection(
             self.config, self._parts, self._log, self._questions, self._make_tokens
         )
         self._report_status("starting")
-        life.job = self._parts.spawn(self._run_connection(life), "mcp")
+        connection.job = self._parts.spawn(self._run_connection(connection), "mcp")
 
     async def wait_until_ready(self) -> None:
-        """Wait for a start that is under way, as long as the first request waits for it."""
-        if self._life is not None:
+        """Wait until it has started or failed, at most ``start_s`` seconds from the start on."""
+        if self._connection is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._life.started_at + self.config.start_s):
+                async with asyncio.timeout_at(self._connection.started_at + self.config.start_s):
                     await self.wait_until_opened()
 
     async def wait_until_opened(self) -> str:
-        """Why the start that is under way came to nothing; empty when it serves."""
-        if self._life is None:
+        """Wait for a start that is under way; returns why it failed, empty where it serves."""
+        if self._connection is None:
             return self._error or "it does not run"
-        return await asyncio.shield(self._life.opened)
+        return await asyncio.shield(self._connection.opened)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """End it, children included; returns when it is over."""
-        life = self._life
-        if life is None:
+        """End it, children included; returns once it has ended. ``grace_s``: seconds that the program
+        has to end by itself, and again after SIGTERM.
+        """
+        connection = self._connection
+        if connection is None:
             if self.status != "off":
                 self._report_status("stopped")
             return
-        life.unwanted = True
-        life.may_take(grace_s)
-        if life.job is not None:
+        connection.unwanted = True
+        connection.set_grace(grace_s)
+        if connection.job is not None:
             # Behind its first step, without which it could not clean up after itself.
-            asyncio.get_running_loop().call_soon(life.job.cancel)
+            asyncio.get_running_loop().call_soon(connection.job.cancel)
         try:
             async with asyncio.timeout(grace_s * 2 + _END_S):
-                await asyncio.shield(life.over)
+                await asyncio.shield(connection.over)
         except TimeoutError:
-            self._on_connection_over(life, "it did not end when it was told to")
+            self._on_connection_over(connection, "it did not end when it was told to")
 
-    async def _run_connection(self, life: Connection) -> None:
+    async def _run_connection(self, connection: Connection) -> None:
         reason = "it was stopped"
         try:
             if self.config.command:
                 self._log.note_start(" ".join((self.config.command, *self.config.args)))
-            reason = await life.run(lambda offers: self._take_offers(life, offers))
+            reason = await connection.run(lambda offers: self._take_offers(connection, offers))
         except asyncio.CancelledError:
-            life.unwanted = True
+            connection.unwanted = True
             raise
         finally:
-            self._on_connection_over(life, reason)
+            self._on_connection_over(connection, reason)
 
-    async def _take_offers(self, life: Connection, offers: Offers) -> None:
+    async def _take_offers(self, connection: Connection, offers: Offers) -> None:
         self.tools = await asyncio.to_thread(tool_list, self.name, offers.tools, offers.odd)
         self.resources = list_resources(offers)
         self._prompts = list_prompts(offers)
         self._report_status("ready")
-        if not life.opened.done():
+        if not connection.opened.done():
             # One step later the connection takes calls.
-            asyncio.get_running_loop().call_soon(_settle_future, life.opened, "")
+            asyncio.get_running_loop().call_soon(_settle_future, connection.opened, "")
         self._tools_changed()
 
-    def _on_connection_over(self, life: Connection, reason: str) -> None:
-        if self._life is not life:
+    def _on_connection_over(self, connection: Connection, reason: str) -> None:
+        if self._connection is not connection:
             return
-        self._life = None
-        served = life.opened.done()
+        self._connection = None
+        served = connection.opened.done()
         words = self._redactor.redact_text(reason) or "the connection was closed"
-        if life.unwanted:
+        if connection.unwanted:
             self._report_status("stopped")
         else:
             self._report_status("failed", words)
             key = "mcp.ended" if served else "mcp.not_started"
             self._parts.notices.warn(key, server=self.name, reason=words)
-        _settle_future(life.opened, words)
-        _settle_future(life.over, words)
+        _settle_future(connection.opened, words)
+        _settle_future(connection.over, words)
         self._tools_changed()
 
     def _report_status(self, status: Status, error: str = "") -> None:
@@ -178,7 +180,7 @@ class Server:
         """One call; a server that has ended is started once more. Raises ConnectionFailed, also
         where the server says something else of the tool by now.
         """
-        life = await self._connect()
+        connection = await self._connect()
         now = {offered.tool.operation: offered.version for offered in self.tools.offered}
         if now.get(tool.tool.operation, tool.version) != tool.version:
             raise ConnectionFailed(
@@ -188,48 +190,48 @@ class Server:
         self._calls += 1
         self._report_status(self.status, self._error)
         with self._redacted_failures():
-            return await life.call(tool.tool.name, args, progress)
+            return await connection.call(tool.tool.name, args, progress)
 
     async def read_resource(self, uri: str) -> Output:
         """A resource, with the server's secrets still in it. Raises ConnectionFailed."""
-        life = await self._connect()
+        connection = await self._connect()
         with self._redacted_failures():
-            result = await life.ask(lambda client: client.read_resource(uri))
+            result = await connection.ask(lambda client: client.read_resource(uri))
         return await asyncio.to_thread(read_contents, result)
 
     async def fetch_prompt(self, name: str, argument: str) -> str:
         """The text of a prompt with the arguments that were written behind its name. Raises
         ConnectionFailed, and PromptRefused.
         """
-        life = await self._connect()
+        connection = await self._connect()
         prompt = next((prompt for prompt in self._prompts if prompt.name == name), None)
         if prompt is None:
             raise ConnectionFailed(f"it has no prompt {printable_line(name, 80)}")
-        values = read_arguments(prompt, argument)
+        values = parse_prompt_arguments(prompt, argument)
         with self._redacted_failures():
-            result = await life.ask(lambda client: client.get_prompt(name, values))
+            result = await connection.ask(lambda client: client.get_prompt(name, values))
         return self.without_secrets(await asyncio.to_thread(prompt_text, result))
 
     async def _connect(self) -> Connection:
-        """The life that serves; a server that has ended is started. Raises ConnectionFailed."""
+        """The connection that serves; starts a server that has ended. Raises ConnectionFailed."""
         if self.status == "stopped":
             raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
-        life = self._life
-        if life is not None and life.opened.done() and not life.is_open:
-            life.end()
-            await asyncio.shield(life.over)
-            life = None
-        if life is None or not life.opened.done():
+        connection = self._connection
+        if connection is not None and connection.opened.done() and not connection.is_open:
+            connection.end()
+            await asyncio.shield(connection.over)
+            connection = None
+        if connection is None or not connection.opened.done():
             self.start_in_background()
             try:
                 async with asyncio.timeout(self.config.timeout_s + _END_S):
                     reason = await self.wait_until_opened()
             except TimeoutError:
                 reason = "its start takes too long"
-            life = self._life
-            if reason or life is None:
+            connection = self._connection
+            if reason or connection is None:
                 raise ConnectionFailed(f"it does not start: {reason or self._error}")
-        return life
+        return connection
 
     @contextmanager
     def _redacted_failures(self) -> Generator[None]:

@@ -112,8 +112,8 @@ class McpServers:
             server.start_in_background()
 
     async def wait_until_ready(self) -> None:
-        """Before the first request of a turn: starts that are under way are waited for, each as
-        long as its settings say, and the model's list of operations is brought up to date.
+        """Start the servers, wait for each that is starting, at most the seconds of its ``start_s``,
+        and bring the list of operations up to date. Called before the first request of a turn.
         """
         await self.start_all()
         servers = self._servers.values()
@@ -166,7 +166,7 @@ class McpServers:
             raise PromptRefused("mcp.prompt_failed", server=server, reason=why) from failed
 
     async def close(self) -> None:
-        """End all servers, children included, within a second."""
+        """End all servers, children included; waits at most 3 seconds for those that do not end."""
         self._begun = True
         await asyncio.gather(*map(Server.stop, self._servers.values(), repeat(GRACE_S)))
 
