@@ -95,9 +95,9 @@ def parse_prompt_name(name: str) -> tuple[str, str] | None:
 
 
 def parse_prompt_arguments(prompt: McpPrompt, written: str) -> dict[str, str]:
-    """Read the arguments of a prompt, by name, from the text behind its command: as ``name=value`` or in
-    their order; the last one in order takes all that is left. Raises PromptRefused where one is
-    missing that the prompt needs.
+    """Read the arguments of a prompt, by name, from the text behind its command: as ``name=value``
+    or in their order; the last one in order takes all that is left. Raises PromptRefused where one
+    is missing that the prompt needs.
     """
     try:
         words = shlex.split(written)

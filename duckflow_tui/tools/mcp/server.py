@@ -96,8 +96,8 @@ class Server:
         return await asyncio.shield(self._connection.opened)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """End it, children included; returns once it has ended. ``grace_s``: seconds that the program
-        has to end by itself, and again after SIGTERM.
+        """End it, children included; returns once it has ended. ``grace_s``: seconds that its
+        program has to end by itself, and again after SIGTERM.
         """
         connection = self._connection
         if connection is None:

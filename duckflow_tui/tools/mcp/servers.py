@@ -112,8 +112,8 @@ class McpServers:
             server.start_in_background()
 
     async def wait_until_ready(self) -> None:
-        """Start the servers, wait for each that is starting, at most the seconds of its ``start_s``,
-        and bring the list of operations up to date. Called before the first request of a turn.
+        """Start the servers, wait for each that is starting, at most its ``start_s`` seconds, and
+        bring the list of operations up to date. Called before the first request of a turn.
         """
         await self.start_all()
         servers = self._servers.values()
