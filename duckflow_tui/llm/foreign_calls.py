@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.lenient import collect_texts, join_texts
+from duckflow_tui.state.lenient import collect_texts, field_name, join_texts
 from duckflow_tui.state.operations import OperationSpec
 
 
@@ -240,47 +240,66 @@ def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonOb
     where that is unambiguous. The others are kept, so that the operation rejects them.
     """
     own: Mapping[str, JsonObject] = spec.parameters.get("properties") or {}
-    key, value = next(iter(args.items()), ("", None))
-    if len(args) == 1 and key in _ARGUMENT_FIELDS and key not in own and isinstance(value, dict):
-        args = cast("JsonObject", value)  # {"arguments": {…}}
     row, renamed = _ROWS.get(spec.name), _RENAMED.get(spec.name, _DISCARDED)
+    args = _unnest_arguments(args, own)
     if row is not None and bare_name(called) in row.names.split():
         args = {**row.given, **args}
-    if isinstance(milliseconds := args.get("timeout_ms"), int | float) and "timeout_ms" not in own:
-        args = {**args, "timeout": milliseconds / 1000}
-        del args["timeout_ms"]
-    if isinstance(pattern := args.get("regex"), str) and "pattern" not in args:
-        args = {**args, "pattern": pattern, "regex": True}
-    if isinstance(whole := args.get("recursive"), bool) and "depth" in own:
-        args = {**args, "depth": own["depth"].get("maximum", 10) if whole else 1}
-        del args["recursive"]
-    read = _rename_arguments(args, own, renamed)
-    for name, value in list(read.items()):
-        kind = own.get(name, {}).get("type")
-        if name == "command" and kind == "string" and isinstance(value, list):
-            read[name] = _join_command([str(word) for word in cast("list[object]", value)])
-        elif name == "timeout_s" and isinstance(value, int | float) and value > _LONGEST_TIMEOUT_S:
-            read[name] = value / 1000
+    read = _rename_arguments(_convert_units(args, own), own, renamed)
+    if isinstance(words := read.get("command"), list):
+        read["command"] = _join_command([str(word) for word in cast("list[object]", words)])
     _convert_line_range(read, own)
+    return _rename_in_items(read, own, renamed)
+
+
+def _unnest_arguments(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObject:
+    """The arguments that stand as an object in the only one: ``{"arguments": {…}}``."""
+    key, value = next(iter(args.items()), ("", None))
+    is_nested = len(args) == 1 and key in _ARGUMENT_FIELDS and key not in own
+    return cast("JsonObject", value) if is_nested and isinstance(value, dict) else args
+
+
+def _convert_units(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObject:
+    """Replace what other tools say by another argument or unit: milliseconds, a pattern that is
+    named by its kind, and whether all levels of a folder are meant.
+    """
+    made = {**args}
+    for name in ("timeout_ms", "timeout", "timeout_s"):
+        value: object = args.get(name)
+        if isinstance(value, int | float) and "timeout_s" in own:
+            in_ms = name == "timeout_ms" or value > _LONGEST_TIMEOUT_S
+            made["timeout_s"] = value / 1000 if in_ms else value
+            if name != "timeout_s":
+                del made[name]
+    if isinstance(args.get("regex"), str) and "pattern" not in args:
+        made |= {"pattern": args["regex"], "regex": True}
+    if isinstance(args.get("recursive"), bool) and "depth" in own:
+        made["depth"] = own["depth"].get("maximum", 10) if made.pop("recursive") else 1
+    return made
+
+
+def _rename_in_items(
+    args: JsonObject, own: Mapping[str, JsonObject], renamed: Mapping[str, str]
+) -> JsonObject:
+    """Rename the fields of the objects in lists. Where a list is missing, the fields of its only
+    item may stand among the other arguments.
+    """
     for name, member in own.items():
         of_items: JsonObject = member.get("items") or {}
         inner: Mapping[str, JsonObject] = of_items.get("properties") or {}
-        items: object = read.get(name)
-        if not inner:
-            continue
-        if isinstance(items, list):
-            read[name] = [
+        items: object = args.get(name)
+        if inner and isinstance(items, list):
+            args[name] = [
                 _rename_arguments(cast("JsonObject", item), inner, renamed)
                 if isinstance(item, dict)
                 else item
                 for item in cast("list[object]", items)
             ]
-        elif items is None:  # the fields of one item stand among the other arguments
-            one = _rename_arguments(read, inner, renamed)
+        elif inner and items is None:
+            one = _rename_arguments(args, inner, renamed)
             if found := {key: one[key] for key in one if key in inner and key not in own}:
-                read = {key: value for key, value in one.items() if key not in found}
-                read[name] = [found]
-    return read
+                args = {key: value for key, value in one.items() if key not in found}
+                args[name] = [found]
+    return args
 
 
 def _rename_arguments(
@@ -289,7 +308,7 @@ def _rename_arguments(
     """The arguments by our names; those to discard are left out, unknown ones kept."""
     read: JsonObject = {}
     for given, value in args.items():
-        name = given if given in own or given in renamed else _to_snake_case(given)
+        name = given if given in own or given in renamed else field_name(given)
         ours = renamed.get(name) if name not in own else name
         if ours == "":
             continue
@@ -299,11 +318,6 @@ def _rename_arguments(
         elif args[ours] != value:
             read[given] = value  # which is meant is not said
     return read
-
-
-def _to_snake_case(name: str) -> str:
-    """``filePath`` as ``file_path``."""
-    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda letter: f"_{letter[0]}", name).lower()
 
 
 def _convert_line_range(args: JsonObject, own: Mapping[str, JsonObject]) -> None:
