@@ -25,26 +25,6 @@ PATCH = """\
 +y = 3
 *** End Patch"""
 
-#: A call as models that were trained on another tool write it, and what it is of ours.
-CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
-    ("bash", {"cmd": "echo hi"}, "shell.run", {"command": "echo hi"}),
-    ("bash", {"command": "echo hi", "timeout": 90_000}, "shell.run",
-     {"command": "echo hi", "timeout_s": 90}),
-    ("Bash", {"command": "echo hi", "timeout": 90, "description": "Say hi"}, "shell.run",
-     {"command": "echo hi", "timeout_s": 90}),
-    ("shell", {"command": ["bash", "-lc", "echo hi"], "workdir": "."}, "shell.run",
-     {"command": "echo hi", "cwd": "."}),
-    ("shell", {"command": ["echo", "two words"]}, "shell.run", {"command": "echo 'two words'"}),
-    ("ls", {"path": "."}, "file_ops.list_dir", {"path": "."}),
-    ("Read", {"file_path": "a.py", "offset": 1, "limit": 2}, "file_ops.read_file",
-     {"path": "a.py", "start_line": 1, "end_line": 2}),
-    ("grep", {"pattern": "x", "include": "*.py"}, "file_ops.search_text",
-     {"pattern": "x", "glob": "*.py", "regex": True}),
-    ("str_replace_editor",
-     {"command": "str_replace", "path": "a.py", "old_str": "x = 1", "new_str": "x = 2"},
-     "file_ops.edit_file", {"path": "a.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}),
-]  # fmt: skip
-
 
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
@@ -57,26 +37,6 @@ def asked(protocol: Protocol, name: str, args: dict[str, Any]) -> Reply:
     if protocol == "tools":
         return Reply(text="Next.", tool_calls=(ScriptedCall(name=name, arguments=args),))
     return decision("Next.", action(name, **args))
-
-
-@pytest.mark.parametrize("protocol", ["tools", "json"])
-@pytest.mark.parametrize(("name", "args", "operation", "meant"), CALLS)
-async def test_a_call_by_another_name_is_the_call_that_it_means(
-    tmp_path: Path,
-    protocol: Protocol,
-    name: str,
-    args: dict[str, Any],
-    operation: str,
-    meant: dict[str, Any],
-) -> None:
-    project(tmp_path)
-    replies = script(asked(protocol, name, args), done())
-    rules = ("echo hi", "echo 'two words'")
-    async with session(tmp_path, replies, protocol=protocol, mode="trusted", allow=rules) as s:
-        await s.turn("do it")
-        (made,) = s.results()
-        assert (made.operation, made.args) == (operation, meant)
-        assert made.result.went_well, made.result.text
 
 
 #: A session of each of ten other agents' models: what it calls, and how it ends. ``EDIT`` makes
@@ -109,6 +69,7 @@ HARNESSES: dict[str, Calls] = {
         ("list_dir", {"relative_workspace_path": "."}),
         ("grep_search", {"query": "x", "case_sensitive": False, "include_pattern": "*.py"}),
         ("search_replace", {"file_path": "a.py", "old_string": OLD, "new_string": NEW}),
+        ("bash", {"cmd": "echo hi"}),
         ("run_terminal_cmd", {"command": "echo hi", "is_background": False, "explanation": "hi"}),
     ],
     "cline": [

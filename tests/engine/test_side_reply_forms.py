@@ -129,6 +129,9 @@ async def test_an_answer_in_any_usual_form_is_used_without_asking_again(purpose:
         ("requirements", "check", [{"kind": "Command", "value": ["a", "b"]}], ("command", "a b")),
         ("requirements", "check", "look at the tests", ("judgement", "look at the tests")),
         ("requirements", "check", {"file_exists": "a.py"}, ("file_exists", "a.py")),
+        ("requirements", "check", {"kind": "File-Exists", "value": "a"}, ("file_exists", "a")),
+        ("requirements", "check", {"kind": "file", "value": "a: b"}, ("file_contains", "a: b")),
+        ("requirements", "check", {"kind": "contains", "value": "a: b"}, ("file_contains", "a: b")),
         (
             "requirements", "check", {"kind": "file_contains", "path": "a.py", "text": "def f"},
             ("file_contains", "a.py: def f"),

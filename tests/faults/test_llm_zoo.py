@@ -48,28 +48,6 @@ async def test_a_model_that_is_being_loaded_is_waited_for(  # llama.cpp, vLLM, L
     assert sum(at.slept) <= 30.0
 
 
-@pytest.mark.parametrize(
-    ("body", "seconds"),
-    [
-        ({"error": {"message": "You exceeded your current quota, please check your plan",
-                    "details": [{"retryDelay": "21.5s"}]}}, 21.5),  # Gemini
-        ({"error": {"message": "Rate limit reached. Please try again in 7.66s. Visit billing"}},
-         7.66),  # Groq, OpenAI
-    ],
-)  # fmt: skip
-async def test_a_limit_that_says_when_it_ends_is_waited_for(body: object, seconds: float) -> None:
-    async with bench(server(*failing(429, body), GOOD)) as at:
-        await at.decide()
-    assert at.slept == [seconds]
-
-
-async def test_a_quota_that_is_used_up_is_no_wait() -> None:
-    body = {"error": {"code": "insufficient_quota", "message": "check your plan and billing"}}
-    async with bench(server(*failing(429, body), GOOD)) as at:
-        assert "no quota left" in await told(at)
-    assert at.slept == []
-
-
 async def test_an_account_that_may_not_stream_gets_its_answer_whole() -> None:
     body = {"error": {"message": "Your organization must be verified to stream this model.",
                       "param": "stream", "code": "unsupported_value"}}  # fmt: skip
@@ -132,18 +110,6 @@ async def test_a_missing_a_wrong_and_a_withheld_key_are_told_apart() -> None:
     ) as at:
         words = await told(at)
     assert "rejected the key in MY_KEY" in words
-
-
-async def test_a_wrong_name_of_a_model_is_answered_with_those_there_are() -> None:
-    for status, body in (
-        (404, {"error": {"message": 'model "duck-1" not found, try pulling it first'}}),  # Ollama
-        (400, {"error": {"message": "Invalid model identifier 'duck-1'"}}),  # LM Studio
-        (404, {"error": {"message": "The model `duck-1` does not exist"}}),  # vLLM, OpenAI
-    ):
-        async with bench(server(*failing(status, body), models=("qwen3", "gemma"))) as at:
-            words = await told(at)
-        assert "no model named duck-1" in words
-        assert "qwen3, gemma" in words
 
 
 async def test_of_many_models_those_with_the_nearest_names_are_shown() -> None:

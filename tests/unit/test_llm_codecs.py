@@ -11,7 +11,7 @@ from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.llm import codec_json, codec_tools
-from duckflow_tui.llm.codec import decision_schema
+from duckflow_tui.llm.codec import decision_schema, wire_name
 from duckflow_tui.llm.completion import Completion, NativeCall
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
@@ -365,3 +365,11 @@ def test_two_calls_with_one_id_are_told_apart() -> None:
     actions = decoded(prompt(), READ, twin).decision.actions
     assert [a.wire_id for a in actions] == ["w1", ""]
     assert actions[0].call_id != actions[1].call_id
+
+
+def test_a_name_on_the_wire_is_one_that_providers_take_and_two_are_never_one() -> None:
+    assert wire_name("file_ops.read_file") == "file_ops__read_file"
+    assert wire_name("mcp.鴨.get item") == "mcp_____get_item"
+    assert wire_name("x" * 64) == "x" * 64
+    one, two = (wire_name("mcp.server." + "a" * 60 + end) for end in "xy")
+    assert (len(one), one[:56], one != two) == (64, two[:56], True)

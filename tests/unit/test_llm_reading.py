@@ -16,7 +16,6 @@ from duckflow_tui.llm.codec import reading_of
 from duckflow_tui.llm.decision_reading import Reading
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
-from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
 from duckflow_tui.tools.operation import default_registry
@@ -40,20 +39,19 @@ def test_every_field_of_the_wire_arrives() -> None:
         )
     )
     assert reader.problems == reader.warnings == []
-    assert made.rationale == "The file must be seen first."
-    assert made.goal_consistency.ok is True
-    assert made.goal_consistency.reason == "as asked"
-    assert made.step is Phase.EXECUTION
-    assert made.next_step is NextStep.CONTINUE
-    assert made.prompt_pattern is PromptPattern.BASE_MAIN_SPECIALIZED
-    assert made.task_profile is TaskProfile.CODE_ANALYSIS
+    fields = made.model_dump(mode="json", exclude_none=True)
+    assert fields | {"actions": [], "requirements": []} == {
+        "decision_id": "llm_1", "rationale": "The file must be seen first.", "reply": made.reply,
+        "goal_consistency": {"ok": True, "reason": "as asked"},
+        "constraint_check": fields["constraint_check"], "confidence": 0.8,
+        "task_profile": "CODE_ANALYSIS", "step": "EXECUTION", "next_step": "continue",
+        "prompt_pattern": "base_main_specialized",
+        "state_delta": {"goal": "find it", "constraints": ["no new files"], "decision": "read"},
+        "question": {"text": "Which one?", "options": ["a", "b"]},
+        "actions": [], "requirements": [],
+    }  # fmt: skip
     assert made.requirements[0].priority == 2
-    assert made.state_delta.constraints == ("no new files",)
-    assert made.state_delta.open_questions is None
-    assert made.question is not None
-    assert made.question.options == ("a", "b")
-    assert made.actions[0].args == {"path": "a.py"}
-    assert made.actions[0].alternatives == ("list it",)
+    assert (made.actions[0].args, made.actions[0].alternatives) == ({"path": "a.py"}, ("list it",))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +102,7 @@ def test_missing_checks_are_not_stated_and_stop_nothing(operation: str) -> None:
         ({"args": None}, "args is missing"),
         ({"args": "a.py"}, "args must be an object"),
         ({"args": ["a.py"]}, "args must be an object"),
+        ({"args": '{"path": "a", "path": "b"}'}, "uplicate key"),
         ({"operation": None}, "operation is missing"),
         ({"operation": "file_ops.readfile"}, "the closest are file_ops.read_file"),
         ({"operation": "shell.write_file"}, "file_ops.write_file"),
@@ -119,16 +118,11 @@ def test_a_malformed_action_is_named_and_left_out(wrong: dict[str, Any], words: 
     assert words in WORDS(reader.problems[0])
 
 
-def test_a_wire_name_is_understood() -> None:
-    made, reader = read(decision(actions=[action("file_ops__read_file")]))
-    assert made.actions[0].operation == "file_ops.read_file"
-    assert reader.problems == []
-
-
 @pytest.mark.parametrize(
     ("written", "args"),
     [
         ({"operation": "read_file"}, {"path": "a.py"}),
+        ({"operation": "file_ops__read_file"}, {"path": "a.py"}),
         ({"operation": "functions.file_ops__read_file"}, {"path": "a.py"}),
         ({"operation": None, "name": "read_file"}, {"path": "a.py"}),
         ({"args": None, "arguments": {"path": "b.py"}}, {"path": "b.py"}),
@@ -314,35 +308,6 @@ def test_a_requirement_says_how_it_is_decided_and_what_cannot_be_read_is_left_to
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "expected"),
-    [
-        ("file", "README.md", "file_exists"),
-        ("File-Exists", "README.md", "file_exists"),
-        ("file", "README.md: Usage", "file_contains"),
-        ("contains", "README.md: Usage", "file_contains"),
-        ("file_exists", "a: b", "file_exists"),
-        ("shell", "pytest -q", "command"),
-    ],
-)
-def test_a_kind_of_check_by_another_name_is_understood(
-    kind: str, value: str, expected: str
-) -> None:
-    asked = [{"requirement": "it holds", "check": {"kind": kind, "value": value}}]
-    made, reader = read(decision(requirements=asked))
-    check = made.requirements[0].check
-    assert (check.kind, check.value, reader.warnings) == (expected, value, [])
-
-
-def test_arguments_may_come_as_the_text_of_an_object_that_is_read_as_strictly() -> None:
-    made, reader = read(decision(actions=[action(args='{"path": "a.py"}')]))
-    assert made.actions[0].args == {"path": "a.py"}
-    assert reader.problems == []
-    made, reader = read(decision(actions=[action(args='{"path": "a", "path": "b"}')]))
-    assert made.actions == ()
-    assert "duplicate key" in WORDS(reader.problems[0]).lower()
-
-
-@pytest.mark.parametrize(
     ("written", "meant"),
     [("80%", 0.8), (" 0.7 ", 0.7), ("High", 0.9), ("low", 0.3), ("120%", 1.0), ("sure", None)],
 )
@@ -372,25 +337,16 @@ def test_the_model_never_writes_what_is_ours() -> None:
 FOREIGN: list[tuple[str, JsonObject, str, JsonObject]] = [
     ("Read", {"file_path": "a", "offset": 10, "limit": 5},
      "read_file", {"path": "a", "start_line": 10, "end_line": 14}),
-    ("read_file", {"file_path": "a"}, "read_file", {"path": "a"}),
     ("read", {"filePath": "a", "startLine": 3}, "read_file", {"path": "a", "start_line": 3}),
-    ("edit", {"filePath": "a", "oldString": "x", "newString": "y", "replaceAll": True},
-     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y", "all": True}]}),
     ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True},
      "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y", "all": True}]}),
     ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]},
      "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
-    ("replace", {"file_path": "a", "old_string": "x", "new_string": "y", "instruction": "z"},
-     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
-    ("Write", {"file_path": "a", "content": "x"}, "write_file", {"path": "a", "content": "x"}),
     ("Grep", {"pattern": "x.*", "path": "src", "output_mode": "content"},
      "search_text", {"pattern": "x.*", "path": "src", "regex": True}),
     ("glob", {"pattern": "**/*.py"}, "find_files", {"glob": "**/*.py"}),
-    ("LS", {"path": "src"}, "list_dir", {"path": "src"}),
     ("str_replace_editor", {"command": "view", "path": "a", "view_range": [1, 20]},
      "read_file", {"path": "a", "start_line": 1, "end_line": 20}),
-    ("str_replace_editor", {"command": "str_replace", "path": "a", "old_str": "x", "new_str": "y"},
-     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
     ("str_replace_based_edit_tool", {"command": "create", "path": "a", "file_text": "x"},
      "write_file", {"path": "a", "content": "x"}),
 ]  # fmt: skip

@@ -55,45 +55,21 @@ def delta(**fields: object) -> dict[str, object]:
     return {"choices": [{"index": 0, "delta": fields}]}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_think_tags_at_the_start_are_reasoning(size: int) -> None:
-    text = "\n<think>\nfirst <b> then</think>\n\nAnswer with <think>.</think>"
-    pieces = [text[i : i + size] for i in range(0, len(text), size)]
-    completion, said = completed(*(delta(content=piece) for piece in pieces))
-    assert completion.text == said.text == "Answer with <think>.</think>"
-    assert completion.reasoning == "\nfirst <b> then"
-
-
-def test_text_that_only_begins_like_a_tag_is_not_lost() -> None:
-    for text in ("<thin ice", "<", "  ", "<think", "x<think>y</think>"):
-        completion, _ = completed(*(delta(content=char) for char in text))
-        assert completion.text == text
-    completion, _ = completed(delta(content="<think>never closed"))
-    assert completion.reasoning == "never closed"
-
-
-def test_native_calls_are_joined_however_a_server_numbers_them() -> None:
-    def call(index: int | None, wire_id: str | None, name: str | None, args: object) -> object:
-        return delta(
-            tool_calls=[
-                {"index": index, "id": wire_id, "function": {"name": name, "arguments": args}}
-            ]
-        )
-
-    usual = [call(0, "a", "f", ""), call(0, None, None, '{"x"'), call(0, None, None, ": 1}")]
-    zeros = [call(0, "a", "f", '{"x": 1}'), call(0, "b", "g", "{}")]
-    bare = [call(None, "a", "f", {"x": 1}), call(None, None, "g", "{}")]
-    joined, _ = completed(*usual)  # pyright: ignore[reportArgumentType]  # objects of test data
-    assert [(c.name, c.argument_text) for c in joined.calls] == [("f", '{"x": 1}')]
-    two, _ = completed(*zeros)  # pyright: ignore[reportArgumentType]  # objects of test data
-    assert [c.wire_id for c in two.calls] == ["a", "b"]
-    plain, _ = completed(*bare)  # pyright: ignore[reportArgumentType]  # objects of test data
-    assert [(c.name, c.argument_text) for c in plain.calls] == [("f", '{"x":1}'), ("g", "{}")]
-
-
 A, B = '{"path": "a.py"}', '{"path": "b.py"}'
 #: Pieces of calls as index, id, name and arguments; then the calls they are.
 PIECES: dict[str, tuple[list[tuple[Any, Any, Any, Any]], list[tuple[str, str]]]] = {
+    "as usual": (
+        [(0, "c1", "read", ""), (0, None, None, A[:5]), (0, None, None, A[5:])],
+        [("read", A)],
+    ),
+    "index 0 always": (
+        [(0, "c1", "read", A), (0, "c2", "read", B)],
+        [("read", A), ("read", B)],
+    ),
+    "neither index nor id, arguments as an object": (
+        [(None, "c1", "read", {"x": 1}), (None, None, "list", "{}")],
+        [("read", '{"x":1}'), ("list", "{}")],
+    ),
     "the call sent again at the end": (
         [(0, "c1", "read", A[:8]), (0, None, None, A[8:]), (0, "c1", "read", A)],
         [("read", A)],
