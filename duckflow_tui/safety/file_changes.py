@@ -7,12 +7,13 @@ import contextlib
 import ctypes
 import errno
 import fcntl
-import functools
 import hashlib
 import logging
 import os
 import secrets
+import shutil
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -419,7 +420,6 @@ _NOT_THERE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.
 
 # Besides, a directory that may be entered but not read has only a descriptor that cannot sync.
 _NO_SYNC: Final = _NOT_THERE | {errno.EBADF}
-_RENAMEAT2: Final = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "armv7l": 382, "ppc64le": 357}
 
 
 class Disk:
@@ -511,52 +511,22 @@ def _rename_exclusively(
     raise OSError(number, os.strerror(number), target)
 
 
-@functools.cache
 def _find_rename_call() -> Callable[..., int] | None:
     """``renameat2`` of Linux or ``renameatx_np`` of macOS; None where there is neither."""
-    if sys.platform == "darwin":
-        return load_libc().renameatx_np
-    number = _RENAMEAT2.get(os.uname().machine) if sys.platform.startswith("linux") else None
-    if number is None:
-        return None
-    return functools.partial(load_libc().syscall, ctypes.c_long(number))
+    name = "renameatx_np" if sys.platform == "darwin" else "renameat2"
+    return getattr(load_libc(), name, None)
 
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder that no process uses any more, with all that is in it, however deep that
     is; what cannot be removed stays. Links are not followed. Blocking; raises nothing.
     """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        here = os.open(folder, flags)
+    try:  # Python's own gives up at a depth that a command can make
+        subprocess.run(
+            ["rm", "-rf", "--", folder],
+            env={"PATH": os.defpath},
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
     except OSError:
-        return
-    names = list[str]()  # of the folders from the first one on
-    left = [os.listdir(here)]  # of each, what is still to be removed
-    try:
-        while True:
-            while left[-1]:
-                name = left[-1].pop()
-                try:
-                    os.unlink(name, dir_fd=here)
-                except OSError:
-                    with contextlib.suppress(OSError):
-                        below = os.open(name, flags, dir_fd=here)
-                        os.close(here)
-                        here = below
-                        names.append(name)
-                        left.append([])
-                        left[-1] = os.listdir(here)
-            left.pop()
-            if not left:
-                break
-            above = os.open("..", flags, dir_fd=here)
-            os.close(here)
-            here = above
-            with contextlib.suppress(OSError):
-                os.rmdir(names.pop(), dir_fd=here)
-        os.rmdir(folder)
-    except OSError:
-        pass
-    finally:
-        os.close(here)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -20,6 +20,8 @@ from itertools import chain, islice, pairwise
 from typing import Final
 from urllib.parse import quote, unquote
 
+from duckflow_tui.safety.names import words_of
+
 REDACTED: Final = "[redacted]"
 
 Span = tuple[int, int]  # in characters, its end excluded
@@ -52,32 +54,15 @@ _LEAST_BITS: Final = 3.0  # entropy of a character
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX: Final = re.compile("[0-9a-fA-F]+")
 
-#: By a letter, those that follow it in nine tenths of all words and identifiers.
+#: By the first letter of each word here, those that follow it in nine tenths of all words and
+#: identifiers: the rest of the word.
 _NEXT_LETTERS: Final = {
-    "a": "bcdgilmnprstu",
-    "b": "aelouy",
-    "c": "aehklortu",
-    "d": "aeios",
-    "e": "acdefglmnpqrstvxy",
-    "f": "aioru",
-    "g": "eirs",
-    "h": "aeiot",
-    "i": "abcdefglmnoprstvz",
-    "k": "e",
-    "l": "adefilostuy",
-    "m": "aeiop",
-    "n": "acdefgiostu",
-    "o": "bcdfklmnoprstuvw",
-    "p": "aeiloprtuy",
-    "q": "u",
-    "r": "acdegimnorstuy",
-    "s": "acehiopstuy",
-    "t": "aehiorstuy",
-    "u": "eilmnprst",
-    "v": "aei",
-    "w": "aehio",
-    "x": "ct",
-    "y": "p",
+    word[0]: word[1:]
+    for word in words_of(
+        "abcdgilmnprstu baelouy caehklortu daeios eacdefglmnpqrstvxy faioru geirs haeiot "
+        "iabcdefglmnoprstvz ke ladefilostuy maeiop nacdefgiostu obcdfklmnoprstuvw paeiloprtuy qu "
+        "racdegimnorstuy sacehiopstuy taehiorstuy ueilmnprst vaei waehio xct yp"
+    )
 }
 
 
@@ -385,15 +370,8 @@ class RedactingFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrites the record; always lets it through."""
-        record.msg = self.redactor.redact_text(record.getMessage())
-        record.args = None
-        if record.exc_info and not record.exc_text:
-            record.exc_text = self._formatter.formatException(record.exc_info)
-        if record.exc_text:
-            record.exc_text = self.redactor.redact_text(record.exc_text)
-            record.exc_info = None
-        if record.stack_info:
-            record.stack_info = self.redactor.redact_text(record.stack_info)
+        record.msg = self.redactor.redact_text(self._formatter.format(record))
+        record.args = record.exc_info = record.exc_text = record.stack_info = None
         return True
 
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 from pydantic import Field, field_validator
 
 from duckflow_tui.safety.command_parsing import read_command
-from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.hosts import MOST, read_host
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import CallFact
+from duckflow_tui.safety.risk import assess_command
 from duckflow_tui.safety.rules import AllowRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn, one_line

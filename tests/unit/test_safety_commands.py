@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from duckflow_tui import safety
 from duckflow_tui.safety import command_parsing
 from duckflow_tui.safety.command_parsing import MAX_LINE, MAX_PARTS, read_command
-from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, CallFact, Decision, Verdict, judge_access
+from duckflow_tui.safety.risk import assess_command
 from duckflow_tui.safety.rules import AllowRules, RuleRefused, find_rule_fault
 from duckflow_tui.state.gates import DENY, Grant
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone

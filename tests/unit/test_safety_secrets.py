@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import ctypes
 import io
 import json
 import logging
@@ -23,7 +22,6 @@ from duckflow_tui.safety.secrets import (
     RedactingFilter,
     Redactor,
     holds_secret,
-    shield_process,
 )
 
 KEY = "k9+/Zq\"w'x\\y z=日本"
@@ -425,25 +423,6 @@ def test_the_log_gets_no_secret() -> None:
     assert "Traceback" in text
 
 
-def test_every_part_of_a_record_of_the_log_is_cleaned() -> None:
-    """What another handler has put into it already, too."""
-    kept = {
-        "stack_info": "at s3cret-value",
-        "exc_text": "by s3cret-value",
-        "args": ("s3cret-value",),
-    }
-    record = logging.makeLogRecord({"msg": "with %s", **kept})
-    assert RedactingFilter(Redactor(["s3cret-value"])).filter(record)
-    assert record.getMessage() == f"with {REDACTED}"
-    error = ValueError("bad s3cret-value")
-    record = logging.makeLogRecord({"msg": "failed", "exc_info": (ValueError, error, None)})
-    assert RedactingFilter(Redactor(["s3cret-value"])).filter(record)
-    assert (record.exc_text, record.exc_info) == (f"ValueError: bad {REDACTED}", None)
-    record = logging.makeLogRecord({"msg": "with %s", **kept})
-    RedactingFilter(Redactor(["s3cret-value"])).filter(record)
-    assert (record.stack_info, record.exc_text) == (f"at {REDACTED}", f"by {REDACTED}")
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux closes a process")
 def test_a_shielded_process_is_not_dumpable() -> None:
     """The system's own answer, 0 for closed; 3 is PR_GET_DUMPABLE of linux/prctl.h."""
@@ -456,23 +435,3 @@ def test_a_shielded_process_is_not_dumpable() -> None:
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
     assert done.stdout.split() == ["1", "True", "0"]
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux closes a process")
-@pytest.mark.parametrize(("said", "done"), [(0, True), (-1, False)])
-def test_a_process_counts_as_shielded_where_the_system_did_it(
-    monkeypatch: pytest.MonkeyPatch, said: int, done: bool
-) -> None:
-    """By PR_SET_DUMPABLE of linux/prctl.h, which is 4."""
-    asked: list[list[int]] = []
-
-    class Library:
-        def __init__(self, name: None) -> None: ...
-
-        def prctl(self, *values: ctypes.c_int | ctypes.c_ulong) -> int:
-            asked.append([value.value for value in values])
-            return said
-
-    monkeypatch.setattr(ctypes, "CDLL", Library)
-    assert shield_process() is done
-    assert asked == [[4, 0, 0, 0, 0]]
