@@ -36,7 +36,7 @@ from duckflow_tui.ui.host import bind_keys
 from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.outside_editor import OutsideEditor
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.question import QuestionWidget
+from duckflow_tui.ui.panes.question_pane import QuestionPane
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.list_source import ListSource
@@ -182,7 +182,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         what has the focus. A field takes it as it is, and a question looks at it by itself.
         """
         key, focused = half_width_key(event), self.focused
-        if key is event or (key.key != "space" and isinstance(focused, QuestionWidget)):
+        if key is event or (key.key != "space" and isinstance(focused, QuestionPane)):
             return event
         if key.key == "space":  # no other field takes the wide one
             return event if focused is self.bench.composer else key

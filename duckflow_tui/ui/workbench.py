@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from duckflow_tui import commands
 from duckflow_tui.state.base import Clock, half_width, one_line
-from duckflow_tui.state.gates import CardKind, Gate
+from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.offers import PromptRefused, parse_prompt_name
 from duckflow_tui.ui.arrangement import SHARE, Arrangement, Column
@@ -31,7 +31,7 @@ from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.header import Header, Tabs
 from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.plan import PlanPill
-from duckflow_tui.ui.panes.question import QuestionWidget
+from duckflow_tui.ui.panes.question_pane import QuestionPane
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.side import MOST, Side
@@ -103,7 +103,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.composer.display = bar is None
         self.status.over = bar is not None
         self.talk = Talk(options, clock, self.composer)
-        self.gate, self.card = self.talk.gate, self.talk.card
+        self.question = self.talk.question
 
     def compose(self) -> ComposeResult:
         self._shape()  # before there is a child: each is styled once, for this size
@@ -127,8 +127,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self._bridge.add(pane)
         for pane in (*self.side.panes, self.side):  # it writes titles of what they show
             self._bridge.add(pane)
-        self.watch(self.gate, "gates", self._gates_came, init=False)
-        self.watch(self.talk, "gates_open", self._lay_out, init=False)
+        self.watch(self.talk, "gates_open", self._gates_came, init=False)
         self.watch(self.talk, "asks", self._card_came, init=False)
         self.watch(self.side, "holding", self._lay_out, init=False)
         self.watch(self.side, "share", self._lay_out, init=False)
@@ -233,8 +232,9 @@ class Workbench(Screen[None], inherit_bindings=False):
     def watch_column(self) -> None:
         self._lay_out()
 
-    def _gates_came(self, gates: tuple[Gate, ...]) -> None:
-        self.all_tabs.waiting = bool(gates)
+    def _gates_came(self, is_open: bool) -> None:
+        self.all_tabs.waiting = is_open
+        self._lay_out()
 
     def _card_came(self, kind: CardKind | None) -> None:
         self.set_class(kind is not None, "-card")
@@ -356,14 +356,12 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._drafting = None
         self.host.session.keep_draft()
 
-    def on_question_widget_left(self, event: QuestionWidget.Left) -> None:
-        at_other = isinstance(self.focused, QuestionWidget) and self.focused is not event.question
-        if event.typed or not at_other:
-            self.to_composer(*event.typed)
-        if event.pending and event.question is self.card:
+    def on_question_pane_left(self, event: QuestionPane.Left) -> None:
+        self.to_composer(*event.typed)
+        if event.pending and self.question.card is not None:
             self.status.show_notice("card.left_pending")
 
-    def on_card_pane_plan_wanted(self) -> None:
+    def on_question_pane_plan_wanted(self) -> None:
         self.show_pane("plan")
 
     def _around(self) -> tuple[DOMNode | None, ...]:
@@ -373,7 +371,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_key(self, event: events.Key) -> None:
         """A character that no pane has a use for was meant for the composer."""
         around = self._around()
-        asked = self.gate in around or self.card in around
+        asked = self.question in around
         welcome = self.talk.welcome
         if (
             welcome is not None and welcome.is_done and event.key in ("enter", *NEWLINES)
@@ -617,7 +615,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         visible: set[str] = {"chat", self.shown}
         if self.layout_name == "single":
             # A question has its place in the chat, and a gate its own diff.
-            asked = self.talk.gates_open or self.card.card is not None
+            asked = self.talk.open_question is not None
             asks = self.shown == "diff" and asked and not self.zoomed
             visible = {"chat" if asks else self.shown}
         elif self.column != "hidden" and self.talk.welcome is None:
@@ -627,7 +625,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         main.set_class("chat" not in visible, "-foot")
         main.display = self.header.display = not self._whole
         self.diff.leads_back = self.zoomed
-        self.gate.alone = self.card.alone = "chat" not in visible
+        self.question.alone = "chat" not in visible
         self.pill.apart = "chat" in visible and "plan" not in visible
         if self.talk.transcript is not None:
             self.talk.transcript.tells_step = not self.pill.apart

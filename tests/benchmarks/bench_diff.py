@@ -50,7 +50,7 @@ async def _opened(shown: FilePreview) -> tuple[float, float, float]:
         view = app.card.query_one(DiffView)
         waiting = gate([shown], can_edit=False)
         start, cpu = time.perf_counter(), time.process_time()
-        app.card.gates = (waiting,)
+        app.gates = (waiting,)
         whole = view.document.unseen_lines
         await _until(lambda: view.document.unseen_lines < whole)
         opened, cpu = time.perf_counter() - start, time.process_time() - cpu

@@ -609,7 +609,7 @@ async def asked(pilot: Pilot[int]) -> DuckflowApp:
     def shown() -> bool:
         assert app.session.store is not None
         state = app.session.store.state
-        return (bench.card.card or bench.gate.gate) in (*state.gates, *state.cards)
+        return bench.question.asked in (*state.gates, *state.cards)
 
     await settled(pilot, lambda: shown() and bench.focused is bench.composer, "a question")
     return app

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import unified_diff
 from typing import Any, ClassVar, cast
 
@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from duckflow_tui.places import find_assets
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import (
     EDITS,
     DiffLine,
@@ -28,11 +29,12 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.gate import Alike, GatePane
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.panes.question import QuestionWidget
+from duckflow_tui.ui.panes.question_pane import QuestionPane
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.words.catalogue import Catalogue
+
+Alike = Callable[[Gate], Sequence[OperationMessage]]
 
 BEFORE = """\
 # prices
@@ -190,9 +192,11 @@ class GateApp(App[None]):
         self.keep_gates = False  # as while an answer is on its way to the disk
         self.words = Catalogue(language)
         self._first = gates
+        self._gates: tuple[Gate, ...] = ()
         texts = proposed or {}
-        self.card = GatePane(self.clock, proposed=texts.get, alike=alike)
-        self.card.step = step
+        self.card = QuestionPane(self.clock)
+        self.card.proposed, self.card.alike = texts.get, alike
+        self.step = step
         self.composer = Input(placeholder="Message", id="composer", select_on_focus=False)
 
     async def on_event(self, event: events.Event) -> None:
@@ -214,17 +218,28 @@ class GateApp(App[None]):
             await self.pop_screen()
         card: Any = self.card
         self.keep_gates = False
-        card.gates = ()
-        card._proposed, card._alike, card._call_id = (proposed or {}).get, alike, ""
+        self.gates = ()
+        card.proposed, card.alike, card._proposal = (proposed or {}).get, alike, ""
         self.composer.value = ""
         self.composer.focus()
         for view in self.query(DiffView):
             view.split, view.wrap = False, True
         self.words = card.words = Catalogue(language)
-        card.step = step
+        self.step = step
         self.clock.advance(60)
         self.answers = []
-        card.gates = gates
+        self.gates = gates
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates that are open, the oldest first; it is the one that is shown."""
+        return self._gates
+
+    @gates.setter
+    def gates(self, gates: tuple[Gate, ...]) -> None:
+        self._gates = gates
+        shown = gates[0] if gates else None
+        self.card.show(shown, waiting=len(gates), step=self.step)
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -237,17 +252,17 @@ class GateApp(App[None]):
         self.screen.set_class(self.size.height < 12, "-tiny")
         self.composer.focus()
         self.card.words = self.words
-        self.card.gates = self._first
+        self.gates = self._first
 
-    def on_question_widget_answered(self, event: QuestionWidget.Answered) -> None:
+    def on_question_pane_answered(self, event: QuestionPane.Answered) -> None:
         assert isinstance(event.answer, GateAnswer)
         self.answers.append(event.answer)
         if self.keep_gates:
             return
-        waiting = [g for g in self.card.gates if g.gate_id != event.answer.gate_id]
-        self.card.gates = tuple(waiting)
+        waiting = [g for g in self.gates if g.gate_id != event.answer.gate_id]
+        self.gates = tuple(waiting)
 
-    def on_question_widget_left(self, event: QuestionWidget.Left) -> None:
+    def on_question_pane_left(self, event: QuestionPane.Left) -> None:
         self.composer.focus()
         for typed in event.typed:
             if isinstance(typed, events.Paste):

@@ -78,15 +78,15 @@ class Live:
     async def answer(self, *keys: str) -> None:
         """Turn to the open gate and press these keys once they count."""
         await self.until(lambda state: bool(state.gates), "the gate")
-        await settled(self.pilot, lambda: self.app.bench.gate.gate is not None, "the card")
-        gate = self.app.bench.gate.gate
+        await settled(self.pilot, lambda: self.app.bench.question.gate is not None, "the card")
+        gate = self.app.bench.question.gate
         await self.pilot.press("alt+3")
-        await settled(self.pilot, lambda: self.app.bench.gate.has_focus, "the focus")
+        await settled(self.pilot, lambda: self.app.bench.question.has_focus, "the focus")
         await self._pressed(keys, lambda: gate not in self.state.gates, "an answer to the gate")
 
     async def approve_card(self, key: str) -> None:
         """Turn to the open card and press this key until it is answered."""
-        question = self.app.bench.card
+        question = self.app.bench.question
         await settled(self.pilot, lambda: question.card is not None, "the card")
         card = question.card
         assert card is not None
@@ -112,9 +112,9 @@ class Live:
             await self.until(lambda s: bool(s.gates or s.cards) or s.turn is None, "a question")
             if self.state.turn is None:
                 break
-            if self.app.bench.card.card is not None:
+            if self.app.bench.question.card is not None:
                 await self.approve_card("y")
-            elif self.app.bench.gate.gate is not None:
+            elif self.app.bench.question.gate is not None:
                 await self.answer("y")
             await self.pilot.pause(0.05)
         await self.ended()

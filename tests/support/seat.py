@@ -77,7 +77,7 @@ class Seat:
 
     def _shown(self) -> str:
         """The id of the question on the screen, which is a frame behind the state; "" for none."""
-        gate, card = self.app.bench.gate.gate, self.app.bench.card.card
+        gate, card = self.app.bench.question.gate, self.app.bench.question.card
         return card.card_id if card else gate.gate_id if gate else ""
 
     def _read(self) -> bool:

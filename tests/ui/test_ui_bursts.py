@@ -114,7 +114,7 @@ async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
         await at_gate(pilot)
         burst(app, "y")
         await settled(pilot, lambda: app.card.is_holding, "the key")
-        app.card.gates = (gate(gate_id="gate_00000002", call_id="call_00000002"),)
+        app.gates = (gate(gate_id="gate_00000002", call_id="call_00000002"),)
         await drawn(pilot)
         app.clock.advance(SETTLE_S)
         await pilot.pause(2 * KEY_DELAY)
@@ -172,7 +172,7 @@ async def test_a_key_that_decides_and_comes_too_soon_says_so(
         assert app.answers == []
         app.clock.advance(SETTLE_S)
         await press(pilot, "n")
-        assert app.query_one("#gate-reason", Input).display
+        assert app.query_one("#question-text", Input).display
         assert said not in app.text()
 
 
@@ -182,7 +182,7 @@ async def test_what_is_typed_behind_the_enter_that_leads_to_the_gate_is_a_text()
     app = app_with(fake)
     async with standing(app) as pilot:
         composer = app.bench.composer
-        await settled(pilot, lambda: bool(app.bench.gate.gates), "the gate")
+        await settled(pilot, lambda: bool(app.bench.question.gate), "the gate")
         burst(app, "\ry")
         await settled(pilot, lambda: composer.text == "y" and app.bench.focused is composer)
         burst(app, "es")
@@ -199,17 +199,17 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
     async with standing(app) as pilot:
         await at_question(pilot)
         await pilot.press("y")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card, "the card")
+        await settled(pilot, lambda: app.bench.focused is app.bench.question, "the card")
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(0.9 * SETTLE_S)
         await pilot.press("y")
         await pilot.pause(2 * KEY_DELAY)
         assert fake.card_answers == []
-        assert "y came too soon" in str(app.bench.card.border_subtitle)
-        for _ in range(app.bench.card.count_unseen() + 1):
+        assert "y came too soon" in str(app.bench.question.border_subtitle)
+        for _ in range(app.bench.question.count_unseen() + 1):
             app.clock.advance(SETTLE_S)
             await pilot.press("y")
-            await settled(pilot, lambda: not app.bench.card.is_holding, "the key to act")
+            await settled(pilot, lambda: not app.bench.question.is_holding, "the key to act")
         await settled(pilot, lambda: bool(fake.card_answers), "the answer")
         assert fake.card_answers[0].action == "accept"
 

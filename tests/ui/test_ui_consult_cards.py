@@ -76,7 +76,7 @@ async def test_on_a_small_screen_a_pane_beside_an_open_card_has_room(
         bench = app.bench
         side = bench.query_one("#side")
         await settled(pilot, lambda: side.region.height >= 5, "the pane")
-        assert bench.card.region.height >= 4
+        assert bench.question.region.height >= 4
         assert bench.composer.region.bottom == bench.status.region.y
         assert bench.composer.region.height == 3
         if pane == "alt+4":
@@ -219,7 +219,7 @@ async def test_a_question_stands_once_in_its_card_and_then_in_the_chat(
         await settled(pilot, lambda: screen_text(app).count(card.question) == 1, "only the card")
         assert asked.options[0] in screen_text(app)
         fake.store.dispatch(CardWithdrawn(card_id=card.card_id, reason="stopped", at=0.0))
-        await settled(pilot, lambda: app.bench.card.card is None, "the card is gone")
+        await settled(pilot, lambda: app.bench.question.card is None, "the card is gone")
         await settled(pilot, lambda: screen_text(app).count(card.question) == 1, "in the chat")
 
 
@@ -285,8 +285,8 @@ async def test_any_other_key_is_refused_with_a_hint(
             await pilot.press(key)
             await settled(pilot, lambda hint=hint: hint in screen_text(app), hint)
             assert fake.card_answers == [], key
-            assert app.bench.focused is app.bench.card, key
-            await settled(pilot, lambda: not app.bench.card.is_holding)
+            assert app.bench.focused is app.bench.question, key
+            await settled(pilot, lambda: not app.bench.question.is_holding)
         await pilot.press("2")
         assert await answered(fake, pilot) == ("start_over", "")
 
@@ -297,7 +297,7 @@ async def test_an_answer_in_words_needs_some(key: str, open_apps: OpenApps) -> N
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press(key, " ", "enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
         assert fake.card_answers == []
 
 
@@ -322,7 +322,7 @@ async def test_a_card_takes_no_focus_and_digits_stay_digits(open_apps: OpenApps)
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("1")
         fake.store.dispatch(CardOpened(card=consultation(Pattern.LIMIT)))
-        await settled(pilot, lambda: app.bench.card.card is not None)
+        await settled(pilot, lambda: app.bench.question.card is not None)
         await pilot.press("+", "1")
         assert app.bench.composer.text == "1+1"
         assert fake.card_answers == []
@@ -335,7 +335,7 @@ async def test_no_option_is_chosen_by_a_burst(text: str, open_apps: OpenApps) ->
         await at_question(pilot)
         for character in text:
             app.post_message(events.Key({"+": "plus"}.get(character, character), character))
-        await settled(pilot, lambda: not app.bench.card.is_holding)
+        await settled(pilot, lambda: not app.bench.question.is_holding)
         for _ in range(3):
             await pilot.pause()
         assert fake.card_answers == []
@@ -356,14 +356,14 @@ async def test_enter_on_what_was_tried_shows_its_place(open_apps: OpenApps) -> N
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("enter")  # nothing is chosen yet
-        assert app.bench.focused is app.bench.card
+        assert app.bench.focused is app.bench.question
         await pilot.press("down", "down", "up", "enter")
         chat = app.bench.talk.transcript
         assert chat is not None
         await settled(pilot, lambda: app.bench.focused is chat, "the chat")
         assert at_cursor(chat) == RUN
         assert fake.card_answers == []
-        assert app.bench.card.card is not None
+        assert app.bench.question.card is not None
 
 
 async def test_a_message_is_a_place_too(open_apps: OpenApps) -> None:
@@ -384,8 +384,8 @@ async def test_a_place_that_is_gone_is_said_to_be(open_apps: OpenApps) -> None:
         await at_question(pilot)
         await pilot.press("up", "enter")  # the last one
         gone = Catalogue("en")("plan.not_in_chat")
-        await settled(pilot, lambda: gone in str(app.bench.card.border_subtitle))
-        assert app.bench.focused is app.bench.card
+        await settled(pilot, lambda: gone in str(app.bench.question.border_subtitle))
+        assert app.bench.focused is app.bench.question
 
 
 async def test_arrows_scroll_a_card_that_leads_nowhere(open_apps: OpenApps) -> None:
@@ -486,7 +486,7 @@ async def test_an_answered_card_stays_in_the_chat(language: str, open_apps: Open
     async with open_apps.standing(fake, 120, 60, language=language) as (app, pilot):
         await at_question(pilot)
         await pilot.press("1", *"tests", "enter")
-        await settled(pilot, lambda: app.bench.card.card is None)
+        await settled(pilot, lambda: app.bench.question.card is None)
         words = Catalogue(language)
         heading = words("consult.heading.confusion")
         answer = words("card.answered.top_requirement_because", text="tests")

@@ -58,7 +58,7 @@ async def test_a_gate_and_a_plan_can_be_read_in_every_theme(name: str) -> None:
     app = app_with(FakeEngine(store))
     async with standing(app, 160, 50) as pilot:
         store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: app.bench.gate.display, "the gate")
+        await settled(pilot, lambda: app.bench.question.display, "the gate")
         app.theme = name
         for focus in ("alt+3", "alt+1", "alt+2", "alt+4", "escape"):
             await pilot.press(focus)

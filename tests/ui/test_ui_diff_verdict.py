@@ -91,7 +91,7 @@ async def test_the_diff_says_what_became_of_it(
     async with standing(app) as pilot:
         store.dispatch(OperationRequested(call_id=CALL, operation=EDIT, args={}, at=START))
         store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: app.bench.gate.gate is not None, "the gate")
+        await settled(pilot, lambda: app.bench.question.gate is not None, "the gate")
         assert app.bench.diff.call_id == "", "what is decided stands in the gate"
         store.dispatch(GateWithdrawn(gate_id=gate().gate_id, reason="stopped", at=0.0))
         summary = "disk full" if outcome is Outcome.ERROR else ""
@@ -103,7 +103,7 @@ async def test_the_diff_says_what_became_of_it(
         another = gate(gate_id="gate_00000002", call_id="call_00000002")
         store.dispatch(OperationRequested(call_id=another.call_id, operation=EDIT, args={}, at=1.0))
         store.dispatch(GateOpened(gate=another))
-        await settled(pilot, lambda: app.bench.gate.gate == another, "the next gate")
+        await settled(pilot, lambda: app.bench.question.gate == another, "the next gate")
         assert shown(app) == japanese, "the next one is not made yet"
 
 
@@ -232,7 +232,7 @@ async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_aga
         await settled(pilot, lambda: "↶" in shown(app), "what became of the change")
         store.dispatch(OperationRequested(call_id="call_2", operation=EDIT, args={}, at=START))
         store.dispatch(GateOpened(gate=gate(call_id="call_2", previews=(pricing(),))))
-        await settled(pilot, lambda: app.bench.gate.gate is not None, "the question")
+        await settled(pilot, lambda: app.bench.question.gate is not None, "the question")
         app.run_typed("/diff session")
         later = words("diff.session_later")
         await settled(pilot, lambda: app.bench.status.notice_text == later, "that it has to wait")

@@ -404,7 +404,7 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApp
         await press(pilot, "z")
         app.clock.advance(ANEW_S)
         await press(pilot, "z")
-        app.card.gates = ()
+        app.gates = ()
         await drawn(pilot)
         assert len(app.screen_stack) == 1
 
@@ -430,7 +430,7 @@ async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
         app.clock.advance(ANEW_S)
         await press(pilot, "space", "]", "end", "z")
         assert app.card._document.left_out == {(0, 1)}  # pyright: ignore[reportPrivateUsage]
-        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
+        view = app.card.diff.view  # pyright: ignore[reportPrivateUsage]
         assert view.heading.hunk == 3
         left = app.card._document.unseen_lines  # pyright: ignore[reportPrivateUsage]
         total = app.card._document.to_see  # pyright: ignore[reportPrivateUsage]
@@ -456,7 +456,7 @@ async def test_a_key_of_the_gate_decides_on_the_whole_screen_as_at_the_gate(
             await press(pilot, *keys)
 
         await whole("n")
-        reason = app.query_one("#gate-reason", Input)
+        reason = app.query_one("#question-text", Input)
         assert app.focused is reason
         await press(pilot, "escape")
         await whole("e")

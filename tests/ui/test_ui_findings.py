@@ -36,9 +36,9 @@ from duckflow_tui.state.plan import PlanEdit, WorkStatus, apply_edits
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.key_row import KeyRow
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import one_line
-from duckflow_tui.ui.panes.question import KeyRow
 from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -91,8 +91,8 @@ async def test_what_is_said_while_a_question_is_open_is_seen(
 async def test_where_room_is_short_a_card_has_all_of_the_width() -> None:
     app = app_with(FakeEngine(drafted()))
     async with standing(app, 80, 24) as pilot:
-        await settled(pilot, lambda: app.bench.card.card is not None)
-        assert app.bench.card.size.width >= 74
+        await settled(pilot, lambda: app.bench.question.card is not None)
+        assert app.bench.question.size.width >= 74
         await at_question(pilot)
         assert "…+" not in screen_text(app)
 
@@ -112,14 +112,14 @@ async def test_a_card_scrolls_as_one_text() -> None:
         seen: list[str] = []
         for _ in range(12):
             await pilot.pause()
-            rows = app.bench.card.query_one("#card-rows")
+            rows = app.bench.question.query_one("#question-rows")
             seen += [rows.render_line(y).text for y in range(rows.size.height)]
-            if not app.bench.card.count_unseen():
+            if not app.bench.question.count_unseen():
                 break
             assert fake.card_answers == []
             await pilot.press("pagedown")
             await pilot.pause()
-        assert not app.bench.card.count_unseen()
+        assert not app.bench.question.count_unseen()
         assert all(f"word{n}" in " ".join(seen) for n in range(60))
         assert not any("…+" in line for line in seen)
 
@@ -130,9 +130,9 @@ async def test_what_is_left_of_a_card_is_counted_among_its_keys(language: str) -
     app = app_with(FakeEngine(drafted(language)), language=language)
     async with standing(app, 60, 20) as pilot:
         await at_question(pilot)
-        unseen = app.bench.card.count_unseen()
+        unseen = app.bench.question.count_unseen()
         assert unseen
-        hints = app.bench.card.query_one(KeyRow).hints
+        hints = app.bench.question.query_one(KeyRow).hints
         shows = app.words("gate.key.next", count=unseen)
         assert (hints[-1].letter, hints[-1].text) == ("↓", shows)
         assert app.words("card.plan.run_steps") in [hint.text for hint in hints]
@@ -143,7 +143,7 @@ async def test_to_skip_says_which_steps_need_the_step() -> None:
     store = working(cards=(report_card(failed_report()),))
     app = app_with(FakeEngine(store))
     async with standing(app, 120, 40) as pilot:
-        await settled(pilot, lambda: app.bench.card.card is not None)
+        await settled(pilot, lambda: app.bench.question.card is not None)
         assert "skip it (needed by 3)" in screen_text(app)
 
 
@@ -193,7 +193,7 @@ async def test_beside_a_gate_the_plan_stays_and_names_its_keys_with_the_focus(
         assert app.bench.plan.size.height > 4
         await in_plan(pilot, app)
         await pilot.pause()
-        assert app.bench.gate.diff.view.size.height >= 4
+        assert app.bench.question.diff.view.size.height >= 4
         shown = "".join(screen_text(app).split())
         for part in app.words("plan.keys").split(" · "):
             assert "".join(part.split()) in shown

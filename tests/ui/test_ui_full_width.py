@@ -197,7 +197,7 @@ async def test_a_letter_of_the_open_gate_is_not_sent_but_answered_with_a_hint(le
         assert fake.answers == []
         assert app.bench.composer.text == ""
         await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE_S)
         await pilot.press("escape")

@@ -18,7 +18,7 @@ from duckflow_tui.state.calls import OperationFinished, OperationRequested
 from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes import gate as gate_module
+from duckflow_tui.ui.panes import question_pane
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 EDIT = "file_ops.edit_file"
@@ -53,7 +53,7 @@ class Play:
         self.fake.store.dispatch(GateOpened(gate=second))
 
     async def shows_second(self) -> None:
-        card = self.app.bench.gate
+        card = self.app.bench.question
         await settled(
             self.pilot, lambda: card.gate is not None and card.gate.call_id == SECOND, "the gate"
         )
@@ -61,7 +61,7 @@ class Play:
 
     @property
     def at_gate(self) -> bool:
-        return self.app.bench.focused is self.app.bench.gate
+        return self.app.bench.focused is self.app.bench.question
 
 
 @asynccontextmanager
@@ -80,12 +80,12 @@ async def first_gate(*calls: str, draft: str = "") -> AsyncGenerator[Play]:
         play = Play(app, fake, pilot)
         play.request(FIRST)
         store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: bool(app.bench.gate.gates))
+        await settled(pilot, lambda: bool(app.bench.question.gate))
         app.bench.composer.replace_text(draft)
         await pilot.press("f4")
         await settled(pilot, lambda: play.at_gate)
         # The diff is drawn a frame later than the gate; until then y asks about what was not seen.
-        await settled(pilot, lambda: app.bench.gate.count_unseen() == 0, "the end of the gate")
+        await settled(pilot, lambda: app.bench.question.count_unseen() == 0, "the end of the gate")
         play.settle()
         yield play
 
@@ -100,7 +100,7 @@ async def test_the_focus_stays_for_the_next_gate_of_the_same_reply() -> None:
         play.finish(FIRST)
         await play.pilot.pause()
         assert play.at_gate
-        assert "answered" in str(play.app.bench.gate.border_subtitle)
+        assert "answered" in str(play.app.bench.question.border_subtitle)
         play.open_second()
         await play.shows_second()
         assert play.at_gate
@@ -112,6 +112,28 @@ async def test_the_focus_stays_for_the_next_gate_of_the_same_reply() -> None:
         assert play.fake.answers[1].call_id == SECOND
         play.finish(SECOND)
         await settled(play.pilot, lambda: play.app.bench.focused is play.app.bench.composer)
+
+
+@pytest.mark.parametrize("keys", [("y",), ("y", "enter"), ("n",), ("1",)])
+async def test_an_answer_before_the_next_gate_opens_is_no_text(keys: tuple[str, ...]) -> None:
+    """A fast second approval answers nothing, is not sent, and leaves the focus where it is."""
+    async with first_gate(FIRST, SECOND) as play:
+        composer, question = play.app.bench.composer, play.app.bench.question
+        await play.pilot.press("y")
+        await settled(play.pilot, lambda: not play.fake.store.state.gates)
+        for key in keys:
+            await play.pilot.press(key)
+            await play.pilot.pause()
+        await settled(play.pilot, lambda: not question.is_holding, "the pause")
+        play.finish(FIRST)
+        play.open_second()
+        await play.shows_second()
+        play.settle()
+        await settled(play.pilot, lambda: question.count_unseen() == 0, "the end of the gate")
+        assert (play.at_gate, composer.text, play.fake.sent) == (True, "", [])
+        assert len(play.fake.answers) == 1
+        await play.pilot.press("y")
+        await settled(play.pilot, lambda: len(play.fake.answers) == 2, "the second answer")
 
 
 async def test_what_is_typed_between_two_gates_reaches_the_composer() -> None:
@@ -163,7 +185,7 @@ async def test_the_last_call_of_a_reply_gives_the_focus_back_when_it_ends() -> N
         assert play.at_gate  # the file may have changed: then the same call asks again
         play.finish(FIRST)
         await settled(play.pilot, lambda: play.app.bench.focused is play.app.bench.composer)
-        assert not play.app.bench.gate.display
+        assert not play.app.bench.question.display
 
 
 async def test_a_rejection_gives_the_focus_back_at_once() -> None:
@@ -188,11 +210,13 @@ async def test_a_message_that_was_begun_gets_the_focus_back_at_once() -> None:
 async def test_a_call_that_takes_long_does_not_keep_the_focus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gate_module, "STAY", 0.05)
+    monkeypatch.setattr(question_pane, "STAY", 0.05)
     async with first_gate(FIRST, SECOND) as play:
         await play.pilot.press("y")
         await settled(play.pilot, lambda: play.app.bench.focused is play.app.bench.composer)
-        await settled(play.pilot, lambda: not play.app.bench.gate.display, "the end of the gate")
+        await settled(
+            play.pilot, lambda: not play.app.bench.question.display, "the end of the gate"
+        )
         play.finish(FIRST)
         play.open_second()
         await play.shows_second()

@@ -15,7 +15,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, OperationResult, Outcome
 from duckflow_tui.ui.panes.key_guard import ANEW_S, SETTLE_S
-from duckflow_tui.ui.panes.question import KeyRow
+from duckflow_tui.ui.panes.key_row import KeyRow
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -31,7 +31,7 @@ async def test_gate_does_not_take_the_focus_from_the_composer(open_apps: OpenApp
     """Covers S4-60. What is typed while a gate opens goes to the composer, none of it answers."""
     async with open_apps.asking() as (app, pilot):
         await press(pilot, "t")
-        app.card.gates = (gate(),)
+        app.gates = (gate(),)
         await press(pilot, "y", "n", "1", "e", "s", "enter")
         assert app.composer.value == "tyn1es"
         assert app.focused is app.composer
@@ -113,7 +113,7 @@ async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_fir
 ) -> None:
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
-        app.card.gates = (second(),)
+        app.gates = (second(),)
         await press(pilot, "y")
         assert app.answers == []
 
@@ -167,7 +167,7 @@ async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "o", "l", "d", "shift+home")
-        field = app.query_one("#gate-reason", Input)
+        field = app.query_one("#question-text", Input)
         field.post_message(events.Paste("not\n now"))
         await drawn(pilot)
         assert field.value == "not now"
@@ -201,10 +201,10 @@ async def test_reason_for_one_gate_is_not_sent_to_the_next(open_apps: OpenApps) 
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "x")
-        app.card.gates = (second(),)
+        app.gates = (second(),)
         await press(pilot, "enter")
         assert app.answers == []
-        assert app.query_one("#gate-reason", Input).value == ""
+        assert app.query_one("#question-text", Input).value == ""
 
 
 async def test_digits_take_an_alternative_that_is_there(open_apps: OpenApps) -> None:
@@ -271,7 +271,7 @@ async def test_one_gate_is_answered_once(open_apps: OpenApps) -> None:
         app.keep_gates = True
         await press(pilot, "y")
         app.clock.advance(ANEW_S)
-        app.card.step = "step 3"  # anything that makes it draw anew
+        app.step = "step 3"  # anything that makes it draw anew
         await press(pilot, "y", "n")
         assert len(app.answers) == 1
 
@@ -317,7 +317,7 @@ async def test_edit_of_a_gate_that_is_gone_is_not_sent(open_apps: OpenApps) -> N
     async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e", "#")
-        app.card.gates = (second(),)
+        app.gates = (second(),)
         await press(pilot, "ctrl+s")
         assert app.answers == []
 
@@ -424,7 +424,7 @@ async def test_choices_are_dropped_when_the_preview_is_renewed(open_apps: OpenAp
     async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space")
-        app.card.gates = (gate([scattered()], renewed=True),)
+        app.gates = (gate([scattered()], renewed=True),)
         await drawn(pilot)
         assert "The file changed outside: this is the new diff" in app.text()
         app.clock.advance(ANEW_S)
@@ -447,7 +447,7 @@ async def test_keys_of_the_diff_act_at_the_gate(open_apps: OpenApps) -> None:
 async def test_gate_that_is_withdrawn_gives_the_focus_back(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
-        app.card.gates = ()
+        app.gates = ()
         await drawn(pilot)
         await press(pilot, "y")
         assert not app.card.display
@@ -527,7 +527,7 @@ async def test_the_question_for_the_reason_is_never_cut(
         await at_gate(pilot)
         await press(pilot, "n")
         said = app.text()
-        assert words("gate.ask_reason") in said or words("gate.ask_reason_short") in said
+        assert words("gate.ask_reason") in said
 
 
 def by_rule(**fields: Any) -> Gate:

@@ -19,7 +19,7 @@ from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind
 from duckflow_tui.ui.panes.gate_words import (
     AI_MARK,
     argument_rows,
-    key_hints,
+    gate_question,
     point_rows,
     scope_rows,
     sentence_rows,
@@ -136,7 +136,7 @@ async def test_whatever_scrolls_counts_what_it_brings_on_screen(open_apps: OpenA
         pilot,
     ):
         await at_gate(pilot)
-        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
+        view = app.card.diff.view  # pyright: ignore[reportPrivateUsage]
         left = app.card.count_unseen()
         for key in ("down", "pagedown", "end"):
             await press(pilot, key)
@@ -157,7 +157,7 @@ async def test_the_wheel_and_a_jump_to_a_hunk_count_too(open_apps: OpenApps) -> 
         gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), size=(80, 24)
     ) as (app, pilot):
         await at_gate(pilot)
-        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
+        view = app.card.diff.view  # pyright: ignore[reportPrivateUsage]
         left = app.card.count_unseen()
         view.post_message(
             events.MouseScrollDown(view, 1, 1, 0, 1, 0, shift=False, meta=False, ctrl=False)
@@ -183,7 +183,7 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
     long = preview("a.txt", "", "x" * 130 + " rm -rf", kind="create", language="")
     async with open_apps.asking() as (app, pilot):
         app.card.diff.view.wrap = False
-        app.card.gates = (gate([long]),)
+        app.gates = (gate([long]),)
         await at_gate(pilot)
         assert "rm -rf" not in app.text()
         await press(pilot, "y")
@@ -330,7 +330,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
         args={"command": "rm x"},
         impact=Impact(zone=Zone.OUTSIDE, risk=Risk.HIGH, reversible=False, places=("/etc/hosts",)),
     )
-    rows = sentence_rows(bad, words, DiffDocument([]), with_path=False)
+    rows = sentence_rows(bad, words, DiffDocument([]))
     said = " ".join(row.text for row in rows if row.tone == "warning")
     for part in (
         "OUTSIDE the folder",
@@ -340,12 +340,11 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
         "leads to /etc/hosts",
     ):
         assert part.lower() in said.lower()
-    assert argument_rows(bad, words, titled=True) == []
+    assert argument_rows(bad, words, brief=True) == []
     rows = sentence_rows(
         bad.replace(impact=bad.impact.replace(reversible=True)),
         words,
         DiffDocument([]),
-        with_path=False,
     )
     said = " ".join(row.text for row in rows if row.tone == "warning")
     assert "undo covers all files here" in said
@@ -355,17 +354,17 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
         args={"command": "ls"},
         impact=Impact(zone=Zone.NOWHERE),
     )
-    rows = sentence_rows(held, words, DiffDocument([]), with_path=False)
+    rows = sentence_rows(held, words, DiffDocument([]))
     assert {row.tone for row in rows} == {"text", "quiet"}
     said = rows[-1].text
     assert said.startswith("In the sandbox: can write only in this folder, no network · ")
     assert said.endswith("/undo covers all files here")
     brief = held.replace(facts=held.facts | {"until_quit": "__pycache__/"})
-    said = sentence_rows(brief, words, DiffDocument([]), with_path=False)[-1].text
+    said = sentence_rows(brief, words, DiffDocument([]))[-1].text
     assert said.endswith("/undo covers all files here (__pycache__/: until you quit)")
     for risk, shown in ((Risk.MEDIUM, False), (Risk.HIGH, True)):
         risky = held.replace(impact=Impact(zone=Zone.NOWHERE, risk=risk))
-        rows = sentence_rows(risky, words, DiffDocument([]), with_path=False)
+        rows = sentence_rows(risky, words, DiffDocument([]))
         assert any("risk" in row.text.lower() for row in rows) is shown
 
 
@@ -385,17 +384,21 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
         grant_only="",
         can_grant_project=True,
     )
-    rows = sentence_rows(given, words, DiffDocument([]), with_path=False)
+    rows = sentence_rows(given, words, DiffDocument([]))
     assert [row.tone for row in rows if names in row.text] == ["notice"]
-    assert argument_rows(given, words, titled=True) == []
+    assert argument_rows(given, words, brief=True) == []
     assert sum(names in row.text for row in argument_rows(given, words)) == 1
-    (session,) = [h.text for h in key_hints(given, words, every=True) if h.letter == "s"]
+    (session,) = [
+        choice.text
+        for choice in gate_question(given, words, DiffDocument([])).unlisted
+        if choice.key == "s"
+    ]
     assert "example.org:8080, pypi.org" in session
     first, *_ = scope_rows(given, GateChoice.PROJECT, [], words)
     assert first.text == words("rules.on_network", hosts="example.org:8080, pypi.org")
     free = given.replace(facts={"sandbox": "partial", "hosts_open": names}, grant_pattern="")
     for rows in (
-        sentence_rows(free, words, DiffDocument([]), with_path=False),
+        sentence_rows(free, words, DiffDocument([])),
         argument_rows(free, words),
     ):
         said = words("gate.hosts_open", hosts=names).casefold()
@@ -567,9 +570,7 @@ def test_models_words_are_marked_and_facts_are_not() -> None:
     document = DiffDocument([pricing()])
     said = {row.label for row in point_rows(gate(), Catalogue(), document) if row.says}
     assert said == {"intent", "why", "or", ""}
-    marked = [
-        row for row in sentence_rows(gate(), Catalogue(), document, with_path=True) if row.mark
-    ]
+    marked = [row for row in sentence_rows(gate(), Catalogue(), document) if row.mark]
     assert [row.text[:7] for row in marked] == ["◆ Apply"]
 
 
@@ -579,7 +580,7 @@ def test_the_check_of_a_requirement_is_the_apps_own_question() -> None:
     assert "requirement: the notes say done" in rows["intent"].text
     assert not rows["intent"].says
     assert not rows["why"].says
-    [sentence, *_] = sentence_rows(check, Catalogue(), DiffDocument([]), with_path=False)
+    [sentence, *_] = sentence_rows(check, Catalogue(), DiffDocument([]))
     assert not sentence.says
     assert AI_MARK not in sentence.text
 

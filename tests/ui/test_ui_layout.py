@@ -97,7 +97,7 @@ async def test_whatever_the_column_comes_to_hold_it_keeps_its_width(
             in screen_text(app).splitlines()[app.bench.query_one("#diff-title").region.y]
         )
         store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: app.bench.gate.is_on_screen, "the gate")
+        await settled(pilot, lambda: app.bench.question.is_on_screen, "the gate")
         assert "diff" not in shown(app)
         assert side.region.width == columns
 
@@ -358,7 +358,7 @@ async def test_a_gate_beside_what_was_said_shows_lines_of_the_new_file(
         store.dispatch(GateOpened(gate=new))
         await settled(pilot, lambda: "value_3 = 3" in screen_text(app), "the gate")
         store.dispatch(UserMessageAdded(message=user("why in steps?")))
-        await settled(pilot, lambda: app.bench.talk.gate.yields, "room for the answer")
+        await settled(pilot, lambda: app.bench.talk.question.yields, "room for the answer")
         await settled(pilot, lambda: stands(app.screen), "the screen")
         text = screen_text(app)
         assert "1 + value_0 = 0" in text, text
@@ -421,7 +421,7 @@ async def test_where_room_is_short_z_gives_a_pane_what_the_composer_and_the_head
         await pilot.press("z")
         await settled(pilot, lambda: not bench.composer.is_on_screen, "the rows")
         store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: bench.gate.is_on_screen, "the question")
+        await settled(pilot, lambda: bench.question.is_on_screen, "the question")
         assert bench.composer.is_on_screen
 
 
@@ -472,7 +472,7 @@ def line_of(app: DuckflowApp, text: str) -> int:
 
 def is_together(app: DuckflowApp) -> bool:
     """Whether the question stands one blank line below the last of the chat."""
-    chat, asks = app.bench.talk.transcript, app.bench.gate
+    chat, asks = app.bench.talk.transcript, app.bench.question
     assert chat is not None
     return asks.is_on_screen and asks.region.y - chat.region.y - chat.virtual_size.height == 1
 
@@ -499,5 +499,5 @@ async def test_an_approval_is_as_wide_as_its_lines_need(
     store = store_with(UserMessageAdded(message=user("fix it")))
     async with open_apps.standing(FakeEngine(store), 200, 60) as (app, pilot):
         store.dispatch(GateOpened(gate=asks))
-        await settled(pilot, lambda: app.bench.gate.outer_size.width == columns, "its width")
+        await settled(pilot, lambda: app.bench.question.outer_size.width == columns, "its width")
         assert app.bench.composer.outer_size.width == MAIN

@@ -83,7 +83,7 @@ class Reader(Seat):
             )
             if not self._open():
                 return
-            card = self.app.bench.card.card
+            card = self.app.bench.question.card
             await self.reads(card.kind if card is not None else "gate")
             await self.decides(*(ANSWERS.get(card.kind, "y") if card is not None else "y"))
 

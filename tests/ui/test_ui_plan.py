@@ -85,7 +85,7 @@ async def test_no_time_of_work_goes_on_while_a_gate_waits() -> None:
         asked = gate(step_id=FIX, opened_at=NOW)
         store.dispatch(GateOpened(gate=asked))
         app.clock.advance(190)
-        await settled(pilot, lambda: bool(app.bench.gate.gates), "the gate")
+        await settled(pilot, lambda: bool(app.bench.question.gate), "the gate")
         await settled(pilot, lambda: any("2 Fix" in r and " 0:48" in r for r in rows(app)), "it")
         answer = GateAnswer(
             gate_id=asked.gate_id,

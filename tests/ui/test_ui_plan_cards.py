@@ -74,7 +74,7 @@ async def test_a_card_takes_no_focus_and_letters_stay_letters(open_apps: OpenApp
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("y")
         fake.store.dispatch(CardOpened(card=break_card()))
-        await settled(pilot, lambda: app.bench.card.card is not None)
+        await settled(pilot, lambda: app.bench.question.card is not None)
         await pilot.press("n", "1", "o")
         assert app.bench.composer.text == "yn1o"
         assert app.bench.focused is app.bench.composer
@@ -89,10 +89,10 @@ async def test_ways_to_the_open_card_and_keys_that_come_too_soon(
     async with open_apps.standing(fake) as (app, pilot):
         await asked(pilot)
         await pilot.press(key)
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
         await pilot.press("y", "n", "o")
         assert fake.card_answers == []
-        assert app.bench.focused is app.bench.card
+        assert app.bench.focused is app.bench.question
         wait(app)
         await pilot.press("y")
         assert await answered(fake, pilot) == ("run_all", "")
@@ -135,7 +135,7 @@ async def test_letters_that_a_card_does_not_offer_do_nothing(key: str, open_apps
         await pilot.press(key)
         await pilot.pause()
         assert fake.card_answers == []
-        assert app.bench.focused is app.bench.card
+        assert app.bench.focused is app.bench.question
 
 
 @pytest.mark.parametrize(
@@ -169,15 +169,15 @@ async def test_saying_what_to_do_instead_needs_words_and_escape_goes_back(
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("m", "enter")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
         wait(app)
         await pilot.press("m", "x", "escape")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
         wait(app)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
         assert fake.card_answers == []
-        assert app.bench.card.card is not None
+        assert app.bench.question.card is not None
 
 
 async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing(open_apps: OpenApps) -> None:
@@ -203,7 +203,7 @@ async def test_what_was_not_on_screen_is_asked_about_before_a_yes(
     fake = FakeEngine(store)
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
-        card = app.bench.card
+        card = app.bench.question
         before = card.count_unseen()
         assert 20 < before < 60
         assert f" ↓  {before} more lines" in screen_text(app)
@@ -269,7 +269,7 @@ async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew(
         fake.store.dispatch(CardOpened(card=other))
         fake.store.dispatch(CardWithdrawn(card_id=change_card().card_id, reason="renewed", at=0.0))
         await settled(
-            pilot, lambda: (c := app.bench.card.card) is not None and c.card_id == "card_again"
+            pilot, lambda: (c := app.bench.question.card) is not None and c.card_id == "card_again"
         )
         wait(app, ANEW_S)
         assert "› why?" in screen_text(app)
@@ -290,7 +290,7 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved(open_apps: OpenApps
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         other = draft(goal="something else")
-        app.bench.card.show_card(store.state.cards[0], other, 1)
+        app.bench.question.show(store.state.cards[0], plan=other)
         await pilot.press("y")
         await settled(pilot, lambda: "the plan changed" in screen_text(app))
         assert fake.card_answers == []
@@ -305,12 +305,12 @@ async def test_another_card_under_the_focus_is_not_answered_by_a_key_for_the_fir
         fake.store.dispatch(CardOpened(card=break_card()))
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="renewed", at=0.0))
         await settled(
-            pilot, lambda: (c := app.bench.card.card) is not None and c.card_id != "card_plan"
+            pilot, lambda: (c := app.bench.question.card) is not None and c.card_id != "card_plan"
         )
         await pilot.press("y")
         await pilot.pause()
         assert fake.card_answers == []
-        assert app.bench.focused is app.bench.card
+        assert app.bench.focused is app.bench.question
 
 
 async def test_a_card_that_is_withdrawn_gives_the_focus_back(open_apps: OpenApps) -> None:
@@ -319,7 +319,7 @@ async def test_a_card_that_is_withdrawn_gives_the_focus_back(open_apps: OpenApps
         await at_question(pilot)
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="stopped", at=0.0))
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
-        assert app.bench.card.card is None
+        assert app.bench.question.card is None
         await pilot.press("y")
         assert app.bench.composer.text == "y"
 
@@ -332,11 +332,11 @@ async def test_the_oldest_question_is_shown_and_the_focus_goes_on_to_the_next(
         fake.store.dispatch(GateOpened(gate=gate()))
         later = break_card().model_copy(update={"opened_at": gate().opened_at + 1})
         fake.store.dispatch(CardOpened(card=later))
-        await settled(pilot, lambda: bool(app.bench.gate.gates))
-        assert app.bench.card.card is None
+        await settled(pilot, lambda: bool(app.bench.question.gate))
+        assert app.bench.question.card is None
         await at_question(pilot)
         await pilot.press("y")
-        await settled(pilot, lambda: app.bench.focused is app.bench.card)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
         assert [answer.choice for answer in fake.answers] == [GateChoice.ONCE]
         await pilot.press("y")  # too soon: it was meant for the gate
         assert fake.card_answers == []
@@ -408,7 +408,7 @@ async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int])
 async def test_t_allows_until_the_step_ends(open_apps: OpenApps) -> None:
     fake = FakeEngine(working(at_gate=True))
     async with open_apps.standing(fake) as (app, pilot):
-        assert "step 2" in str(app.bench.gate.border_title)
+        assert "step 2" in str(app.bench.question.border_title)
         await at_question(pilot)
         await press_alone(pilot, "t")
         assert "until this step of the plan ends" in screen_text(app)
@@ -572,10 +572,10 @@ async def test_what_a_card_says_of_a_report_the_chat_above_it_does_not_say_too(
     async with open_apps.standing(fake, 120, 50) as (app, pilot):
         await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
         store.dispatch(CardOpened(card=asks))
-        await settled(pilot, lambda: app.bench.card.card is not None)
+        await settled(pilot, lambda: app.bench.question.card is not None)
         await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
         store.dispatch(CardWithdrawn(card_id=asks.card_id, reason="stopped", at=0.0))
-        await settled(pilot, lambda: app.bench.card.card is None)
+        await settled(pilot, lambda: app.bench.question.card is None)
         await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
 
 

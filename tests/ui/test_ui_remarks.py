@@ -110,11 +110,11 @@ async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is
         await press(pilot, "escape", "h", "i")
         assert app.composer.value == "hi"
         assert "› stays" in app.text()
-        app.card.gates = ()
+        app.gates = ()
         renewed = preview(PATH, "# new\n" * 3 + f"def total():\n{GOES}", "# new\n" * 3)
         before = pricing().hunks[0].lines
         assert GOES in [line.text for line in before]
-        app.card.gates = (gate([renewed], gate_id="gate_00000002", renewed=True),)
+        app.gates = (gate([renewed], gate_id="gate_00000002", renewed=True),)
         await at_gate(pilot)
         await press(pilot, "n")
         found = [(one.line, one.said) for answer in app.answers for one in answer.remarks]
@@ -127,7 +127,7 @@ async def test_remarks_are_written_on_a_line_that_was_clicked_and_on_the_whole_s
     """The pointer sets the line; what is written in one place stands in the others."""
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
-        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
+        view = app.card.diff.view  # pyright: ignore[reportPrivateUsage]
         lines = app.text().split("\n")
         line = next(n for n, text in enumerate(lines) if COMES in text)
         await pilot.click(view, offset=(10, line - view.region.y))
@@ -170,7 +170,7 @@ async def test_every_line_of_a_long_file_can_be_walked_to(open_apps: OpenApps) -
         assert document.unseen_lines == 0
         await press(pilot, "home", "up")
         assert document.cursor < 5
-        app.card.gates = (gate([many_lines(300)], gate_id="gate_2", call_id="call_2"),)
+        app.gates = (gate([many_lines(300)], gate_id="gate_2", call_id="call_2"),)
         await drawn(pilot)
         app.clock.advance(1.0)
         await remark(pilot, app, "pagedown", "pagedown", "here")

@@ -45,11 +45,11 @@ async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
         assert (place(app), player_of(app).playing) == (0, False)
         await press(pilot, "n")
         assert place(app) == 7
-        assert app.bench.gate.gate is not None
+        assert app.bench.question.gate is not None
         assert "approval" in str(bar_of(app).border_title)
         await press(pilot, "n")
         assert place(app) == 11
-        assert app.bench.gate.gate is None
+        assert app.bench.question.gate is None
         await press(pilot, "n")
         assert place(app) == 11
         assert "no approval" in app.bench.status.notice_text
@@ -59,7 +59,7 @@ async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
         assert place(app) == 8
         await press(pilot, "left", "left")
         assert place(app) == 6
-        assert app.bench.gate.gate is None
+        assert app.bench.question.gate is None
         await press(pilot, "end")
         assert place(app) == 14
         await settled(pilot, lambda: "The end." in chat_of(app), "the last reply")
@@ -130,7 +130,7 @@ async def test_no_key_does_anything_to_the_session(where: str) -> None:
         for key in keys:
             if where == "gate":
                 await press(pilot, "alt+3")
-                await settled(pilot, lambda: app.bench.gate.has_focus, "the focus")
+                await settled(pilot, lambda: app.bench.question.has_focus, "the focus")
             app.bench.status.clear_message()
             assert READ_ONLY not in app.bench.status.notice_text, key
             await press(pilot, key)

@@ -64,7 +64,7 @@ async def test_typing_goes_on_while_a_gate_opens(open_apps: OpenApps) -> None:
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("y", "e")
         fake.store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: bool(app.bench.gate.gates))
+        await settled(pilot, lambda: bool(app.bench.question.gate))
         await pilot.press("s", "n", "y", "1")
         assert app.bench.composer.text == "yesny1"
         assert fake.answers == []
@@ -77,12 +77,12 @@ async def test_ways_to_the_open_gate(open_apps: OpenApps, key: str) -> None:
     async with open_apps.standing(fake) as (app, pilot):
         await asked(pilot)
         await pilot.press(key)
-        await settled(pilot, lambda: app.bench.focused is app.bench.gate)
+        await settled(pilot, lambda: app.bench.focused is app.bench.question)
         await pilot.press("y")
         assert fake.answers == []  # too soon: it was meant for another place
-        await settled(pilot, lambda: not app.bench.gate.count_unseen(), "all of it on the screen")
+        await settled(pilot, lambda: not app.bench.question.count_unseen(), "all of it")
         clock_of(fake).advance(SETTLE_S)
-        await settled(pilot, lambda: not app.bench.gate.is_holding)
+        await settled(pilot, lambda: not app.bench.question.is_holding)
         await pilot.press("y")
         await settled(pilot, lambda: bool(fake.answers))
         assert fake.answers[0].choice is GateChoice.ONCE

@@ -301,7 +301,7 @@ class Desk:
             elif app.screen.query(".card-page, .card-field"):
                 found = found[:3]
             return found
-        found = [*of(bench.gate), *of(bench.card)]
+        found = [*of(bench.question)]
         written = of(bench.composer)
         found += written if bench.focused is bench.composer else written[-1:]
         if bench.focused is bench.plan:

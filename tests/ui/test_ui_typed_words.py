@@ -128,7 +128,7 @@ async def go_to_question(app: DuckflowApp, typist: Typist) -> None:
 
 def consent(fake: FakeEngine, app: DuckflowApp) -> tuple[object, ...]:
     """All that a key could have answered, chosen or changed."""
-    left_out = set(app.bench.gate._document.left_out)  # pyright: ignore[reportPrivateUsage]  # what y would apply
+    left_out = set(app.bench.question._document.left_out)  # pyright: ignore[reportPrivateUsage]  # what y would apply
     answers = (*fake.answers, *fake.card_answers, *fake.plan.asked)
     return answers, left_out, fake.store.state.mode
 
@@ -198,7 +198,7 @@ async def test_enter_confirms_at_once_what_can_be_seen(typist: Typist) -> None:
         assert (fake.answers, fake.sent) == ([], [])
         await at(app, typist)
         await typist.press("y")
-        await settled(pilot, lambda: app.bench.gate._guard._seen_at < inf, "the screen")  # pyright: ignore[reportPrivateUsage]  # drawn since
+        await settled(pilot, lambda: app.bench.question._guard._seen_at < inf, "the screen")  # pyright: ignore[reportPrivateUsage]  # drawn since
         await pilot.press("enter")
         await settled(pilot, lambda: bool(fake.answers), "the answer")
 

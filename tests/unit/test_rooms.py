@@ -148,6 +148,7 @@ def test_what_few_sessions_need_is_not_loaded_with_each() -> None:
 #: with others is handed them in a few objects.
 RECORDS = {
     "Access",
+    "AnswerChoice",
     "AppOptions",
     "Command",
     "DiffRow",
@@ -159,6 +160,7 @@ RECORDS = {
     "Output",
     "Place",
     "QuestionRow",
+    "QuestionSpec",
     "Recording",
     "SessionChoice",
     "Signals",

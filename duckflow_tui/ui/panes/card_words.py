@@ -12,13 +12,35 @@ from typing import Final
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.consequences import find_consequence
-from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption, DiffMark
+from duckflow_tui.state.gates import (
+    ACCEPT,
+    EDIT_PLAN,
+    GO_ON,
+    LOOK,
+    OPEN_PAGE,
+    REJECT,
+    RETRY,
+    RUN_ALL,
+    RUN_STEPS,
+    SKIP,
+    SUGGESTED,
+    TELL,
+    TRUST,
+    Card,
+    CardAnswer,
+    CardKind,
+    CardOption,
+    DiffMark,
+    Remark,
+)
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.pace import Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, compare_plans
+from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
 from duckflow_tui.ui.panes.plan_rows import clock_text, dependent_steps
+from duckflow_tui.ui.panes.question import AnswerChoice, QuestionSpec, TextEntry, Title
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import lack_words, reason_words
@@ -35,6 +57,122 @@ _NO_PROSE: Final = re.compile(r"\s*(?:\||```|~~~|[-*_=]{3,}\s*$)")
 CONSULTS: Final = frozenset(
     {CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET, CardKind.QUESTION}
 )
+
+
+#: Answers that let something begin: what was not on screen is asked about first (R14).
+_LETS_BEGIN: Final = (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED, TRUST, OPEN_PAGE)
+
+#: Cards on whose steps remarks are written; a no sends them.
+REMARKED: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
+
+_REMARK: Final = next(key.label for key in keys_of("card") if key.action == "remark")
+_ACTS: Final = {EDIT_PLAN.action: "edit_plan", LOOK.action: "look"}  # they answer nothing
+
+
+def card_question(
+    card: Card,
+    plan: Plan | None,
+    words: Catalogue,
+    *,
+    waiting: int = 1,
+    remarks: Mapping[str, str],
+    whole: bool = False,
+    chosen: str = "",
+) -> QuestionSpec:
+    """The card as a question. ``waiting`` counts the questions that are open, ``remarks`` are by
+    step; ``whole``: new files line by line; ``chosen`` is the place that the row at the cursor is
+    about.
+    """
+    heading, subject = card_heading(card, plan, words), card_subject(card, plan, words)
+    rows = card_rows(card, plan, words, whole=whole)
+    effects = option_effects(card, words)
+    choices = [_option_choice(card, option, plan, words, effects) for option in card.options]
+    more = [replace(c, key="plus") for c in choices if c.answer == "more_loops"]
+    if card.kind in REMARKED:
+        rows = with_remarks(rows, remarks)
+        choices.append(AnswerChoice(_REMARK, "", words("gate.key.remark"), acts="remark"))
+    changed = card.kind is CardKind.PLAN and (plan is None or plan.fingerprint != card.subject)
+    count = words("gate.waiting", number=1, total=waiting)
+    headline = QuestionRow(heading, subject)
+    return QuestionSpec(
+        title=Title(heading, subject, f"  {count}" if waiting > 1 else "", named=True),
+        headline=headline,
+        path=headline,
+        rows=rows,
+        choices=choices,
+        unlisted=more,
+        hint=words(hint_of(card, chosen)),
+        prompt=consult_question(card, words),
+        blocks="card.changed_meanwhile" if changed else "",
+        folds=card.kind in CONSULTS,
+    )
+
+
+def _option_choice(
+    card: Card, option: CardOption, plan: Plan | None, words: Catalogue, effects: dict[str, str]
+) -> AnswerChoice:
+    entry = None
+    if option.takes_text:
+        asks = card.kind in (CardKind.QUESTION, CardKind.SERVER) and option == TELL
+        entry = TextEntry(
+            words(f"card.ask_text.{'answer' if asks else option.action}"),
+            words(f"card.hint_text.{option.action}"),
+            is_optional=option in (REJECT, RETRY),
+        )
+    return AnswerChoice(
+        option.key,
+        option.action,
+        option_words(card, option, words) + needed_by(card, option, plan, words),
+        effect=effects.get(option.key, ""),
+        acts=_ACTS.get(option.action, ""),
+        consents=option.action in [begins.action for begins in _LETS_BEGIN],
+        takes_remarks=option == REJECT and card.kind in REMARKED,
+        entry=entry,
+    )
+
+
+def find_step(card: Card, plan: Plan | None, step_id: str) -> tuple[int, str]:
+    """Number and name of a step in what the card shows, of one that would go in the plan; 0 and no
+    name where it is in none.
+    """
+    for shown in (card.change.result if card.change is not None else None, plan):
+        for number, step in enumerate(shown.steps if shown is not None else (), 1):
+            if step.step_id == step_id:
+                return number, step.name
+    return 0, ""
+
+
+def list_step_remarks(
+    card: Card, plan: Plan | None, remarks: Mapping[str, str]
+) -> tuple[Remark, ...]:
+    """The remarks in the order of their steps, without those on steps that are gone."""
+    placed = sorted((find_step(card, plan, step), said) for step, said in remarks.items())
+    return tuple(Remark(number=n, line=name, said=said) for (n, name), said in placed if n)
+
+
+def place_remarks(card: Card, plan: Plan | None, remarks: Sequence[Remark]) -> dict[str, str]:
+    """The texts of remarks by the id of the step that they are about, as far as it is there."""
+    texts = {(remark.number, remark.line): remark.said for remark in remarks}
+    placed: dict[str, str] = {}
+    for shown in (plan, card.change.result if card.change is not None else None):
+        for step in shown.steps if shown is not None else ():
+            text = texts.get(find_step(card, plan, step.step_id))
+            if text is not None:
+                placed[step.step_id] = text
+    return placed
+
+
+def card_answer(
+    card: Card, choice: AnswerChoice, text: str, remarks: tuple[Remark, ...]
+) -> CardAnswer:
+    """The answer, bound to what the card shows."""
+    return CardAnswer(
+        card_id=card.card_id,
+        subject=card.subject,
+        action=choice.answer,
+        text=text,
+        remarks=remarks if choice.takes_remarks else (),
+    )
 
 
 def consult_question(card: Card, words: Catalogue) -> str:

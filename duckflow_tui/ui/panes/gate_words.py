@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
-
-from rich.cells import cell_len
-from rich.text import Text
+from typing import Any, Final
 
 from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.safety.policy import grant_for
@@ -18,16 +15,14 @@ from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.decisions import granted_words, rule_words
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import IN_SANDBOX, WIDENS, Gate, GateChoice
+from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.state.session import HOLDS
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line, shown_path
 from duckflow_tui.ui.panes.diff_paint import count_words, figures_text
-from duckflow_tui.ui.panes.question import KeyHint
+from duckflow_tui.ui.panes.question import REFUSES, AnswerChoice, QuestionSpec, TextEntry, Title
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
-from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
 _GAP: Final = "   "
@@ -37,28 +32,20 @@ AI_MARK: Final = "◆"  # before what the AI says, in the chat as well
 _RESULTS: Final = frozenset({"content", "edits"})
 
 
-def sentence_rows(
-    gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool
-) -> list[QuestionRow]:
-    """The rows that are always in sight: intent and why as a sentence, what is not as ever, and the
-    alternatives (S4-61). The sign of the AI stands before its own words.
+def sentence_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[QuestionRow]:
+    """The rows of a gate until its details are asked for: intent and why as a sentence, what is
+    unusual about it, and the alternatives (S4-61). The sign of the AI stands before its own words.
     """
-    rows: list[QuestionRow] = []
-    if with_path:
-        paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject_words(
-            gate, words
-        )
-        rows.append(QuestionRow("", paths, wide=True))
     apart = any(other.intent != gate.intent for other in gate.also)
     says = not gate.checks and not apart
     text = f"{AI_MARK} {_intent_sentence(gate, words)}" if says else _intent_sentence(gate, words)
     if apart:  # the reason of one file is not that of all
         text = words("gate.each_its_reason", count=len(gate.previews))
     mark: Tone | None = "ai" if says else None
-    rows.append(QuestionRow("", SafeText(text), says=says, mark=mark, wide=True))
+    rows = [QuestionRow("", SafeText(text), says=says, mark=mark, wide=True)]
     rows.extend(_deviation_rows(gate, words, document))
     if gate.alternatives:
-        rows.append(_alternatives_row(gate))
+        rows.append(_join_alternatives(gate))
     return rows
 
 
@@ -154,7 +141,8 @@ def _undo_words(gate: Gate, words: Catalogue) -> str:
     return said
 
 
-def _alternatives_row(gate: Gate) -> QuestionRow:
+def _join_alternatives(gate: Gate) -> QuestionRow:
+    """All alternatives in one row, each behind its key."""
     items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives[:9], 1)]
     starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
     keys = tuple((at, at + 1) for at in starts)
@@ -184,15 +172,15 @@ def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[Que
     rows.extend(QuestionRow("", text, tone="warning") for text in _real_places(gate, words))
     high = gate.impact.risk.rank >= Risk.HIGH.rank
     rows.append(QuestionRow("", risk_words(gate, words), tone="warning" if high else "text"))
-    rows.extend(_alternative_rows(gate, words))
+    rows.extend(_list_alternatives(gate, words))
     return rows
 
 
-def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list[QuestionRow]:
+def argument_rows(gate: Gate, words: Catalogue, *, brief: bool = False) -> list[QuestionRow]:
     """The arguments that will be used and that neither a preview nor the row of the subject shows
-    (R14), as the app has them; ``titled``: without figures that change nothing.
+    (R14), as the app has them; ``brief``: without the figures that only the details name.
     """
-    facts = list(_fact_rows(gate, words, titled=titled))
+    facts = list(_fact_rows(gate, words, brief=brief))
     lines: list[tuple[str, bool]] = []
     shown = subject_words(gate, words)
     called = visible_line(words.name_operations(gate.operation))
@@ -203,7 +191,7 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
         lines.append((called, False))
     for name, value in gate.args.items():
         said = name in ("command", "path") and isinstance(value, str) and value == shown
-        said = said or (titled and name == "hosts" and gate.effect is Effect.EXECUTE)
+        said = said or (brief and name == "hosts" and gate.effect is Effect.EXECUTE)
         if not said and not _on_the_diff(gate, name, value):
             lines.extend(_argument_lines(name, value, words))
     return facts + [
@@ -223,11 +211,11 @@ _DETAILS: Final = frozenset(
 BARE: Final = frozenset({"none", "outside"})
 
 
-def _fact_rows(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[QuestionRow]:
+def _fact_rows(gate: Gate, words: Catalogue, *, brief: bool) -> Iterator[QuestionRow]:
     """Figures that the app computed: what really runs, where, and what holds it."""
     for name, value in gate.facts.items():
         known = name in _DETAILS or (name == "cwd" and value == ".")
-        if (titled and known) or (name == "runs" and value == subject_words(gate, words)):
+        if (brief and known) or (name == "runs" and value == subject_words(gate, words)):
             continue
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
@@ -363,7 +351,8 @@ def _model_row(label: str, text: str, words: Catalogue) -> QuestionRow:
     return QuestionRow(label, safe, says=True)
 
 
-def _alternative_rows(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
+def _list_alternatives(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
+    """A row for each alternative; one that says that the AI named none."""
     label = words("gate.alternatives")
     if not gate.alternatives:
         yield QuestionRow(label, words("gate.none_given"), tone="quiet")
@@ -408,7 +397,7 @@ def _argument_lines(name: str, value: Any, words: Catalogue) -> Iterator[tuple[s
             yield f"│ {line}", False
 
 
-_LETTERS: Final = {key.action: key.label for key in keys_of("gate")}
+_LETTERS: Final = {key.action: key.label for key in keys_of("gate", "diff")}
 #: Answers that allow more than this call, in the order of the keys.
 _SCOPES: Final = (
     GateChoice.SESSION,
@@ -417,37 +406,119 @@ _SCOPES: Final = (
     GateChoice.PROJECT,
     GateChoice.ROUTINE,
 )
-_REMARK: Final = next(key.label for key in keys_of("diff") if key.action == "remark")
+#: Keys that act each time they come, because they only move or mark something.
+WALKS: Final = frozenset({"left_square_bracket", "right_square_bracket", "j", "k", "space"})
 
 
-def title_of(
+def _list_acts() -> dict[str, str]:
+    """The action of the widget for each key of a gate and of its diff that answers nothing."""
+    acts: dict[str, str] = {}
+    for key in keys_of("gate", "diff"):
+        for name, action in key.list_actions():
+            if key.surface == "gate" and action not in ("details", "whole_diff"):
+                continue
+            own = action in ("details", "whole_diff", "remark") or action.startswith("line")
+            acts[name] = action if own else f"on_diff('{action}')"
+    return acts
+
+
+_ACTS: Final = _list_acts()
+#: Keys that mean something at some gate.
+LETTERS: Final = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
+
+
+def gate_question(
     gate: Gate,
     words: Catalogue,
-    palette: Palette,
-    room: int,
+    document: DiffDocument,
     *,
-    figures: str,
-    step: str,
-    waiting: int,
-) -> tuple[Text, bool]:
-    """``Edit src/shop/pricing.py  +3 −2  step 2  1 of 3`` in at most ``room`` cells, and whether
-    its subject is cut.
+    step: str = "",
+    waiting: int = 1,
+    detailed: bool = False,
+) -> QuestionSpec:
+    """The gate as a question. ``step`` names the step that asks, ``waiting`` counts the questions
+    that are open; ``detailed``: with everything about it and every key.
     """
-    head = f"{_capitalize_first(verb_words(gate, words))} "
-    rest = f"  {figures}" if figures else ""
-    rest += f"  {step}" if step else ""
-    if waiting > 1:
-        rest += f"  {words('gate.waiting', number=1, total=waiting)}"
-    several = len(gate.previews) > 1
-    what = (
-        words("gate.several", count=len(gate.previews)) if several else subject_words(gate, words)
+    verb, subject = _capitalize_first(verb_words(gate, words)), subject_words(gate, words)
+    figures = figures_of(gate, words, document)
+    count = words("gate.waiting", number=1, total=waiting) if waiting > 1 else ""
+    files = len(gate.previews)
+    paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject
+    headline = " ".join(part for part in (verb, subject, figures) if part)
+    scopes = [_scope_choice(gate, words, scope) for scope in _SCOPES if gate.can_grant(scope)]
+    alternatives = [
+        AnswerChoice(str(number), GateChoice.ALTERNATIVE, shown_line(text), takes_remarks=True)
+        for number, text in enumerate(gate.alternatives[:9], 1)
+    ]
+    arguments = argument_rows(gate, words, brief=True)
+    return QuestionSpec(
+        title=Title(
+            verb,
+            words("gate.several", count=files) if files > 1 else subject,
+            "".join(f"  {part}" for part in (figures, step, count) if part),
+            # Of a path the end says most, of a command the beginning.
+            keep="start" if gate.effect is Effect.EXECUTE else "end",
+        ),
+        headline=QuestionRow("", headline, tone="notice", wide=True),
+        path=QuestionRow("", paths, wide=True),
+        rows=sentence_rows(gate, words, document),
+        arguments=arguments,
+        details=[*point_rows(gate, words, document), *argument_rows(gate, words)]
+        if detailed
+        else (),
+        choices=[*_daily_choices(gate, words, detailed=detailed), *(scopes if detailed else ())],
+        unlisted=[*alternatives, *(() if detailed else scopes)],
+        acts=_ACTS,
+        hint=words("gate.hint_focused"),
+        blocks="gate.takes_nothing" if document.takes_nothing else "",
     )
-    # Of a path the end says most, of a command the beginning.
-    keep = "start" if gate.effect is Effect.EXECUTE else "end"
-    shown = fit(what, max(room - cell_len(f"{head}{rest}"), 0), keep=keep)
-    text = Text(f"{head}{shown}", style=f"bold {palette.accent}", no_wrap=True)
-    text.append(rest, style=f"not bold {palette.quiet}")
-    return text, shown != what
+
+
+def _daily_choices(gate: Gate, words: Catalogue, *, detailed: bool) -> Iterator[AnswerChoice]:
+    """The keys of every gate, and where it is ``detailed`` those of its diff."""
+    once, reject, edit = GateChoice.ONCE, GateChoice.REJECT, GateChoice.EDIT
+    yield AnswerChoice(_LETTERS[once], once, words("gate.key.once"), leads=True, consents=True)
+    entry = TextEntry(words("gate.ask_reason"), words("gate.hint_reason"), is_optional=True)
+    yield AnswerChoice(REFUSES, reject, words("gate.key.reject"), takes_remarks=True, entry=entry)
+    if gate.can_edit and gate.previews:
+        yield AnswerChoice(_LETTERS[edit], edit, words("gate.key.edit"), acts="edit_proposal")
+    if detailed and gate.previews:
+        yield AnswerChoice(_LETTERS["remark"], "", words("gate.key.remark"), acts="remark")
+        yield AnswerChoice(_LETTERS["whole_diff"], "", words("gate.key.diff"), acts="whole_diff")
+    label = words("gate.key.less" if detailed else "gate.key.more")
+    yield AnswerChoice(_LETTERS["details"][:1], "", label, acts="details")
+
+
+def _scope_choice(gate: Gate, words: Catalogue, scope: GateChoice) -> AnswerChoice:
+    """An answer that allows more than this call, in words: how long, and exactly what."""
+    operation, _, what = gate.pattern_of(scope).partition(" ")
+    if operation.startswith("mcp."):  # behind the # stands a hash of what its server says of it
+        what = what.partition("#")[0]
+    allowed = granted_words(what, words)
+    allowed = allowed or f"{words.name_operations(operation)} {visible_line(what)}"
+    span = scope if scope in (GateChoice.STEP, GateChoice.PROJECT) else GateChoice.SESSION
+    text = words(f"gate.key.{span}", what=SafeText(allowed))
+    return AnswerChoice(_LETTERS[scope][:1], scope, text, consents=True, widens=True)
+
+
+def gate_answer(gate: Gate, choice: AnswerChoice, document: DiffDocument, text: str) -> GateAnswer:
+    """The answer, bound to exactly what the gate shows; ``text`` is the reason of a rejection or
+    the edited file.
+    """
+    answer = GateChoice(choice.answer)
+    alternative = answer is GateChoice.ALTERNATIVE
+    return GateAnswer(
+        gate_id=gate.gate_id,
+        call_id=gate.call_id,
+        args_hash=gate.args_hash,
+        before_hashes=before_hashes(gate),
+        choice=answer,
+        reason=text if answer is GateChoice.REJECT else "",
+        remarks=document.list_remarks() if choice.takes_remarks else (),
+        alternative=int(choice.key) if alternative else None,
+        left_out=tuple(sorted(document.left_out)) if choice.consents else (),
+        edited=text if answer is GateChoice.EDIT else None,
+    )
 
 
 def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
@@ -463,93 +534,3 @@ def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
     if kinds == {"delete"}:
         return count_words(words, "gate.gone", removed)
     return figures_text(added, removed)
-
-
-def headline_words(gate: Gate, words: Catalogue, figures: str) -> SafeText:
-    """The title without a border to stand in."""
-    parts = (_capitalize_first(verb_words(gate, words)), subject_words(gate, words), figures)
-    return SafeText(" ".join(part for part in parts if part))
-
-
-def key_hints(
-    gate: Gate,
-    words: Catalogue,
-    *,
-    scope: GateChoice | None = None,
-    every: bool = False,
-    remarks: int = 0,
-) -> tuple[KeyHint, ...]:
-    """The letters that this gate answers to, the daily ones or ``every`` one of them; ``scope``:
-    what this answer allows is shown; ``remarks``: so many were written.
-    """
-    once = KeyHint(_LETTERS["once"], words("gate.key.once"), leads=True)
-    if scope is not None:
-        return _scope_hint(gate, words, scope), KeyHint("Esc", words("gate.key.back")), once
-    hints = [once, _reject_hint(words, remarks)]
-    if gate.can_edit:
-        hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))
-    more = _LETTERS["details"][:1]
-    if not every:
-        return *hints, KeyHint(more, words("gate.key.more"))
-    if gate.previews:
-        hints.append(KeyHint(_REMARK, words("gate.key.remark")))
-        hints.append(KeyHint(_LETTERS["whole_diff"], words("gate.key.diff")))
-    hints.append(KeyHint(more, words("gate.key.less")))
-    wide = (choice for choice in _SCOPES if gate.can_grant(choice))
-    return *hints, *(_scope_hint(gate, words, choice) for choice in wide)
-
-
-def _reject_hint(words: Catalogue, remarks: int) -> KeyHint:
-    """``n reject``, or ``n send 2 remarks``."""
-    if not remarks:
-        return KeyHint(_LETTERS["reject"], words("gate.key.reject"))
-    return KeyHint(_LETTERS["reject"], words("gate.key.reject_with", count=remarks))
-
-
-def letter_of(choice: GateChoice) -> str:
-    """The key that gives this answer; one that widens rights is pressed twice."""
-    return _LETTERS[choice][:1]
-
-
-def _scope_hint(gate: Gate, words: Catalogue, choice: GateChoice) -> KeyHint:
-    """The key of an answer that allows more than this call: how long, and exactly what."""
-    operation, _, what = gate.pattern_of(choice).partition(" ")
-    if operation.startswith("mcp."):  # behind the # stands a hash of what its server says of it
-        what = what.partition("#")[0]
-    scope = granted_words(what, words) or f"{words.name_operations(operation)} {visible_line(what)}"
-    span = choice if choice in (GateChoice.STEP, GateChoice.PROJECT) else GateChoice.SESSION
-    return KeyHint(letter_of(choice), words(f"gate.key.{span}", what=SafeText(scope)))
-
-
-UnreadWay = Literal["up", "down", "both"]
-
-
-def unread_hints(
-    gate: Gate,
-    words: Catalogue,
-    choice: GateChoice,
-    remarks: int,
-    unread: str,
-    way: UnreadWay,
-) -> tuple[KeyHint, ...]:
-    """The question before this answer to a gate where part of it was not on screen (R14), or
-    remarks would be lost. The same key then decides; ``unread`` is what is left to see, ``way``
-    where it lies.
-    """
-    asks: list[str] = []
-    scope = _scope_hint(gate, words, choice).text if choice in WIDENS else ""
-    allow = words("gate.unread.allow_scope", what=scope) if scope else words("gate.unread.allow")
-    if unread:
-        asks.append(words("gate.unread.asks", what=unread))
-    if remarks:
-        asks.append(words("gate.unread.remarks", count=remarks))
-    if not asks:
-        asks.append(words("gate.unread.none_left"))
-        allow = scope or words("gate.key.once")
-    show = KeyHint(words(f"gate.unread.scroll.{way}"), words("gate.unread.show"))
-    return (
-        KeyHint("", words("gate.unread.joint").join(asks), asks=True),
-        KeyHint(letter_of(choice), allow),
-        _reject_hint(words, remarks),
-        *((show,) if unread else ()),
-    )

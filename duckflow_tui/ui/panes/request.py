@@ -167,7 +167,6 @@ class RequestView(LineView, can_focus=False):
 
     lit: var[bool] = var(False)  # whether digits are keys now
     says: var[str] = var("")  # the word before what the model says
-    column: var[int] = var(0)  # cells that labels take at least, to align with another view
 
     def __init__(self, allot: Allot, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -199,6 +198,11 @@ class RequestView(LineView, can_focus=False):
     def count_unseen(self) -> int:
         """Rows that have not been on screen as a whole."""
         return self._seen.unseen_lines
+
+    def mark_all_seen(self) -> None:
+        """Count every row as seen: what it says was read elsewhere."""
+        for number, row in enumerate(self.rows):
+            self._seen.mark_seen(number, 0, len(row.text))
 
     def reveal_unseen(self) -> None:
         """Scroll to the first row that was not on screen as a whole, with every row whole."""
@@ -281,8 +285,8 @@ class RequestView(LineView, can_focus=False):
         """Cells of the label column; 0 where labels stand before the text."""
         if width < _NARROW:
             return 0
-        labels = [self.column, *(cell_len(row.label) for row in self.rows)]
-        return max(labels) + self._column_gap(width)
+        labels = [cell_len(row.label) for row in self.rows]
+        return max(labels, default=0) + self._column_gap(width)
 
     def _row_heads(self, width: int) -> list[tuple[str, str]]:
         """Label and the word ``says`` of each row as they are printed."""
@@ -414,7 +418,6 @@ class CardView(RequestView):
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        press_clicked(self, event)
         line = self.scroll_offset.y + event.y
         if not 0 <= line < len(self._lines):
             return

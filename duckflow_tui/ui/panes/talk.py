@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.reactive import var
 from textual.timer import Timer
-from textual.widget import Widget
 from textual.worker import Worker
 
 from duckflow_tui.state.agent import AgentState
@@ -20,11 +19,9 @@ from duckflow_tui.state.gates import Card, CardKind, DraftRemarks, Gate, GateAns
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.card_words import step_number
 from duckflow_tui.ui.panes.composer import Composer
-from duckflow_tui.ui.panes.gate import GatePane
-from duckflow_tui.ui.panes.question import QuestionWidget
+from duckflow_tui.ui.panes.question_pane import Asked, QuestionPane, id_of
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.session_host import AppOptions
 from duckflow_tui.words.catalogue import Catalogue
@@ -50,26 +47,22 @@ class Talk(Vertical):
         super().__init__(id="talk")
         self._options = options
         self._composer = composer
-        self.gate = GatePane(
-            clock, proposed=self._proposed_text, alike=self._asked_alike, id="gate"
-        )
-        self.card = CardPane(clock, id="question")
-        self.gate.kept = self.card.kept = self._kept_remarks
+        self.question = QuestionPane(clock, id="question")
+        self.question.proposed = self._proposed_text
+        self.question.alike = self._asked_alike
+        self.question.kept = self._kept_remarks
         self.transcript: Transcript | None = None
         self.welcome: Welcome | None = None
         self.start: Start | None = None
         self._taking: Timer | None = None  # runs from a digit until it takes its line
         self._going: Worker[None] | None = None  # on with another session
-        self._waiting = 0  # questions that are open
-        self._carries = False  # one was answered while another waited
         self._asked_about = ""  # id of the question that is shown, empty for none
         self._seen = 0  # messages there were when it opened, or when the user turned to it last
         self._messages = 0  # there are
 
     def compose(self) -> ComposeResult:
         yield Vertical(id="chat")
-        yield self.gate
-        yield self.card
+        yield self.question
 
     def _proposed_text(self, gate_id: str) -> str | None:
         engine = host_of(self).session.engine
@@ -95,7 +88,7 @@ class Talk(Vertical):
             engine.keep_remarks("", ())
             host_of(self).status.show_notice("gate.remarks_dropped", count=count, stays=True)
 
-    def on_question_widget_remarked(self, event: QuestionWidget.Remarked) -> None:
+    def on_question_pane_remarked(self, event: QuestionPane.Remarked) -> None:
         event.stop()
         engine = host_of(self).session.get_writable_engine()
         if engine is not None:
@@ -197,11 +190,9 @@ class Talk(Vertical):
     # --- the question -----------------------------------------------------------------------
 
     @property
-    def open_question(self) -> GatePane | CardPane | None:
-        """The gate or card that waits for the user and is shown; None while nothing waits."""
-        if self.card.card is not None:
-            return self.card
-        return self.gate if self.gates_open else None
+    def open_question(self) -> QuestionPane | None:
+        """The question that waits for the user and is shown; None while nothing waits."""
+        return self.question if self.gates_open or self.asks is not None else None
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """The slices of the state that ``show`` reads."""
@@ -216,22 +207,22 @@ class Talk(Vertical):
         """Show the question that is open now, with some room for what is said meanwhile."""
         if self.start is not None:
             self._show_start(self.start, state)
-        before = self.open_question
-        shown = oldest_question(state, self.gate.gates, self.card.card)
+        question = self.question
+        shown = oldest_question(state, question.asked)
         card = shown if isinstance(shown, Card) else None
-        if card is not None:
-            self.gate.release_focus()
-        self._show_gates(state.gates if isinstance(shown, Gate) else (), state)
-        plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
+        question.show(
+            shown,
+            plan=next((p for p in state.plans if card and p.plan_id == card.plan_id), None),
+            waiting=len(state.gates) + len(state.cards),
+            step=step_words(shown, state, self.words) if isinstance(shown, Gate) else "",
+            may_ask_again=may_ask_again(state),
+        )
         self.asks = card.kind if card is not None else None
-        self._waiting = len(state.gates) + len(state.cards)
-        self.card.show_card(card, plan, self._waiting)
-        self._carry_focus(before)
-        gate = self.gate.gate
-        asked = card.card_id if card else gate.gate_id if gate else ""
+        self.gates_open = isinstance(shown, Gate) or question.is_staying
+        asked = id_of(question.asked)
         if asked != self._asked_about and self.transcript is not None:
             self.transcript.show_state(state)  # both in one picture
-        self.gate.yields = self.card.yields = self._was_talked_since(state, asked)
+        question.yields = self._was_talked_since(state, asked)
         self._fit_chat()
 
     def _fit_chat(self) -> None:
@@ -261,32 +252,14 @@ class Talk(Vertical):
             self.start = None
             start.remove()
 
-    def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
-        """Hand the open approvals to their widget."""
-        again = may_ask_again(state)
-        self.gates_open = bool(gates) or (self.gate.is_staying and again)
-        self.gate.step = step_words(gates[0], state, self.words) if gates else ""
-        self.gate.gates = gates
-        self.gate.may_ask_again = again
+    def on_question_pane_left(self) -> None:
+        store = host_of(self).session.store
+        self.gates_open = self.question.gate is not None and bool(store and store.state.gates)
 
-    def _carry_focus(self, before: Widget | None) -> None:
-        """After an answer the next question that already waited gets the focus too."""
-        shown = self.open_question
-        if not self._carries or shown is before:
-            return
-        self._carries = False
-        here = self.screen.focused in (self._composer, before)
-        if shown is not None and here and not self._composer.text:
-            shown.take_focus()
-
-    def on_question_widget_left(self) -> None:
-        self.gates_open = bool(self.gate.gates)
-
-    async def on_question_widget_answered(self, event: QuestionWidget.Answered) -> None:
+    async def on_question_pane_answered(self, event: QuestionPane.Answered) -> None:
         event.stop()
         if self._composer.text:  # the user was in the middle of a message
-            self.gate.release_focus()
-        self._carries = self._waiting > 1
+            self.question.release_focus()
         engine, answer = host_of(self).session.get_writable_engine(), event.answer
         if engine is None:
             return
@@ -302,13 +275,13 @@ class Talk(Vertical):
     def on_descendant_focus(self) -> None:
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))
-        if self.gate in around or self.card in around:
+        if self.question in around:
             self._seen = self._messages
-            self.gate.yields = self.card.yields = False
+            self.question.yields = False
 
     def watch_words(self) -> None:
         """Tell the parts, also those that are not there yet."""
-        self.gate.words = self.card.words = self.words
+        self.question.words = self.words
         if self.transcript is not None:
             self.transcript.words = self.words
         if self.welcome is not None:
@@ -317,19 +290,11 @@ class Talk(Vertical):
             self.start.words = self.words
 
 
-def oldest_question(
-    state: AgentState, seen: Sequence[Gate], asked: Card | None
-) -> Gate | Card | None:
-    """The open gate or card to show: the one on the screen while it is open, else the oldest.
-
-    ``seen`` and ``asked`` are what is on the screen.
-    """
-    for card in state.cards:
-        if asked is not None and card.card_id == asked.card_id:
-            return card
-    if seen and any(gate.gate_id == seen[0].gate_id for gate in state.gates):
-        return state.gates[0]
-    return min((*state.gates, *state.cards), key=lambda q: q.opened_at, default=None)
+def oldest_question(state: AgentState, shown: Asked | None) -> Asked | None:
+    """The gate or card to show: the one that is ``shown`` while it is open, else the oldest."""
+    questions = (*state.gates, *state.cards)
+    same = (question for question in questions if id_of(question) == id_of(shown))
+    return next(same, min(questions, key=lambda question: question.opened_at, default=None))
 
 
 def step_words(gate: Gate, state: AgentState, words: Catalogue) -> str:
