@@ -238,7 +238,7 @@ SWITCHES: Final = (
     ),
     Switch(
         "y approves what was not on screen",
-        {"R14a": "why = bool( self._document.remarks)  # these would be lost"},
+        {"R14a": "doubt = bool(remarks)"},
         (f"{_PAGES}::test_y_asks_once_before_what_was_not_on_screen",),
     ),
     Switch("other content than was shown is changed", {"R15a": "if False:"}, (_FILES,)),

@@ -199,7 +199,8 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
     async with standing(app) as pilot:
         await at_question(pilot)
         await pilot.press("y")
-        await settled(pilot, lambda: app.bench.focused is app.bench.question, "the card")
+        await settled(pilot, lambda: app.bench.question.card is not None, "the card")
+        assert app.bench.focused is app.bench.question
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(0.9 * SETTLE_S)
         await pilot.press("y")

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice
 from duckflow_tui.state.operations import Effect, OperationResult, Outcome
 from duckflow_tui.ui.panes.key_guard import ANEW_S, SETTLE_S
 from duckflow_tui.ui.panes.key_row import KeyRow
@@ -21,6 +21,7 @@ from duckflow_tui.words.catalogue import Catalogue
 
 WIDE = (120, 40)
 LETTERS = ("y", "s", "n", "e", "1", "2", "enter")
+NARROW: dict[str, Any] = {"can_grant_session": False, "can_edit": False, "grant_only": ""}
 
 
 def second() -> Gate:
@@ -38,29 +39,64 @@ async def test_gate_does_not_take_the_focus_from_the_composer(open_apps: OpenApp
         assert app.answers == []
 
 
-async def test_y_approves_once_and_is_bound_to_what_was_shown(open_apps: OpenApps) -> None:
+@pytest.mark.parametrize(
+    ("keys", "gives"),
+    [
+        (("y",), {"choice": "once"}),
+        (("n", *"use y n 1", "enter"), {"choice": "reject", "reason": "use y n 1"}),
+        (("n", "enter"), {"choice": "reject"}),
+        (("2",), {"choice": "alternative", "alternative": 2}),
+    ],
+)
+async def test_a_key_answers_once_and_is_bound_to_what_was_shown(
+    keys: tuple[str, ...], gives: dict[str, Any], open_apps: OpenApps
+) -> None:
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
-        await press(pilot, "y")
-        answer = app.answers[0]
-        assert answer.choice is GateChoice.ONCE
-        assert (answer.gate_id, answer.call_id) == ("gate_00000001", "call_00000001")
-        assert answer.args_hash == "hash-of-args"
-        assert answer.before_hashes == before_hashes(gate()) == ("before-src/shop/pricing.py",)
+        await press(pilot, *keys)
+        asked = gate()
+        bound = GateAnswer(
+            gate_id=asked.gate_id,
+            call_id=asked.call_id,
+            args_hash=asked.args_hash,
+            before_hashes=("before-src/shop/pricing.py",),
+            **gives,
+        )
+        assert app.answers == [bound]
         assert app.focused is app.composer
 
 
-async def test_keys_in_the_first_300_ms_are_ignored(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+@pytest.mark.parametrize(
+    ("keys", "waits", "fields"),
+    [
+        (LETTERS, SETTLE_S - 0.001, {}),
+        (("enter", "Y", "a", "0", "backspace", "down", "f7"), SETTLE_S, {}),
+        (("p", "p"), SETTLE_S, {}),
+        (("t", "t"), SETTLE_S, {}),
+        (("3",), SETTLE_S, {}),
+        (("s", "e"), SETTLE_S, NARROW),
+    ],
+    ids=["too soon", "no keys of a gate", "no rule", "no step", "no third way", "not offered"],
+)
+async def test_what_is_no_answer_answers_nothing(
+    keys: tuple[str, ...], waits: float, fields: dict[str, Any], open_apps: OpenApps
+) -> None:
+    asked = gate(**fields)
+    async with open_apps.asking(asked, proposed={"gate_00000001": AFTER}) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
-        app.clock.advance(SETTLE_S - 0.001)
-        await press(pilot, *LETTERS)
+        app.clock.advance(waits)
+        await press(pilot, *keys)
         assert app.answers == []
         assert app.focused is app.card
         assert not isinstance(app.screen, EditProposal)
         assert app.card.diff.view.document.left_out == set()
+        app.clock.advance(ANEW_S)
+        await press(pilot, "full_stop")
+        assert "this project" not in app.text()
+        assert "this step" not in app.text()
+        assert ("s  this session" in app.text(), " e  edit" in app.text()) == (not fields,) * 2
 
 
 async def test_keys_that_walk_through_the_diff_act_at_once_however_fast(
@@ -74,16 +110,6 @@ async def test_keys_that_walk_through_the_diff_act_at_once_however_fast(
         await drawn(pilot)
         await press(pilot, "y")
         assert app.answers[0].left_out == ((0, 1), (0, 2))
-
-
-async def test_y_acts_as_soon_as_300_ms_are_over(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate()) as (app, pilot):
-        await drawn(pilot)
-        app.card.focus()
-        await drawn(pilot)
-        app.clock.advance(ANEW_S)
-        await press(pilot, "y")
-        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
 async def test_time_begins_again_when_the_focus_comes_back(open_apps: OpenApps) -> None:
@@ -136,31 +162,6 @@ async def test_s_allows_for_the_session_and_shows_the_pattern(open_apps: OpenApp
         assert app.answers[0].choice is GateChoice.SESSION
 
 
-async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
-    open_apps: OpenApps,
-) -> None:
-    async with open_apps.asking(gate(can_grant_session=False, can_edit=False, grant_only="")) as (
-        app,
-        pilot,
-    ):
-        await at_gate(pilot)
-        assert " e " not in app.text()
-        await press(pilot, "full_stop")
-        assert "session" not in app.text()
-        await press(pilot, "s", "e")
-        assert app.answers == []
-        assert not isinstance(app.screen, EditProposal)
-
-
-async def test_n_asks_for_a_reason_and_enter_sends_it(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate()) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "n", *"use y n 1", "enter")
-        answer = app.answers[0]
-        assert (answer.choice, answer.reason) == (GateChoice.REJECT, "use y n 1")
-        assert app.focused is app.composer
-
-
 async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
     open_apps: OpenApps,
 ) -> None:
@@ -173,13 +174,6 @@ async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
         assert field.value == "not now"
         await press(pilot, "shift+home", "x", "y", "z", "backspace", "left", "w", "enter")
         assert app.answers[0].reason == "xwy"  # each key acts once
-
-
-async def test_reason_may_be_empty(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate()) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "n", "enter")
-        assert (app.answers[0].choice, app.answers[0].reason) == (GateChoice.REJECT, "")
 
 
 async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(
@@ -205,25 +199,6 @@ async def test_reason_for_one_gate_is_not_sent_to_the_next(open_apps: OpenApps) 
         await press(pilot, "enter")
         assert app.answers == []
         assert app.query_one("#question-text", Input).value == ""
-
-
-async def test_digits_take_an_alternative_that_is_there(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate()) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "3", "0")
-        assert app.answers == []
-        app.clock.advance(ANEW_S)
-        await press(pilot, "2")
-        answer = app.answers[0]
-        assert (answer.choice, answer.alternative) == (GateChoice.ALTERNATIVE, 2)
-
-
-async def test_no_other_key_answers(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate()) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "enter", "Y", "a", "t", "p", "0", "backspace", "down", "f7")
-        assert app.focused is app.card
-        assert app.answers == []
 
 
 async def test_click_gives_the_focus_and_approves_nothing(open_apps: OpenApps) -> None:
@@ -332,14 +307,24 @@ async def test_text_with_control_characters_is_not_opened_in_the_editor(
         assert "control characters" in app.text()
 
 
-async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(open_apps: OpenApps) -> None:
+@pytest.mark.parametrize(
+    ("keys", "said", "left_out"),
+    [
+        (("right_square_bracket", "space"), "1 of 3 hunks left out", ((0, 1),)),
+        (("space", "space"), "space keep or drop", ()),
+        (("space", "right_square_bracket", "o"), "2 of 3 hunks left out", ((0, 0), (0, 2))),
+        (("right_square_bracket", "o", "o", "o", "o"), "+3 −3", ()),
+    ],
+)
+async def test_hunks_are_left_out_and_taken_in_again(
+    keys: tuple[str, ...], said: str, left_out: tuple[tuple[int, int], ...], open_apps: OpenApps
+) -> None:
     async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
-        await press(pilot, "right_square_bracket", "space")
-        assert "1 of 3 hunks left out" in app.text()
-        assert "+2 −2" in app.text()
+        await press(pilot, *keys)
+        assert said in app.text()
         await approve(app, pilot)
-        assert app.answers[0].left_out == ((0, 1),)
+        assert app.answers[0].left_out == left_out
 
 
 async def test_what_was_left_out_stays_so_in_an_edit(open_apps: OpenApps) -> None:
@@ -360,24 +345,6 @@ async def test_what_was_left_out_stays_so_in_an_edit(open_apps: OpenApps) -> Non
         await press(pilot, "e", "#", "ctrl+s")
         assert app.answers[0].choice is GateChoice.EDIT
         assert app.answers[0].edited == before.replace("line 20", "#line 20!")
-
-
-async def test_space_twice_takes_the_hunk_again(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate([scattered()])) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "space", "space")
-        await approve(app, pilot)
-        assert app.answers[0].left_out == ()
-
-
-async def test_o_takes_one_hunk_alone_and_again_all(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate([scattered()])) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "space", "right_square_bracket", "o")
-        assert "2 of 3 hunks left out" in app.text()
-        await press(pilot, "o", "o")
-        await approve(app, pilot)
-        assert app.answers[0].left_out == ((0, 0), (0, 2))
 
 
 async def test_nothing_taken_is_not_approved(open_apps: OpenApps) -> None:
@@ -412,12 +379,6 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
         await press(pilot, "space")
         assert app.text().count(words(f"diff.whole.{why}")) == 1
         assert app.card.diff.view.document.left_out == set()
-
-
-async def test_space_is_offered_where_there_are_several_hunks(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate([scattered()])) as (app, pilot):
-        await at_gate(pilot)
-        assert "space keep or drop" in app.text()
 
 
 async def test_choices_are_dropped_when_the_preview_is_renewed(open_apps: OpenApps) -> None:
@@ -591,16 +552,6 @@ async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(
         app.clock.advance(ANEW_S)
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
-
-
-async def test_p_does_nothing_where_no_rule_can_be_kept(open_apps: OpenApps) -> None:
-    async with open_apps.asking(gate()) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "p", "p")
-        assert "this project" not in app.text()
-        app.clock.advance(ANEW_S)
-        await press(pilot, "p")
-        assert app.answers == []
 
 
 async def test_a_rule_that_was_not_shown_whole_is_asked_about(open_apps: OpenApps) -> None:

@@ -820,8 +820,8 @@ class QuestionPane(Vertical, can_focus=True):
             self._show_scope(choice)
             return
         remarks = self._list_remarks()
-        doubt = self.count_unseen() > 0 or bool(remarks)  # remarks go with a no only
-        if choice.consents and self._asks_first(choice, doubt=doubt):  # R14a
+        doubt = self.count_unseen() > 0 or bool(remarks)  # R14a
+        if choice.consents and self._asks_first(choice, doubt=doubt):
             return
         if choice.entry is None or (choice.takes_remarks and remarks):
             self._send_answer(choice)
