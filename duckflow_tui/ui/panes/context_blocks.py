@@ -1,4 +1,4 @@
-"""How full the model's context is, as a bar; and a compaction in the chat that made room in it."""
+"""How full the model's context is, as a bar; and compactions in the chat."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _CHARACTERS: Final[dict[PartName, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The reserved part of a window, in tokens: kept for the reply, and where compaction begins."""
+    """Token limits within a window: the share kept for the reply, and where compaction begins."""
 
     reply: int
     compacts_at: int
 
 
 def colour_of(part: PartName, palette: Palette) -> str:
-    """The colour of a part wherever it is shown."""
+    """Return the colour of a part of a request."""
     return {
         "base": palette.faint,
         "operations": palette.quiet,
@@ -66,16 +66,17 @@ def colour_of(part: PartName, palette: Palette) -> str:
 
 
 def character_of(part: PartName) -> str:
-    """The character its segment is drawn with."""
+    """Return the character with which a part is drawn in the bar."""
     return _CHARACTERS[part]
 
 
 def meter_row(
     figures: PromptFigures, width: int, palette: Palette, limits: Limits | None = None
 ) -> Row:
-    """The parts of a request in its window, in ``width`` cells; what is there takes one at least.
+    """Return the parts of a request as a bar of ``width`` cells; each present part takes at least
+    one.
 
-    Without a known window the bar is the request alone; then there are no limits either.
+    Without a known window the bar is the request alone, without limits.
     """
     whole = max(figures.window, figures.tokens, 1)
     cells: dict[PartName, int] = {}
@@ -109,7 +110,7 @@ def legend_rows(
     words: Catalogue,
     limits: Limits | None = None,
 ) -> list[Row]:
-    """Each part with its tokens, then what is free and the limits, as many to a row as fit."""
+    """Return each part with its tokens, then free room and limits, as many per row as fit."""
     entries: list[tuple[str, str, str]] = []
     for part in PARTS:
         if size := getattr(figures.parts, part):
@@ -143,7 +144,7 @@ def legend_rows(
 
 
 def tokens_text(count: int, figures: PromptFigures) -> str:
-    """A count of tokens, with ``~`` while the endpoint has not counted."""
+    """Format a count of tokens; with ``~`` while it is an estimate."""
     return f"{'~' if figures.estimated else ''}{short_count(count)}"
 
 
@@ -151,7 +152,7 @@ _LISTED: Final = ("requirements", "constraints", "decisions", "gates")
 
 
 class CompactionBlock(Block):
-    """``Compacted  ~42k → ~9k tokens``, what became of it, and all of that behind the row."""
+    """A compaction: ``Compacted  ~42k → ~9k tokens``; unfolded with digest and details."""
 
     group: Group = "row"
     foldable = True
@@ -197,7 +198,7 @@ class CompactionBlock(Block):
         return frame_rows(rows, look)
 
     def _list_changes(self, look: Look) -> list[tuple[str, str, str]]:
-        """Changes of the conversation: label, words, colour."""
+        """Return what the compaction did, as label, words and colour."""
         found, words, palette = self.compaction, look.words, look.palette
         told = [("kept", self._kept_words(look), palette.text)]
         if not found.failure:
@@ -218,7 +219,7 @@ class CompactionBlock(Block):
         return told
 
     def _count_parts(self) -> dict[str, object]:
-        """Figures of the compaction for its sentence."""
+        """Return the figures for the compaction's sentence."""
         found = self.compaction
         return {
             "exchanges": found.exchanges,
@@ -227,7 +228,7 @@ class CompactionBlock(Block):
         }
 
     def _kept_words(self, look: Look) -> str:
-        """``goal, 4 requirements, plan``: the things by name, the lists counted."""
+        """Return what was kept in full, such as ``goal, 4 requirements, plan``."""
         kept, words = self.compaction.kept, look.words
         parts = [words("compaction.kept.goal")] if kept.goal else []
         for name in _LISTED:

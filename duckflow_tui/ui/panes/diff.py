@@ -1,4 +1,4 @@
-"""The diff: one widget that draws only the lines that are looked at."""
+"""The widget that shows diffs; it draws only the lines in view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from duckflow_tui.ui.panes.strips import Span, fit, ink, mark_selection, pad
 
 @dataclass(frozen=True, slots=True)
 class DiffHeading:
-    """The content of the pane's title; numbers count from 1, 0 where there is none."""
+    """The facts of the pane's title; numbers count from 1, 0 for none."""
 
     path: str = ""  # safe to show
     added: int = 0
@@ -53,7 +53,7 @@ class DiffHeading:
 
 @dataclass(frozen=True, slots=True)
 class OffScreen:
-    """The part of a diff that is not on screen, in lines of files and in files."""
+    """How much of a diff is not on screen, in lines of files and in files."""
 
     lines_above: int = 0
     lines_below: int = 0
@@ -61,16 +61,16 @@ class OffScreen:
 
 
 class DiffView(LineView, can_focus=True):
-    """Previews of files with line numbers, marks and colours (S4-61).
+    """Shows previews of file changes with line numbers, marks and colours (S4-61).
 
-    Long lines wrap unless the user says otherwise; what is not on screen is counted, and what
-    was on screen is remembered in the document (R14).
+    Long lines wrap unless the user turns that off. Lines off screen are counted, and what was on
+    screen is recorded in the document (R14).
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bind_keys("diff")
 
     class Arranged(Message):
-        """The user has this diff split or not, and wrapped or not: so all of them should be."""
+        """The user switched side-by-side or wrapping; all diff views follow."""
 
         def __init__(self, *, split: bool, wrap: bool) -> None:
             super().__init__()
@@ -104,8 +104,8 @@ class DiffView(LineView, can_focus=True):
     # what it shows
 
     def show(self, document: DiffDocument, *, at_change: bool = False, at: int = 0) -> None:
-        """Show another document from its start or this hunk, or from its first change where room
-        is short.
+        """Show a document from its start, from hunk ``at``, or with ``at_change`` from its first
+        change where room is short.
         """
         self.document = document
         self.at, self.refused = at, ""
@@ -117,7 +117,7 @@ class DiffView(LineView, can_focus=True):
             self.call_after_refresh(self._find_change)
 
     def invalidate(self, *, layout: bool = True) -> None:
-        """Lay out and draw anew, with the same row at the top: something it rests on changed."""
+        """Lay out and draw everything again, keeping the row at the top of the view."""
         if not self.is_attached:
             return
         old = self._layout_now
@@ -133,13 +133,15 @@ class DiffView(LineView, can_focus=True):
         self._announce_later()
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call back when another hunk is at hand, or more was seen, or something was left out or
-        taken.
+        """Call ``callback`` when the current hunk changes, when more was seen, and when a hunk is
+        left out or taken again.
         """
         self._listeners.append(callback)
 
     def announce_change(self) -> None:
-        """Call all of them now: whatever counts what was seen says the same in each frame."""
+        """Call the callbacks of ``on_change`` now, so that counts elsewhere are right in the same
+        frame.
+        """
         self.changing = False
         if self.is_attached:
             for tell in self._listeners:
@@ -147,7 +149,7 @@ class DiffView(LineView, can_focus=True):
 
     @property
     def heading(self) -> DiffHeading:
-        """The title's facts for the hunk at hand."""
+        """The title's facts for the current hunk."""
         document = self.document
         if not document.previews:
             return DiffHeading()
@@ -167,13 +169,13 @@ class DiffView(LineView, can_focus=True):
 
     @property
     def whole_reason(self) -> Whole | None:
-        """Why the hunk at hand cannot be left out; None where it can."""
+        """Why the current hunk cannot be left out; None where it can."""
         hunks = self.document.hunks
         return self.document.find_whole_reason(hunks[self.at].hunk_id if hunks else None)
 
     @property
     def off_screen(self) -> OffScreen:
-        """The parts above and below the part on screen."""
+        """How much is above and below the view."""
         layout = self._laid_out
         if not self.scrollable_content_region.height:
             return OffScreen(lines_below=sum(self.document.weights))
@@ -193,35 +195,35 @@ class DiffView(LineView, can_focus=True):
 
     @property
     def can_split(self) -> bool:
-        """Whether there is room for two versions side by side."""
+        """Whether there is room for both versions side by side."""
         return self.scrollable_content_region.width >= NARROWEST_SPLIT
 
     @property
     def is_split(self) -> bool:
-        """Whether two versions stand side by side."""
+        """Whether the versions are shown side by side."""
         return self.split and self.can_split
 
     def height_for(self, width: int) -> int:
-        """Lines that the whole document takes at this width, its scroll bar included."""
+        """Return the lines that the whole document takes at this width, with its scroll bar."""
         layout = self._lay_out(width - self.styles.scrollbar_size_vertical)
         return max(1, layout.height) + self._bar_lines(layout)
 
     def reveal_unseen(self) -> None:
-        """Scroll to the first line that was not on screen, without passing over others."""
+        """Scroll to the first line that was not on screen, without skipping others."""
         row = next(iter(self.document.unseen_rows), -1)
         if row >= 0:
             across = 0 if self.wrap else self.document.seen.count_seen(row)
             self.scroll_to(across, self._lines_of(row)[0], animate=False)
 
     def unseen_lies(self) -> tuple[bool, bool]:
-        """Whether something that was not on screen is above what is in sight, and below it."""
+        """Return whether lines that were not on screen are above the view, and below it."""
         places = [self._lines_of(row) for row in self.document.unseen_rows]
         stop = self.first_line + self.lines_in_sight
         return any(a < self.first_line for a, _ in places), any(b > stop for _, b in places)
 
     def search(self, query: str, on_more: Callable[[], None] | None = None) -> int:
-        """Mark every match of the query; how many there are. An empty query ends the search. All
-        are found at once, so that ``on_more`` is never called.
+        """Mark every match of the query and return their number; an empty query ends the search.
+        All are found at once, so ``on_more`` is never called.
         """
         self._search = Search[tuple[int, Span]](query)
         for index, row in enumerate(self.document.rows):
@@ -233,12 +235,14 @@ class DiffView(LineView, can_focus=True):
 
     @property
     def search_position(self) -> tuple[int, int]:
-        """Number of the current match, from 1, 0 before the first step; and of all matches."""
+        """Return the number of the current match (from 1; 0 before the first step) and the number
+        of all.
+        """
         return self._search.position
 
     def next_match(self, step: int = 1) -> int:
-        """Go to the next match further down (1) or up (-1), round the end; its number from 1, 0
-        for none.
+        """Go to the next match below (1) or above (-1), wrapping around. Returns its number from 1;
+        0 without matches.
         """
         match = self._search.step_to_match(step)
         self.redraw()
@@ -265,8 +269,8 @@ class DiffView(LineView, can_focus=True):
         self.scroll_page_down(animate=False)
 
     def action_line(self, by: int) -> None:
-        """The cursor to the next line, or to the one before, and the view a line on with it; where
-        nothing is asked there is no cursor.
+        """Move the cursor a line down or up and scroll with it; without a pending question there is
+        no cursor, only scrolling.
         """
         rows, here = self.document.lines, self.document.cursor
         if self.document.choosing and rows:
@@ -277,12 +281,14 @@ class DiffView(LineView, can_focus=True):
         self.scroll_relative(y=by, animate=False)
 
     def action_remark(self) -> None:
-        """Write on the line at the cursor, or on the first change in sight."""
+        """Write a remark on the line at the cursor, or on the first change in view."""
         if self.write_remark is not None:
             self.write_remark()
 
     def point_at(self, row: int) -> None:
-        """Put the cursor on this row, bring it into sight, and its hunk to hand; -1: nowhere."""
+        """Move the cursor to a row, scroll it into view and make its hunk the current one; -1
+        removes the cursor.
+        """
         self.document.cursor, self.refused = row, ""
         if row < 0:
             return
@@ -293,7 +299,7 @@ class DiffView(LineView, can_focus=True):
         self._announce_later()
 
     def go_on_at(self, index: int) -> None:
-        """Have this hunk at hand, and in sight: at the cursor, if that is in it."""
+        """Make a hunk the current one and show it, at the cursor if that is in it."""
         if self.document.hunks:
             hunk = self.document.hunks[index]
             if hunk.first <= self.document.cursor <= hunk.last:
@@ -303,8 +309,8 @@ class DiffView(LineView, can_focus=True):
         self._announce_later()  # more may have been seen, in another view
 
     def line_at_hand(self, *, last: bool = False) -> int:
-        """The row at the cursor while that is in sight; else the first change that is, or the
-        first line, or with ``last`` the last line; -1 where no line is in sight.
+        """Return the row at the cursor if it is in view, else the first change in view, else the
+        first line (``last``: the last); -1 where no line of a file is in view.
         """
         here = self.document.cursor
         if self._in_sight(here):
@@ -315,7 +321,7 @@ class DiffView(LineView, can_focus=True):
         return next((row for row in seen if self.document.rows[row].mark != " "), seen[0])
 
     def refuse(self, entry: str) -> None:
-        """Say why the last key did nothing: an entry of the catalogue."""
+        """Show why the last key did nothing; ``entry`` is a key of the catalogue."""
         self.refused = entry
         self._announce_later()
 
@@ -339,7 +345,9 @@ class DiffView(LineView, can_focus=True):
         self._announce_later()
 
     def action_toggle_split(self) -> None:
-        """Two versions or one; where there is room for one only, say so until another key."""
+        """Switch between one and two versions; where there is no room for two, say so until the
+        next key.
+        """
         self.refused = "" if self.can_split else "diff.too_narrow"
         if self.can_split:
             self.split = not self.split
@@ -354,7 +362,7 @@ class DiffView(LineView, can_focus=True):
     # Textual
 
     def on_click(self, event: events.Click) -> None:
-        """The cursor goes where the user points, in either version."""
+        """Move the cursor to the clicked row, in either version."""
         layout, line = self._laid_out, self.first_line + event.y
         if not self.document.choosing or not 0 <= line < layout.height:
             return
@@ -410,7 +418,7 @@ class DiffView(LineView, can_focus=True):
         return super().render_line(y) if self._laid_out.count else self._empty_line(y, width)
 
     def on_screen(self, line: int) -> None:
-        """Remember what is drawn as seen; without wrapping only as far as it is on screen."""
+        """Record the drawn line as seen; without wrapping only its visible part."""
         layout = self._laid_out
         if self._finding or line >= layout.height:
             return  # it is about to be scrolled away, or nothing
@@ -442,7 +450,9 @@ class DiffView(LineView, can_focus=True):
         return self._layout_now
 
     def _bar_lines(self, layout: DiffLayout) -> int:
-        """Lines that the horizontal scroll bar takes; 0 where no line is longer than the view."""
+        """Return the lines that the horizontal scroll bar takes; 0 where no line is wider than the
+        view.
+        """
         return self.styles.scrollbar_size_horizontal if layout.longest > layout.room else 0
 
     def _lay_out(self, width: int) -> DiffLayout:
@@ -468,7 +478,7 @@ class DiffView(LineView, can_focus=True):
         return self._renderer_now
 
     def _follow_view(self) -> None:
-        """The hunk at hand is one that can be seen."""
+        """Make a hunk in view the current one."""
         if not self.document.hunks:
             return
         top = self.scroll_offset.y
@@ -486,7 +496,7 @@ class DiffView(LineView, can_focus=True):
         return layout.top_of(hunk.first), layout.tops[layout.entry_of[hunk.last] + 1] - 1
 
     def _lines_of(self, row: int) -> tuple[int, int]:
-        """The first screen line of a row, and the one behind its last."""
+        """Return the first screen line of a row, and the line after its last."""
         layout = self._laid_out
         return layout.top_of(row), layout.tops[layout.entry_of[row] + 1]
 
@@ -497,13 +507,15 @@ class DiffView(LineView, can_focus=True):
         return stop > self.first_line and top < self.first_line + self.lines_in_sight
 
     def _is_cut(self, row: int, by: int) -> bool:
-        """Whether the row goes on below what is in sight, or above for a negative ``by``."""
+        """Whether the row extends below the view, or above it for a negative ``by``."""
         top, stop = self._lines_of(row)
         above = top < self.first_line
         return above if by < 0 else stop > self.first_line + self.lines_in_sight
 
     def _to_hunk(self, index: int) -> None:
-        """Have this hunk at hand. Where room is short, the lines above its change give way."""
+        """Make a hunk the current one; where room is short, context before its change is scrolled
+        out.
+        """
         document = self.document
         if not document.hunks:
             return
@@ -521,8 +533,8 @@ class DiffView(LineView, can_focus=True):
         self._announce_later()
 
     def _find_change(self) -> None:
-        """Scroll to the first change where the lines before it would take most of the room, or
-        hide the end of a change that fits.
+        """Scroll to the first change where the lines before it take most of the room or push the
+        end of a change that fits out of view.
         """
         height = self.scrollable_content_region.height
         if not self._finding or height <= 0:
@@ -544,7 +556,7 @@ class DiffView(LineView, can_focus=True):
         self.refresh()
 
     def _announce_later(self) -> None:
-        """Say so once for all that changes until the next refresh."""
+        """Call the callbacks once, at the next refresh, for all changes until then."""
         if not self.changing and self.is_attached:
             self.changing = True
             self.call_after_refresh(self.announce_change)

@@ -1,4 +1,4 @@
-"""A diff as rows of text, and where each of them lies on the screen at one width."""
+"""A diff as rows of text, and their layout on the screen at one width."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Whole(StrEnum):
 
 @dataclass(slots=True)
 class DiffRow:
-    """One row before wrapping; ``text`` is safe to show and has its spaces folded."""
+    """A row before wrapping; ``text`` is safe to show, with long runs of spaces folded."""
 
     kind: RowKind
     file: int
@@ -65,7 +65,7 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class HunkRows:
-    """Where a hunk lies in the rows: its head at ``first``, its last line at ``last``."""
+    """The rows of a hunk: its heading at ``first``, its last line at ``last``."""
 
     hunk_id: HunkId
     first: int
@@ -73,10 +73,10 @@ class HunkRows:
 
 
 class DiffDocument:
-    """The rows of some previews, what of them was seen, which hunks are left out, and what the
-    user wrote on lines.
+    """The rows of file previews, which of them were seen, which hunks are left out, and the user's
+    remarks.
 
-    Two views may show one document: what was seen in the one is seen in the other.
+    Two views may show the same document; what was seen in one counts in the other.
     """
 
     def __init__(
@@ -86,7 +86,9 @@ class DiffDocument:
         choosing: bool = False,
         apart: bool = False,
     ) -> None:
-        """``apart``: each file is changed by a call of its own, and can be left out as a whole."""
+        """``choosing``: hunks can be left out; ``apart``: each file is changed by its own call and
+        can be left out as a whole.
+        """
         self.previews = tuple(previews)
         self.choosing = choosing
         self.apart = apart
@@ -110,7 +112,9 @@ class DiffDocument:
 
     @property
     def title_rows(self) -> tuple[int, ...]:
-        """Rows that only repeat the title of a gate: its one file is created or deleted."""
+        """The rows that only repeat a gate's title, because its single file is created or
+        deleted.
+        """
         one = len(self.hunks) == len(self.previews) == 1
         if not one or self.previews[0].kind not in ("create", "delete"):
             return ()
@@ -118,7 +122,9 @@ class DiffDocument:
         return tuple(n for n, row in rows if not row.text)
 
     def _weight_of(self, row: DiffRow) -> int:
-        """Lines that the row stands for; 0 for heads and for a note that the title repeats."""
+        """Return the lines that a row counts for; 0 for headings and notes that the title
+        repeats.
+        """
         alone = len(self.previews) == 1 and bool(self.previews[0].hunks)
         if row.kind is RowKind.HUNK or (alone and row.kind is RowKind.NOTE and not row.text):
             return 0
@@ -126,36 +132,38 @@ class DiffDocument:
 
     @property
     def unseen_lines(self) -> int:
-        """Changed lines that have not been wholly on screen, without hunks that are left out."""
+        """The number of changed lines that were not fully on screen, without hunks that are left
+        out.
+        """
         out = (row for row in self._rows_out if self.seen.is_left(row))
         return self.seen.unseen_lines - self.seen.weight_of(out)
 
     @property
     def unseen_rows(self) -> list[int]:
-        """The rows that ``unseen`` counts."""
+        """The rows that ``unseen_lines`` counts."""
         out = set(self._rows_out)
         return [n for n in range(len(self.rows)) if n not in out and self.seen.is_left(n)]
 
     @property
     def _rows_out(self) -> Iterator[int]:
-        """The rows of the hunks that are left out."""
+        """Yield the rows of hunks that are left out."""
         out = (hunk for hunk in self.hunks if hunk.hunk_id in self.left_out)
         return (row for hunk in out for row in range(hunk.first, hunk.last + 1))
 
     @property
     def first_change(self) -> int:
-        """The first row that is a change or tells of one, 0 where there is none."""
+        """The first row with a change, or with a note about one; 0 where there is none."""
         rows = enumerate(zip(self.rows, self.weights, strict=True))
         note = RowKind.NOTE
         return next((n for n, (r, w) in rows if r.mark != " " or (r.kind is note and w)), 0)
 
     @property
     def to_see(self) -> int:
-        """Lines that are to be on screen before the change is approved without a question."""
+        """The number of lines that must be on screen for an approval without a further question."""
         return self.seen.total_lines - self.seen.weight_of(self._rows_out)
 
     def find_whole_reason(self, hunk_id: HunkId | None) -> Whole | None:
-        """Why the hunk cannot be left out; None where it can, of a file that stays."""
+        """Return why a hunk cannot be left out; None where it can."""
         if not self.choosing:
             return Whole.ONLY_SHOWN
         if hunk_id is None:
@@ -175,8 +183,8 @@ class DiffDocument:
         return True
 
     def only(self, hunk_id: HunkId) -> bool:
-        """Leave out all others that can be, or take all again where it is so already; False where
-        the hunk is not one of several.
+        """Leave out all other hunks, or take all again where they are left out already; False where
+        there is only one.
         """
         if self.find_whole_reason(hunk_id) is not None:
             return False
@@ -193,13 +201,13 @@ class DiffDocument:
             listener()
 
     def on_choice(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever a hunk was left out or taken or a remark written, in whichever
-        view.
+        """Call ``listener`` when a hunk is left out or taken again and when a remark is written, in
+        any view.
         """
         self._listeners.append(listener)
 
     def remark(self, row: int, said: str) -> None:
-        """Keep what the user says of this line; an empty text takes the remark away."""
+        """Set the remark on a line; an empty text removes it."""
         if said.strip():
             self.remarks[row] = said.strip()
         else:
@@ -208,11 +216,11 @@ class DiffDocument:
             listener()
 
     def list_remarks(self) -> tuple[Remark, ...]:
-        """The remarks in the order of their lines, with the lines as they are."""
+        """Return the remarks in order of their lines, each with the line's text."""
         return tuple(self.remark_on(row, said) for row, said in sorted(self.remarks.items()))
 
     def remark_on(self, index: int, said: str) -> Remark:
-        """The remark on this row, with its line unchanged."""
+        """Return a remark with this text for a row."""
         row = self.rows[index]
         preview = self.previews[row.file]
         here = (row.mark, row.old, row.new)
@@ -224,7 +232,7 @@ class DiffDocument:
         return Remark(path=path, number=number, old=old, line=line.text, said=said)
 
     def take_remarks(self, other: DiffDocument) -> None:
-        """Take over the remarks of another version of the change, where their lines still stand."""
+        """Copy the remarks of another version of the change to lines that are unchanged."""
         places: dict[tuple[str, str, str], list[int]] = {}
         for index in self.lines:
             row = self.rows[index]
@@ -238,19 +246,19 @@ class DiffDocument:
 
     @property
     def lines(self) -> list[int]:
-        """The rows that are lines of a file: those that a remark can be written on."""
+        """The rows that are lines of a file, on which a remark can be written."""
         kinds = (RowKind.LINE, RowKind.BLANKS)
         return [index for index, row in enumerate(self.rows) if row.kind in kinds]
 
     @property
     def takes_nothing(self) -> bool:
-        """Whether every hunk is left out and no file changes in another way."""
+        """Whether all hunks are left out and no file changes in any other way."""
         if not self.apart and not all(preview.hunks for preview in self.previews):
             return False
         return bool(self.hunks) and all(hunk.hunk_id in self.left_out for hunk in self.hunks)
 
     def figures(self, file: int | None = None) -> tuple[int, int]:
-        """Lines added and removed, without what is left out; of one file or of all."""
+        """Return the lines added and removed, without hunks left out; of one file or of all."""
         chosen = range(len(self.previews)) if file is None else (file,)
         added = sum(self.previews[index].added for index in chosen)
         removed = sum(self.previews[index].removed for index in chosen)
@@ -263,7 +271,9 @@ class DiffDocument:
         return added, removed
 
     def pair_sides(self) -> Iterator[tuple[int, int]]:
-        """Rows side by side, old and new; -1 for an empty side; heads have no new side."""
+        """Yield pairs of rows, old and new side by side; -1 for an empty side. Headings have no new
+        side.
+        """
         index = 0
         while index < len(self.rows):
             row = self.rows[index]
@@ -283,7 +293,7 @@ class DiffDocument:
                 index = (added or removed)[-1] + 1
 
     def _change_at(self, index: int) -> tuple[range, range]:
-        """The removed rows that begin here, and the added rows right behind them."""
+        """Return the removed rows that begin at this index, and the added rows right after them."""
         hunk = self.rows[index].hunk, self.rows[index].file
 
         def run(at: int, mark: str) -> range:
@@ -328,13 +338,13 @@ class DiffDocument:
 
 
 def shown_path(preview: FilePreview) -> SafeText:
-    """The file's path on one line, with where it goes when it is moved."""
+    """Return the file's path on one line, with its target where it is moved."""
     path = visible_line(preview.path)
     return SafeText(f"{path} → {visible_line(preview.target)}") if preview.target else path
 
 
 def shown_line(text: str) -> SafeText:
-    """The line made visible, long runs of spaces as a sign with their number."""
+    """Return a line made safe, with long runs of spaces replaced by a sign and their number."""
     if len(text) < SPACE_RUN and text.isascii() and text.isprintable():
         return SafeText(text)  # nearly every line of code; 10,000 of them are wanted at once
     safe = visible_line(text)
@@ -380,7 +390,7 @@ _CAPTIONS: Final = (RowKind.FILE, RowKind.NOTE, RowKind.HUNK, RowKind.BLANKS)
 
 @dataclass(frozen=True, slots=True)
 class DiffCell:
-    """The content of one side of a screen line: a row, and which of its characters."""
+    """One side of a screen line: a row and a span of its characters."""
 
     row: int  # -1: this side is empty
     span: Span
@@ -389,10 +399,10 @@ class DiffCell:
 
 
 class DiffLayout:
-    """The lines of a document at one width. Built in one pass, looked up by line.
+    """The screen lines of a document at one width, built in one pass.
 
-    ``caption`` gives the words of rows that are no lines of a file; they are as long as they
-    are in the language at hand.
+    ``caption`` returns the text of rows that are not lines of a file; their length depends on the
+    language.
     """
 
     def __init__(
@@ -405,7 +415,7 @@ class DiffLayout:
         wraps: bool,
         bare: bool = False,
     ) -> None:
-        """``bare``: without the rows that the title of a gate says already."""
+        """``bare``: without the rows that repeat a gate's title."""
         self.document = document
         self._told = document.title_rows if bare else ()
         self.given_width = width
@@ -461,25 +471,25 @@ class DiffLayout:
 
     @property
     def count(self) -> int:
-        """How many entries there are: rows, or pairs of rows side by side."""
+        """The number of entries: rows, or pairs of rows side by side."""
         return len(self._left)
 
     def entry_at(self, index: int) -> tuple[int, int]:
-        """Rows of an entry, old and new; -1 for an empty side."""
+        """Return the rows of an entry, old and new; -1 for an empty side."""
         return self._left[index], self._right[index]
 
     @property
     def height(self) -> int:
-        """Screen lines in all."""
+        """The number of screen lines."""
         return self.tops[-1]
 
     def find_entry(self, y: int) -> tuple[int, int]:
-        """The entry that line ``y`` belongs to, and which of its lines it is."""
+        """Return the entry at screen line ``y``, and the line's number within it."""
         entry = min(bisect_right(self.tops, y) - 1, self.count - 1)
         return entry, y - self.tops[entry]
 
     def cells_on(self, y: int) -> tuple[DiffCell, ...]:
-        """The content of line ``y``: one part, or the old and the new side."""
+        """Return the content of screen line ``y``: one cell, or the old and the new side."""
         entry, line = self.find_entry(y)
         left, right = self.entry_at(entry)
         if not self.split or self.is_caption(left):
@@ -490,7 +500,7 @@ class DiffLayout:
         return old, new
 
     def is_caption(self, row: int) -> bool:
-        """Whether the row holds words of ours across the whole width."""
+        """Whether the row is text of the app across the whole width."""
         return row >= 0 and self.document.rows[row].kind in (
             RowKind.FILE,
             RowKind.NOTE,
@@ -498,7 +508,7 @@ class DiffLayout:
         )
 
     def spans_of(self, row: int) -> list[Span]:
-        """How the row's text is cut into lines; one span, the whole text, without wrapping."""
+        """Return how a row's text is split into screen lines; a single span without wrapping."""
         if row not in self._folds:
             kind = self.document.rows[row].kind
             if kind in (RowKind.FILE, RowKind.NOTE):
@@ -513,7 +523,7 @@ class DiffLayout:
         return self._folds[row]
 
     def remark_text(self, row: int) -> SafeText:
-        """The remark on this row, as it stands below it."""
+        """Return the remark on a row as it is shown below it."""
         return SafeText(self._remarks[row])
 
     def _remark_spans(self, row: int) -> list[Span]:
@@ -521,15 +531,17 @@ class DiffLayout:
         return break_line(said, self.room, REMARK_HANG) if said is not None else []
 
     def hang_of(self, row: int) -> int:
-        """Cells by which the second line of a row and those below begin further in: like the
-        first, unless that takes more than half of the room.
+        """Return the indentation of a row's continuation lines in cells: the row's own, unless that
+        is more than half of the room.
         """
         text = self.document.rows[row].text
         indent = len(text) - len(text.lstrip(" "))
         return indent if self.wraps and indent <= self.room // 2 else 0
 
     def on_screen(self, part: DiffCell, scrolled: int) -> Span:
-        """The characters of a part that are on screen, its line being scrolled by cells."""
+        """Return the characters of a cell that are visible when its line is scrolled by so many
+        cells.
+        """
         if self.wraps or part.row < 0 or part.remark:
             return part.span
         text = self.document.rows[part.row].text
@@ -543,7 +555,7 @@ class DiffLayout:
         return start, start + fold(text[start:], self.room - cut)[0][1]
 
     def top_of(self, row: int, character: int = 0) -> int:
-        """The screen line on which this character of the row is."""
+        """Return the screen line of a character of a row."""
         line = sum(1 for start, _ in self.spans_of(row)[1:] if start <= character)
         return self.tops[self.entry_of[row]] + line
 

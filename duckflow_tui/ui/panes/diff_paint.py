@@ -1,4 +1,4 @@
-"""How the lines of a diff are drawn: gutter, colours, changed words, places of a search."""
+"""Draws the lines of a diff: gutter, colours, changed words, search matches."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _ALIKE: Final = 0.65  # lines less alike than this are two lines, not one that c
 
 @lru_cache(maxsize=2048)
 def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Character spans of what differs, in the old and in the new line: a word at least each.
+    """Return the spans that differ between an old and a new line, in whole words.
 
-    Both empty when the lines have too little in common for it to mean anything.
+    Both are empty where the lines have too little in common for this to help.
     """
     if len(old) + len(new) > 16 * _MOST_WORDS:
         return (), ()
@@ -60,7 +60,7 @@ def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...
 
 
 def _spans_with_words(text: str, spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """The spans with a word in them: signs change along with the words around them."""
+    """Return the spans that contain a word; punctuation changes along with the words around it."""
     return tuple(span for span in spans if re.search(r"\w", text[slice(*span)]))
 
 
@@ -78,7 +78,7 @@ def _changed_spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span,
 
 
 def _join_spans(text: str, spans: list[Span]) -> tuple[Span, ...]:
-    """Spans with nothing but spaces between them as one, without the line's indentation."""
+    """Join spans with only spaces between them, without the line's indentation."""
     indent = len(text) - len(text.lstrip())
 
     def trimmed(span: Span) -> Span:
@@ -97,7 +97,7 @@ Layer = tuple[Span, Style]
 
 
 def paint_text(text: str, span: Span, ground: Style, layers: Iterable[Layer]) -> list[Piece]:
-    """The characters of ``span`` in pieces of one style each, later layers over earlier ones."""
+    """Return the characters of ``span`` as styled pieces; later layers override earlier ones."""
     start, stop = span
     styles = [ground] * (stop - start)
     for (begin, end), style in layers:
@@ -132,7 +132,7 @@ def _token_style(palette: Palette, token: Token, *, plain: bool) -> Style:
 
 
 class DiffRenderer:
-    """One document in one palette and one language."""
+    """Draws one document with one palette in one language."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class DiffRenderer:
         words: Catalogue,
         search: Search[tuple[int, Span]],
     ) -> None:
-        """``search`` has rows with the characters that match."""
+        """``search`` holds the matches as pairs of row and character span."""
         self.palette = palette
         self.blank = ink(palette.text, on=palette.background)
         self._document = document
@@ -154,7 +154,9 @@ class DiffRenderer:
         self._numbers = {hunk.hunk_id: n for n, hunk in enumerate(document.hunks)}
 
     def caption_row(self, part: DiffCell, width: int, at: int) -> tuple[Row, Style]:
-        """A row of our words, and what fills the rest of its line; ``at`` is the hunk at hand."""
+        """Return a row of the app's words and the style that fills the rest of its line; ``at`` is
+        the current hunk.
+        """
         palette = self.palette
         row = self._document.rows[part.row]
         if row.kind is RowKind.HUNK:
@@ -173,7 +175,9 @@ class DiffRenderer:
     def side(
         self, layout: DiffLayout, part: DiffCell, scrolled: int, *, old: bool = False
     ) -> tuple[Row, Style]:
-        """Gutter and text of one side, and what fills the rest; ``old`` asks for old numbers."""
+        """Return gutter and text of one side and the style that fills the rest; ``old`` shows old
+        line numbers.
+        """
         if part.row < 0:
             return [], ink(None, on=self.palette.background)
         row = self._document.rows[part.row]
@@ -207,7 +211,7 @@ class DiffRenderer:
         return drawn, fill
 
     def _ground_style(self, row: DiffRow, *, left_out: bool) -> Style:
-        """The style of a line before anything is laid over it."""
+        """Return the base style of a line."""
         palette = self.palette
         if left_out:
             return ink(palette.faint, on=palette.background, strike=row.mark != " ")
@@ -218,7 +222,7 @@ class DiffRenderer:
         return ink(palette.quiet, on=palette.background)
 
     def _layers_on(self, index: int) -> list[Layer]:
-        """The spans laid over a row: syntax first, then the words that changed."""
+        """Return the styled spans of a row: syntax, then changed words, then search matches."""
         row = self._document.rows[index]
         if row.kind is not RowKind.LINE:
             return []
@@ -237,7 +241,9 @@ class DiffRenderer:
         return layers
 
     def _syntax_spans(self, index: int) -> Iterable[tuple[Span, Token]]:
-        """The old version and the new one are lexed apart: each is a text that makes sense."""
+        """Return a row's syntax spans. Old and new version are lexed separately, because only each
+        by itself is valid code.
+        """
         rows = self._document.rows
         row = rows[index]
         side = (row.file, row.hunk, row.mark == "-")
@@ -255,7 +261,7 @@ class DiffRenderer:
         return lines.spans(numbers[index])
 
     def _draw_remark(self, layout: DiffLayout, part: DiffCell) -> tuple[Row, Style]:
-        """The user's remark on the line above."""
+        """Return the row of the user's remark on the line above."""
         ground = ink(self.palette.text, on=self.palette.raised)
         text = layout.remark_text(part.row)
         piece = text[part.span[0] : part.span[1]]
@@ -271,7 +277,7 @@ class DiffRenderer:
     def both_sides(
         self, layout: DiffLayout, parts: Sequence[DiffCell], width: int, scrolled: int
     ) -> Row:
-        """The old version, a rule, the new version."""
+        """Return old version, divider and new version as one row."""
         joined: Row = []
         for number, part in enumerate(parts):
             row, fill = self.side(layout, part, scrolled, old=number == 0)
@@ -327,7 +333,9 @@ class DiffRenderer:
 
 
 def caption_text(document: DiffDocument, words: Catalogue, index: int) -> str:
-    """The text of a row that is no line of a file; of NOTE it begins with ``before_note``."""
+    """Return the text of a row that is not a line of a file; a note's begins with
+    ``before_note``.
+    """
     row = document.rows[index]
     if row.kind is RowKind.NOTE:
         return before_note(document, words, row) + row.text
@@ -338,7 +346,9 @@ def caption_text(document: DiffDocument, words: Catalogue, index: int) -> str:
 
 
 def before_note(document: DiffDocument, words: Catalogue, row: DiffRow) -> str:
-    """Our words in front of a file's note: what becomes of the file, that there are no lines."""
+    """Return the app's words before a file's note, such as that the file is created or is
+    binary.
+    """
     if row.kind is not RowKind.NOTE:
         return ""
     preview = document.previews[row.file]
@@ -351,18 +361,18 @@ def before_note(document: DiffDocument, words: Catalogue, row: DiffRow) -> str:
 
 
 def figures_text(added: int, removed: int) -> str:
-    """``+3 −2``, or one of both where the other is nothing."""
+    """Format counts of lines as ``+3 −2``, or as one of both where the other is 0."""
     parts = [f"+{added}"] if added or not removed else []
     return " ".join([*parts, f"−{removed}"] if removed else parts)
 
 
 def count_words(words: Catalogue, key: str, count: int) -> str:
-    """The entry for one or for many, with its ``{count}``."""
+    """Return the catalogue's singular or plural entry with its ``{count}`` filled."""
     return words(f"{key}.one" if count == 1 else f"{key}.many", count=count)
 
 
 def pad_row(row: Row, width: int, fill: Style) -> Row:
-    """The row in exactly ``width`` cells."""
+    """Return the row in exactly ``width`` cells."""
     cells = row_cells(row)
     if cells <= width:
         return [*row, Segment(" " * (width - cells), fill)]
@@ -370,7 +380,9 @@ def pad_row(row: Row, width: int, fill: Style) -> Row:
 
 
 def shift_row(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int) -> Strip:
-    """A strip of exactly ``width`` cells; the text behind the gutter is scrolled by ``left``."""
+    """Return a strip of exactly ``width`` cells whose text after the gutter is scrolled by ``left``
+    cells.
+    """
     head: Row = []
     rest = list(row)
     taken = 0
@@ -387,7 +399,7 @@ def shift_row(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: i
 def selected_text(
     layout: DiffLayout, renderer: DiffRenderer, words: Catalogue, selection: Selection
 ) -> str:
-    """The selected text; side by side it is the version in which the selection begins."""
+    """Return the selected text; side by side, of the version in which the selection begins."""
     first = selection.start.y if selection.start else 0
     last = min(selection.end.y if selection.end else layout.height - 1, layout.height - 1)
     new_side = bool(selection.start and layout.split and selection.start.x > layout.half)

@@ -1,4 +1,4 @@
-"""The diff with what stands around it: its title, what became of the change, the keys."""
+"""The diff pane: title, what became of the change, the diff, and a line with keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from duckflow_tui.words.catalogue import Catalogue
 
 @dataclass(frozen=True, slots=True)
 class FinishedCall:
-    """The end of a call, and whether the user has taken its changes back since."""
+    """A finished call, and whether its changes were undone since."""
 
     message: OperationMessage
     undone: bool = False
@@ -50,7 +50,9 @@ class FinishedCall:
 
 
 def find_newest_change(messages: Sequence[Message]) -> tuple[OperationMessage | None, bool]:
-    """The last call that would change files, and whether the user asked for something after it."""
+    """Return the newest call that would change files, and whether the user sent a request
+    after it.
+    """
     overtaken = False
     for message in reversed(messages):
         if isinstance(message, OperationMessage) and previews_of(message):
@@ -60,12 +62,12 @@ def find_newest_change(messages: Sequence[Message]) -> tuple[OperationMessage | 
 
 
 def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
-    """The changes of the call; a gate that asked about it has them."""
+    """Return the file changes of a call, as shown at its gate where there was one."""
     return message.previews or (message.gate.previews if message.gate is not None else ())
 
 
 def document_of(message: OperationMessage) -> DiffDocument:
-    """The changes of the call without the hunks that the user left out."""
+    """Return the changes of a call without the hunks that the user left out."""
     document = DiffDocument(previews_of(message))
     if message.answer is not None:
         document.left_out |= set(message.answer.left_out)
@@ -77,8 +79,8 @@ _UNWANTED: Final = {Outcome.REJECTED: "⊘", Outcome.DECLINED: "↪"}
 
 
 def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Text:
-    """``✗ not applied: it failed: disk full``; the sign says it without the colour. What the user
-    did not want is no failure.
+    """Return what became of a change, such as ``✗ not applied: it failed: disk full``. A rejected
+    change is not marked as failed.
     """
     if ending.is_applied:
         return Text(f"✓ {_applied_words(ending, words)}", style=palette.good)
@@ -118,7 +120,7 @@ _FEWEST_HINTS = 3  # lines of room below which the keys give way to the diff its
 
 
 class DiffFoot(Widget):
-    """One line below a diff, made when it is drawn: it is right in the first picture too."""
+    """A line below a diff, computed when it is drawn, so that it is right in the first frame."""
 
     def __init__(self, make_text: Callable[[], Text]) -> None:
         super().__init__(classes="diff-foot")
@@ -129,12 +131,10 @@ class DiffFoot(Widget):
 
 
 class DiffPane(Vertical, SidePane):
-    """A DiffView above one line that counts what is not on screen and names the keys. Remarks are
-    written in that line's place.
+    """A DiffView, above it what became of the change, and below it a line with counts and keys,
+    where remarks are written.
 
-    Above it stands what became of the change, once that is known. Without ``titled`` no title
-    says what is shown: where room is short the line below does, and the view begins with what
-    changes.
+    Without ``titled`` the line below names the file, and the view begins at the first change.
     """
 
     pane_name = "diff"
@@ -174,7 +174,9 @@ class DiffPane(Vertical, SidePane):
     # --- remarks ----------------------------------------------------------------------------
 
     def write(self, back: Widget) -> None:
-        """Let the user write on the line at hand; ``back`` has the focus now and gets it again."""
+        """Open the field for a remark on the current line; ``back`` gets the focus again
+        afterwards.
+        """
         document, row = self.view.document, self.view.line_at_hand()
         if not document.choosing or row < 0:
             self.view.refuse("diff.no_line" if document.choosing else "diff.whole.only_shown")
@@ -191,7 +193,7 @@ class DiffPane(Vertical, SidePane):
         self.refresh(layout=True)
 
     def on_input_submitted(self, event: InlineField.Submitted) -> None:
-        """Keep the remark; an empty one takes that of the line away."""
+        """Store the remark; an empty one removes that of the line."""
         event.stop()
         document, row = self.view.document, self._row
         self.stop_writing()
@@ -200,7 +202,7 @@ class DiffPane(Vertical, SidePane):
         self.view.point_at(row)
 
     def stop_writing(self) -> None:
-        """Drop what is being written, if anything is."""
+        """Close the field for a remark and discard its text."""
         if not self.field.display:
             return
         had_focus = self.field.has_focus
@@ -211,7 +213,7 @@ class DiffPane(Vertical, SidePane):
             self.screen.set_focus(self._back)
 
     def _lines_beside(self, width: int) -> int:
-        """Lines of the pane that are not the diff's: the foot, and what became of the change."""
+        """Return the pane's lines other than the diff's."""
         if not self._verdict.display:
             return 1
         room = Size(max(1, width - 2), MOST_VERDICT)
@@ -222,7 +224,7 @@ class DiffPane(Vertical, SidePane):
         return len(state.messages), state.undone_calls, state.rewound
 
     def show(self, state: AgentState) -> None:
-        """Show the newest change of files and what became of it; none where the user went back
+        """Show the newest change of files and what became of it; nothing after a rewind
         beyond it.
         """
         if self._since is not None and self._since == self._changed_by(state):
@@ -237,12 +239,12 @@ class DiffPane(Vertical, SidePane):
         self.show_ending(FinishedCall(newest, newest.call_id in state.undone_calls))
 
     def _changed_by(self, state: AgentState) -> tuple[object, ...]:
-        """The calls that changed files last."""
+        """Return the newest calls that changed files."""
         calls = (last_changed(state), find_newest_change(state.messages)[0])
         return tuple(call and call.call_id for call in calls)
 
     def open(self, document: DiffDocument, call_id: str = "", *, at: int = 0) -> None:
-        """Show another document from its start or this hunk: what the call would change."""
+        """Show what the call would change, from the start or from hunk ``at``."""
         self.stop_writing()
         self.call_id = call_id
         self._since = self._ending = None
@@ -250,19 +252,19 @@ class DiffPane(Vertical, SidePane):
         self._refresh_verdict()
 
     def open_session(self, previews: Sequence[FilePreview], state: AgentState) -> None:
-        """Show what became of files since the session began, until the next change of a file."""
+        """Show all changes since the session began, until the next change of a file."""
         self.open(DiffDocument(previews))
         self._since = self._changed_by(state)
         self._refresh_verdict()
 
     def follow(self, state: AgentState) -> None:
-        """Show the last change again."""
+        """Return to showing the newest change."""
         if self._since is not None:
             self.open(DiffDocument(()))
             self.show(state)
 
     def show_ending(self, ending: FinishedCall | None) -> None:
-        """The outcome of the call whose change is shown; None while that is open."""
+        """Show what became of the shown call; None while it is open."""
         if ending != self._ending:
             self._ending = ending
             self._refresh_verdict()
@@ -272,12 +274,12 @@ class DiffPane(Vertical, SidePane):
         return self.view.height_for(width) + 1
 
     def has_content(self, state: AgentState) -> bool:
-        """A change that was made for the last request."""
+        """Whether a change was made for the last request."""
         newest, overtaken = find_newest_change(state.messages)
         return newest is not None and not overtaken
 
     def describe_folded(self) -> str:
-        """Nothing where there is a change: then the title names it."""
+        """Return nothing where there is a change, because the title names it."""
         return "" if self.view.document.previews else super().describe_folded()
 
     @property
@@ -285,9 +287,10 @@ class DiffPane(Vertical, SidePane):
         return self.view
 
     def make_title(self, width: int) -> Text:
-        """``Diff  pricing.py  +3 −2  hunk 1/2  seen 40 of 599`` in at most ``width`` cells.
+        """Return ``Diff  pricing.py  +3 −2  hunk 1/2  seen 40 of 599`` in at most ``width`` cells.
 
-        What gives way first: the word before the path, the hunk, the beginning of the path.
+        In a narrow pane the word before the path goes first, then the hunk, then the start of the
+        path.
         """
         palette = palette_of(self)
         heading = self.view.heading
@@ -315,8 +318,8 @@ class DiffPane(Vertical, SidePane):
         return text
 
     def _seen_words(self) -> str:
-        """``seen 40 of 599`` while a gate asks and some of it was not on screen; nothing before the
-        first of it was.
+        """Return ``seen 40 of 599`` while a gate asks and parts were not on screen; empty before
+        any was.
         """
         document = self.view.document
         total = document.to_see
@@ -358,7 +361,7 @@ class DiffPane(Vertical, SidePane):
             self._verdict.update(verdict_text(self._ending, self.words, palette_of(self)))
 
     def _session_text(self) -> Text:
-        """``session so far: files 2, +5 −3``."""
+        """Return ``session so far: 2 files, +5 −3``."""
         document = self.view.document
         if not document.previews:
             said = self.words("diff.session_none")
@@ -399,7 +402,7 @@ class DiffPane(Vertical, SidePane):
         return text
 
     def _key_hints(self, room: int) -> str:
-        """The keys that act here, as many as fit whole."""
+        """Return the keys of this pane, as many as fit."""
         heading = self.view.heading
         hints: list[str] = [self.words("diff.hint_back")] if self.leads_back else []
         labels = {key.action: key.label for key in keys_of("diff", "gate")}

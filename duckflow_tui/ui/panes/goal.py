@@ -1,4 +1,4 @@
-"""The goal beside the chat: how the AI is doing, and what the user asked for."""
+"""The goal pane: vitals above the requirements of the current request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SETTLED: Final = {RequirementState.MET: 1, RequirementState.WAIVED: 2}
 
 
 def mark_colour(state: RequirementState, palette: Palette) -> str:
-    """The colour of a mark; the mark itself says the same."""
+    """Return the colour of a requirement's mark; the mark itself says the same."""
     return {
         RequirementState.MET: palette.good,
         RequirementState.PARTLY: palette.accent,
@@ -48,12 +48,12 @@ def mark_colour(state: RequirementState, palette: Palette) -> str:
 
 
 def priority_label(priority: int) -> str:
-    """``P1``, in every language."""
+    """Return ``P1``, ``P2`` or ``P3``."""
     return f"P{priority}"
 
 
 def _mark_requirement(item: RequirementItem, palette: Palette) -> tuple[Row, Segment]:
-    """``✓ P1 `` and the requirement behind it."""
+    """Return a requirement's mark and priority (``✓ P1``), and its text."""
     waived = not item.is_counted
     over = ink(palette.quiet if waived else palette.text, strike=waived)
     marks = [
@@ -67,7 +67,7 @@ def _mark_requirement(item: RequirementItem, palette: Palette) -> tuple[Row, Seg
 
 
 def requirement_rows(item: RequirementItem, palette: Palette, width: int) -> list[Row]:
-    """The whole requirement behind its marks, on as many rows as it takes."""
+    """Return a requirement in full after its mark, on as many rows as needed."""
     marks, text = _mark_requirement(item, palette)
     indent = sum(cell_len(mark.text) for mark in marks)
     pieces = [(text.text, text.style or ink(None))]
@@ -77,7 +77,9 @@ def requirement_rows(item: RequirementItem, palette: Palette, width: int) -> lis
 
 
 def requirement_row(item: RequirementItem, palette: Palette, width: int, said: str = "") -> Row:
-    """``✓ P1 Two discounts of 10 % make 19 %``; ``said`` stands at the right edge."""
+    """Return ``✓ P1 Two discounts of 10 % make 19 %`` on one row, with ``said`` at the
+    right edge.
+    """
     marks, text = _mark_requirement(item, palette)
     left = [*marks, text]
     right = [Segment(f"  {said}", ink(palette.faint))] if said else []
@@ -87,13 +89,15 @@ def requirement_row(item: RequirementItem, palette: Palette, width: int, said: s
 
 
 def request_row(request: TaskObjective, palette: Palette, width: int, said: str) -> Row:
-    """``· Write the notes    earlier · stopped · 1/3 met``: left before it was done."""
+    """Return the row of an earlier, unfinished request, such as ``· Write the notes    earlier ·
+    stopped · 1/3 met``.
+    """
     left = [Segment(f"· {visible_line(request.original_query)}", ink(palette.quiet))]
     return two_sided(left, [Segment(f"  {said}", ink(palette.faint))], width)
 
 
 def pick_foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementItem]:
-    """The ``count`` that matter most, in the order in which all of them stand."""
+    """Return the ``count`` most important requirements in their original order."""
     if len(items) <= count:
         return list(items)
     ranked = sorted(items, key=lambda item: (_SETTLED.get(item.state, 0), item.priority))
@@ -109,7 +113,9 @@ MIDDLING: Final = 28  # below this it is one line
 
 
 class LedgerPane(Rows, can_focus=True):
-    """The requirements, one a line; what has no room is counted. Enter or a click opens all."""
+    """The requirements, one per line; those without room are counted. Enter or a click opens the
+    list.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bind_keys("goal")
 
@@ -129,7 +135,7 @@ class LedgerPane(Rows, can_focus=True):
         return (state.objective,)
 
     def show(self, state: AgentState) -> None:
-        """Take over the requirements of the request in hand."""
+        """Update from this state."""
         objective = state.objective
         items = objective.extracted_requirements if objective else ()
         changed = len(items) != len(self._items)
@@ -139,7 +145,7 @@ class LedgerPane(Rows, can_focus=True):
 
     @property
     def progress(self) -> str:
-        """``2/3``; empty without requirements."""
+        """The requirements met, as ``2/3``; empty without any."""
         return f"{self._met[0]}/{self._met[1]}" if self._items else ""
 
     def watch_has_focus(self, has_focus: bool) -> None:
@@ -194,7 +200,7 @@ class LedgerPane(Rows, can_focus=True):
 
 
 class GoalPane(Vertical, SidePane):
-    """The gauges with the ledger below them; each can be there without the other."""
+    """The gauges with the requirements below; either may be hidden."""
 
     pane_name = "vitals"
     words: var[Catalogue] = var(Catalogue)
@@ -213,7 +219,7 @@ class GoalPane(Vertical, SidePane):
 
     @property
     def explained(self) -> bool:
-        """Whether the reasons of the vitals are shown."""
+        """Whether the vitals are explained."""
         return self.shows_vitals and self.vitals.explained
 
     @property
@@ -251,8 +257,8 @@ class GoalPane(Vertical, SidePane):
         return self.vitals if self.vitals_on else self.ledger
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: bool) -> None:
-        """Fit a screen of so many rows; ``squeezed`` while a gate needs the room, ``opened``
-        while the user is in this pane.
+        """Fit the pane to a screen of ``height`` rows; ``squeezed`` while a gate needs the room,
+        ``opened`` while the pane has the focus.
         """
         self._wide, self._room_for_gauges = wide, wide or opened
         if not opened:

@@ -1,4 +1,4 @@
-"""The line at the top, the tabs, and the titles of panes."""
+"""The header line, the tabs, and the titles of panes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _WORK: Final = 40  # characters of the session's title
 
 
 class Header(Rows):
-    """One row: project, branch, model and title of the session; at the right what may happen
-    unasked.
+    """One row: project, branch, model and the session's title; at the right the approval mode and
+    what runs without asking.
     """
 
     def __init__(self, title: str = "", *, demo: bool = False, id: str | None = None) -> None:
@@ -48,7 +48,7 @@ class Header(Rows):
         return state.session, state.title, state.mode, state.grants
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now."""
+        """Update from this state."""
         if state.session.session_id:
             self._session = state.session
             self._work = visible_line(one_line(state.title, _WORK))
@@ -68,7 +68,7 @@ class Header(Rows):
         self.invalidate()
 
     def show_branch(self, name: str, uncommitted: bool) -> None:
-        """The current branch of the folder, and whether something is not committed."""
+        """Show the folder's branch, and whether it has uncommitted changes."""
         if (name, uncommitted) != self._branch:
             self._branch = name, uncommitted
             self.invalidate()
@@ -138,7 +138,9 @@ _CONSOLE: Final = Console(file=io.StringIO(), color_system="truecolor")
 
 
 class PaneTitle(Rows):
-    """``Diff  src/a.py  +3 −2``: the pane's name and what it holds; lit while it has the focus."""
+    """A pane's title, such as ``Diff  src/a.py  +3 −2``; highlighted while the pane has
+    the focus.
+    """
 
     lit: reactive[bool] = reactive(False)
     more: reactive[str] = reactive("")  # behind the name, instead of what the pane holds
@@ -165,7 +167,7 @@ class PaneTitle(Rows):
 
 
 class Tabs(Rows):
-    """The names of the panes that share a place; a click or their key shows one."""
+    """The names of panes that share a place; a click or a key shows one."""
 
     no_colour: var[bool] = var(False)  # the tab that is shown cannot stand out by its colour
     shown: reactive[str] = reactive("plan")

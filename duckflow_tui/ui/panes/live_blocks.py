@@ -1,5 +1,5 @@
-"""Blocks of what is in flight, below the last message: replies arriving, operations running, what
-waits.
+"""Blocks for what is in progress, below the last message: streaming replies, running
+calls, waits.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CELLS: Final = 4  # characters at most that one cell is made of, as far as a cu
 def output_rows(
     running: RunningOperation, output: LiveOutput | None, look: Look, now: float, *, opened: bool
 ) -> list[Row]:
-    """Rows for below the row of a call that runs; none while there is nothing to say."""
+    """Return the rows below a running call: its newest output or how long it has been silent."""
     rows: list[Row] = []
     if output is not None:
         count = OPEN_LINES if opened else FOLDED_LINES
@@ -69,7 +69,7 @@ def output_rows(
 
 
 def tail_rows(lines: list[str], width: int, style: Style) -> list[Row]:
-    """One row for each line; of the last one, which still grows, its end is shown."""
+    """Return a row for each line; of the last one, which still grows, the end is shown."""
     last = len(lines) - 1
     return [
         [Segment(_cut_line(line, width, newest=number == last), style)]
@@ -78,7 +78,7 @@ def tail_rows(lines: list[str], width: int, style: Style) -> list[Row]:
 
 
 def silence_words(since: float, now: float, words: Catalogue) -> str:
-    """``no output for 2:05``, empty before ``SILENT_AFTER`` seconds."""
+    """Return ``no output for 2:05``; empty before ``SILENT_AFTER`` seconds."""
     if now - since < SILENT_AFTER:
         return ""
     return words("output.silent", time=whole_seconds(now - since, words))
@@ -101,14 +101,14 @@ _SPOKEN: Final = ("main", "task", "report")  # calls whose text is for the user
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something is drawn: seconds since the epoch, and the spinner's sign."""
+    """The time of a drawing, in seconds since the epoch, and the spinner's sign."""
 
     now: float
     sign: str = STILL
 
 
 class LiveReplyBlock(Block):
-    """A reply that arrives, drawn as far as it came."""
+    """A reply that is arriving, drawn as far as it has come."""
 
     def __init__(self, llm_id: str) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class LiveReplyBlock(Block):
         self.grew_at = 0.0  # seconds since the epoch
 
     def follow_reply(self, live: LiveReply, look: Look, now: float) -> None:
-        """Draw text that arrived since the last call, at most ``AT_ONCE`` characters of it."""
+        """Draw the text that arrived since the last call, at most ``AT_ONCE`` characters."""
         # Here, because the parser costs what the first paint must not wait for.
         from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
@@ -162,7 +162,7 @@ class LiveReplyBlock(Block):
 
 
 class ReadyBlock(Block):
-    """Rows that are drawn anew whenever they may have changed."""
+    """A block of given rows, made again for each drawing."""
 
     def __init__(self, rows: list[Row], group: Group, *, moves: bool = False) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ class ReadyBlock(Block):
         self.moves = moves  # shows time or a spinner
 
     def add_rows(self, rows: list[Row]) -> None:
-        """More of it, below."""
+        """Append rows."""
         self.rows = [*(self.rows or []), *rows]
         self.height = len(self.rows)
 
@@ -190,9 +190,9 @@ def live_blocks(
     opened: bool,
     step: bool,
 ) -> list[Block]:
-    """Everything below the last message; ``replies`` keeps the drawn text of calls by their id.
+    """Return everything below the last message; ``replies`` keeps the drawn replies by call id.
 
-    ``opened`` shows reasoning as it comes and more output, ``step`` how far a plan is.
+    ``opened`` shows reasoning and more output, ``step`` the progress of a plan.
     """
     blocks: list[Block] = []
     asked = bool(state.gates or state.cards)
@@ -231,8 +231,8 @@ def _reply_blocks(
     alone: bool,
     waits: bool,
 ) -> list[Block]:
-    """``alone`` where no turn runs: what it shows is an answer beside work that has ended;
-    ``waits``: a line of its own says why it does not move.
+    """Return the blocks of one streaming reply. ``alone``: no turn runs, so it is an answer beside
+    work that has ended; ``waits``: another line says why it makes no progress.
     """
     blocks: list[Block] = []
     spoken = live.purpose in _SPOKEN
@@ -264,7 +264,7 @@ def _is_at_work(state: AgentState) -> bool:
 
 
 def _main_call(state: AgentState) -> LiveReply | None:
-    """The call to a model that the work waits for."""
+    """Return the model call that the work waits for; None without."""
     return next((live for live in state.live.values() if not live.aside), None)
 
 
@@ -276,9 +276,7 @@ def _working_block(
     *,
     step: bool,
 ) -> ReadyBlock:
-    """``Working · step 2 of 4 · 0:42 · 38 tok/s · Esc pauses``: the one line that says how it
-    stands.
-    """
+    """Return the line ``Working · step 2 of 4 · 0:42 · 38 tok/s · Esc pauses``."""
     words, turn = look.words, state.turn
     live = _main_call(state)
     if live is not None and live.waiting is not None:
@@ -320,7 +318,9 @@ def _working_block(
 
 
 def _token_speed(live: LiveReply, now: float) -> int:
-    """Tokens a second of a reply that arrives, at four characters each; 0 while too little came."""
+    """Return tokens per second of a streaming reply, at four characters per token; 0 at
+    its start.
+    """
     began = live.reasoning_started or live.first_text_at
     if began is None or now - began < 1:
         return 0
@@ -329,7 +329,7 @@ def _token_speed(live: LiveReply, now: float) -> int:
 
 
 def _thinking_block(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> Block:
-    """The moving row of a model that thinks; ``opened``: with the newest of its thoughts."""
+    """Return the row of a model that is thinking; ``opened`` with its newest thoughts."""
     text = "".join(live.reasoning)
     time = whole_seconds(moment.now - (live.reasoning_started or live.started_at), look.words)
     said = look.words("transcript.thinking", time=time, count=f"{len(text):,}")
@@ -344,7 +344,7 @@ def _thinking_block(live: LiveReply, look: Look, moment: Moment, *, opened: bool
 
 
 def _thought_block(live: LiveReply, reply: LiveReplyBlock, *, opened: bool) -> FoldBlock:
-    """The fold with the thoughts of a reply that writes already."""
+    """Return the folded thoughts of a reply that is being written."""
     text = "".join(live.reasoning)  # of some models more of it comes behind the first words
     if reply.thought is None or len(reply.thought.text) != len(text):
         began = live.reasoning_started or live.started_at
@@ -355,7 +355,7 @@ def _thought_block(live: LiveReply, reply: LiveReplyBlock, *, opened: bool) -> F
 
 
 def waiting_text(waiting: Waiting, look: Look, moment: Moment) -> str:
-    """Why a call does not move, and since or until when."""
+    """Return why a call makes no progress, and since or until when."""
     words = look.words
     if waiting.reason == "silent":
         time = whole_seconds(moment.now - waiting.since, words)
@@ -384,7 +384,7 @@ def _moving_block(said: str, time: str, look: Look, moment: Moment, color: str) 
 def _running_block(
     running: RunningOperation, look: Look, moment: Moment, *, needs_you: bool
 ) -> ReadyBlock:
-    """The row of a call that runs, waits for its turn, or waits for the user."""
+    """Return the row of a call that runs or waits for its turn or the user."""
     palette, words = look.palette, look.words
     figures = visible_line(running.progress)
     if needs_you:
@@ -404,9 +404,7 @@ def _running_block(
 
 
 def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
-    """Whether the call goes on only once the user has answered: its own card, or what its work
-    asks in a step.
-    """
+    """Whether the call continues only once the user answers a card, its own or one of its step."""
     asked = {card.kind for card in state.cards} - {CardKind.TRUST}
     match running.operation:
         case "plan_tool.propose":
@@ -421,7 +419,7 @@ def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
 
 
 def _paused_block(state: AgentState, look: Look) -> Block:
-    """The line that says that work is paused or about to pause, and how to go on."""
+    """Return the line that says that work is paused, or about to be, and how to resume."""
     words, palette = look.words, look.palette
     taken_hold = state.turn is not None and state.turn.pause == "paused"
     key = "transcript.paused" if taken_hold else "transcript.pausing"
@@ -440,7 +438,7 @@ def _paused_block(state: AgentState, look: Look) -> Block:
 
 
 def has_moving_block(blocks: Sequence[Block]) -> bool:
-    """Whether any of the blocks shows time or a spinner, or will once no more text comes."""
+    """Whether any block shows a time or spinner, or will once its text stops arriving."""
     return any(
         isinstance(block, LiveReplyBlock) or (isinstance(block, ReadyBlock) and block.moves)
         for block in blocks

@@ -99,7 +99,7 @@ _MARKS: Final[dict[Outcome, str]] = {
 
 
 class OperationBlock(Block):
-    """A call that ended: one row, its details behind it."""
+    """A finished call: one row that unfolds into its details."""
 
     group: Group = "row"
     foldable = True
@@ -136,25 +136,25 @@ class OperationBlock(Block):
         return frame_rows(rows, look, own_mark(look) if message.by_user else None)
 
     def outcome_sign(self, look: Look) -> Segment:
-        """The sign of the outcome, at the right end of the row."""
+        """Return the sign of the outcome, shown at the right end of the row."""
         outcome = self.message.result.outcome
         return Segment(_MARKS[outcome], ink(_mark_color(outcome, look.palette)))
 
     def figures_and_style(self, look: Look) -> tuple[str, Style]:
-        """The text of its row, safe, and its ink."""
+        """Return the figures in the row, as safe text, with their style."""
         return self._figures_text(look), ink(look.palette.quiet)
 
     def preview_rows(self, look: Look) -> list[Row]:
-        """Rows shown below the call while it is folded; none by default."""
+        """Return rows shown below the folded call; by default none."""
         return []
 
     def output_text(self) -> str:
-        """The result's rows while it is open."""
+        """The result's text shown while the block is unfolded."""
         result = self.message.result
         return hide_reading_hint(result.text, result.blob)
 
     def left_out(self, look: Look) -> str:
-        """How many characters of the result were cut off, in words; empty for none."""
+        """Return how many characters of the result were cut off, in words; empty for none."""
         result = self.message.result
         key = "transcript.left_out" if result.blob else "output.lost"
         count = result.truncated_chars
@@ -162,7 +162,7 @@ class OperationBlock(Block):
 
     @property
     def has_more(self) -> bool:
-        """Whether the whole result is stored, while this message holds a part."""
+        """Whether the whole result is stored on disk while this message has a part of it."""
         return bool(self.message.result.blob and self.message.result.truncated_chars)
 
     def _figures_text(self, look: Look) -> str:
@@ -181,7 +181,7 @@ class OperationBlock(Block):
         return f"{word} · {summary}" if summary else word
 
     def _detail_rows(self, look: Look) -> list[Row]:
-        """The unfolded part: intent, reason, arguments, change and result."""
+        """Return the details: intent, reason, arguments, change and result."""
         message, words = self.message, look.words
         width = look.output_width
         rows: list[Row] = []
@@ -215,7 +215,7 @@ class OperationBlock(Block):
         return bar_rows(rows, look)
 
     def _result_rows(self, look: Look, width: int) -> list[Row]:
-        """The result's text, its middle left out where it is long."""
+        """Return the result's text, cut in the middle where it is long."""
         text = make_visible(self.output_text().strip("\n"))
         rows = rows_of([(text, ink(look.palette.quiet))], width) if text else []
         rows = shorten_rows(rows, HEAD_ROWS, TAIL_ROWS, look)
@@ -225,12 +225,12 @@ class OperationBlock(Block):
 
 
 def count_words(kind: str, count: int, look: Look) -> str:
-    """``3 files read``, as the words of the ended work say each kind."""
+    """Return a count of calls of one kind in words, such as ``3 files read``."""
     return look.words(f"work.{kind}.{'one' if count == 1 else 'many'}", count=f"{count:,}")
 
 
 def file_pieces(changes: list[FileChange], look: Look) -> list[Piece]:
-    """The changed files, each with its lines; where there are many, all in one figure."""
+    """Return the changed files with their line counts; many files as one sum."""
     palette = look.palette
     lines: dict[str, tuple[int, int]] = {}
     for change in changes:
@@ -251,7 +251,7 @@ def file_pieces(changes: list[FileChange], look: Look) -> list[Piece]:
 
 
 def own_mark(look: Look) -> Piece:
-    """The sign before the user's own command, as ``›`` before their words."""
+    """Return the mark before a command that the user ran."""
     return ("!", ink(look.palette.accent, bold=True))
 
 
@@ -264,10 +264,9 @@ def operation_row(
     look: Look,
     style: Style | None = None,
 ) -> Row:
-    """One line: sign, verb, target, figures, and at the right what it took and how it ended.
+    """Return one row: sign, verb, target, figures, and ``right`` at the right edge.
 
-    ``figures`` is safe text, in ``style``. What does not fit is cut with ``…``, the target before
-    the figures.
+    ``figures`` is safe text, in ``style``. The target is cut before the figures.
     """
     palette, width = look.palette, look.text_width
     verb = fit(verb_of(operation, look.words), max(1, width // 3))
@@ -292,23 +291,23 @@ def operation_row(
 
 
 def verb_of(operation: str, words: Catalogue) -> str:
-    """The short name of an operation; its own last part where the catalogue has none."""
+    """Return the short name of an operation; its last part where the catalogue has none."""
     said = words.name_operations(operation)
     return said if said != operation else visible_line(operation.rpartition(".")[2])
 
 
 def call_words(operation: str, args: JsonObject, words: Catalogue) -> str:
-    """``edit src/shop/pricing.py``: a call in a few words, on one line."""
+    """Return a call in a few words on one line, such as ``edit src/shop/pricing.py``."""
     return f"{verb_of(operation, words)} {find_target(args)[0]}".rstrip()
 
 
 def verb_cells(words: Catalogue) -> int:
-    """How wide the column of verbs is, in cells."""
+    """Return the width of the column of verbs in cells."""
     return int(words("transcript.verb_cells"))
 
 
 def decision_text(message: OperationMessage, words: Catalogue) -> str:
-    """The user's decision in the gate, where it changed what happened."""
+    """Return the user's decision at the gate, where it changed what happened; else empty."""
     answer = message.answer
     if answer is None:
         return ""
@@ -330,7 +329,7 @@ def decision_text(message: OperationMessage, words: Catalogue) -> str:
 
 
 def consent_text(message: OperationMessage, words: Catalogue) -> str:
-    """The consent that let an effect happen as asked: the user's key, an earlier one, the mode."""
+    """Return which consent allowed an effect: the user's key, an earlier answer, or the mode."""
     answer = message.answer
     if answer is not None and answer.is_approval:
         return words(f"transcript.answer.{answer.choice}")
@@ -338,7 +337,7 @@ def consent_text(message: OperationMessage, words: Catalogue) -> str:
 
 
 def with_consent(figures: str, said: str, consent: str, room: int) -> tuple[str, str]:
-    """The figures of a row and what stands below it, the consent where there is room for it."""
+    """Return the figures of a row and the text below it; the consent goes where there is room."""
     both = f"{figures} · {consent}" if figures else consent
     if not said and cell_len(both) <= room:
         return both, ""
@@ -346,7 +345,7 @@ def with_consent(figures: str, said: str, consent: str, room: int) -> tuple[str,
 
 
 def is_unasked(message: OperationMessage) -> bool:
-    """Whether it changed something or ran without a question, though modes that ask would ask."""
+    """Whether the call had an effect and ran without a question in a mode that may ask."""
     return bool(message.allowed) and message.allowed not in _USUAL and message.answer is None
 
 
@@ -356,7 +355,7 @@ def has_failed(message: OperationMessage) -> bool:
 
 
 def without_target(summary: str, args: JsonObject) -> str:
-    """The summary without the path at its beginning: the row names it already."""
+    """Return the summary without the path at its start, which the row shows already."""
     target, is_path = find_target(args)
     if is_path and target and summary.startswith(target):
         return summary.removeprefix(target).lstrip(" :,") or summary
@@ -364,7 +363,9 @@ def without_target(summary: str, args: JsonObject) -> str:
 
 
 def shorten_rows(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[Row]:
-    """The first ``head`` and last ``tail`` rows, with the number of rows left out between."""
+    """Return the first ``head`` and last ``tail`` rows, with the number of rows left out between
+    them.
+    """
     hidden = len(rows) - head - tail
     if hidden <= 1:
         return list(rows)
@@ -374,7 +375,7 @@ def shorten_rows(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[
 
 
 def _in_words(value: Any) -> str:
-    """An argument to be read: replacements as lines with marks, anything else as it is written."""
+    """Format an argument for reading: replacements as marked lines, other values as written."""
     if isinstance(value, str):
         return value
     edits = cast("list[Any]", value) if isinstance(value, list) else []
@@ -418,12 +419,12 @@ _NOTHING: Final = "(no output)"  # what a result says of a command that printed 
 
 
 def is_command(message: OperationMessage) -> bool:
-    """Whether a command ran to its end, by itself or not."""
+    """Whether the message is a command that ran to its end."""
     return message.result.exit_code is not None
 
 
 def printed_text(message: OperationMessage) -> str:
-    """The command's output, without the result's own remarks."""
+    """Return a command's output without the app's remarks in the result."""
     result = message.result
     text, command = hide_reading_hint(result.text, result.blob), message.args.get("command")
     head = f"$ {command}\n" if message.by_user else ""
@@ -433,7 +434,9 @@ def printed_text(message: OperationMessage) -> str:
 
 
 class CommandBlock(OperationBlock):
-    """Its row says the exit code; below stand the ends of the output, all of it when opened."""
+    """A finished command: its row shows the exit code, with the ends of the output below, or all of
+    it when unfolded.
+    """
 
     def __init__(self, message: OperationMessage) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""A plan as lines: which step or task lies on which line, and what that line says."""
+"""A plan as lines: which step or task is on which line, and how it is drawn."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILE
 
 @dataclass(frozen=True, slots=True)
 class PlanSpot:
-    """The item on a line: a step by its index, and one of its tasks, -1 for the step itself."""
+    """The item on a line: a step by index and one of its tasks; task -1 is the step itself."""
 
     step: int
     task: int = -1
 
 
 class PlanTree:
-    """Steps with their tasks below them, unless they are folded away."""
+    """The steps with their tasks below them, unless folded."""
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
@@ -47,7 +47,7 @@ class PlanTree:
 
     @property
     def plan_steps(self) -> tuple[Step, ...]:
-        """The steps in their order."""
+        """The steps in order."""
         return self._steps
 
     @property
@@ -56,8 +56,8 @@ class PlanTree:
         return self._ends[-1] if self._ends else 0
 
     def take_plan(self, plan: Plan | None) -> list[tuple[int, int]] | None:
-        """Take over this plan. Returns the lines of the steps that changed, each with the line
-        behind them; None where lines or what waits for what are others.
+        """Show this plan. Returns spans of lines for the steps that changed; None where lines or
+        dependencies changed, so that everything has to be drawn.
         """
         old, height = self._steps, self.total_height
         self.plan, self._steps = plan, plan.steps if plan else ()
@@ -76,34 +76,34 @@ class PlanTree:
 
     @property
     def at_work(self) -> Step | None:
-        """The step that runs."""
+        """Return the running step; None without."""
         return None if self._working is None else self._steps[self._working]
 
     def number_of(self, step_id: str) -> int:
-        """The step's number, counted from 1; 0 for no step of this plan."""
+        """Return the step's number from 1; 0 where it is not in this plan."""
         return self._numbers.get(step_id, 0)
 
     def top_of(self, index: int) -> int:
-        """The line of a step."""
+        """Return the line of a step."""
         return self._ends[index - 1] if index else 0
 
     def spot_at(self, line: int) -> PlanSpot | None:
-        """The item there; None outside."""
+        """Return the item on a line; None outside."""
         if not 0 <= line < self.total_height:
             return None
         index = bisect_right(self._ends, line)
         return PlanSpot(index, line - self.top_of(index) - 1)
 
     def step_at(self, spot: PlanSpot) -> Step:
-        """The step of that place."""
+        """Return the step of an item."""
         return self._steps[spot.step]
 
     def task_at(self, spot: PlanSpot) -> Task | None:
-        """The task there; None on a step's own line."""
+        """Return the task of an item; None for a step itself."""
         return self._steps[spot.step].task_list[spot.task] if spot.task >= 0 else None
 
     def find_spot(self, step_id: str, task_id: str = "") -> PlanSpot | None:
-        """Where a step or a task lies now; a task that is folded away is where its step is."""
+        """Return where a step or task is shown now; a folded task is at its step."""
         index = self._numbers.get(step_id, 0) - 1
         if index < 0:
             return None
@@ -115,11 +115,11 @@ class PlanTree:
         return PlanSpot(index)
 
     def line_of(self, spot: PlanSpot) -> int:
-        """The line where it lies."""
+        """Return the line of an item."""
         return self.top_of(spot.step) + 1 + spot.task
 
     def waits_for(self, step: Step) -> list[int]:
-        """Numbers of the steps that must be done before it may begin."""
+        """Return the numbers of unfinished steps that this one depends on."""
         if not step.status.is_open or step.status is WorkStatus.IN_PROGRESS:
             return []
         found = (self._numbers.get(need, 0) for need in step.depends_on)
@@ -132,14 +132,14 @@ class PlanTree:
     # --- folding ----------------------------------------------------------------------------
 
     def is_open(self, step: Step) -> bool:
-        """Whether its tasks are shown."""
+        """Whether the step's tasks are shown."""
         chosen = self._folds.get(step.step_id)
         if chosen is not None and chosen[0] is step.status:
             return chosen[1]
         return step.status in _UNFOLDED
 
     def fold_step(self, index: int, *, opened: bool) -> bool:
-        """Show or hide a step's tasks; whether that changed anything."""
+        """Show or hide a step's tasks. Returns whether anything changed."""
         step = self._steps[index]
         if not step.task_list or self.is_open(step) == opened:
             return False
@@ -174,7 +174,7 @@ _SAID: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """The settings by which rows are drawn; ``now`` is in seconds since the epoch."""
+    """The settings by which rows are drawn; ``now`` is seconds since the epoch."""
 
     palette: Palette
     words: Catalogue
@@ -185,7 +185,7 @@ class Pen:
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """The additions to a step's row."""
+    """What a step's row shows besides the step itself."""
 
     number: int
     waits_for: Sequence[int]  # numbers of steps
@@ -194,7 +194,7 @@ class StepFacts:
 
 
 def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
-    """``▶ 2 Fix the calculation   needs you  0:48 ⠹``."""
+    """Return a step's row, such as ``▶ 2 Fix the calculation   needs you  0:48 ⠹``."""
     palette, words = pen.palette, pen.words
     runs = step.status is WorkStatus.IN_PROGRESS
     parts: list[BarPart] = []
@@ -236,7 +236,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
 
 
 def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -> Row:
-    """``  ✓ edit pricing.py   +3 −2  0.1 s``."""
+    """Return a task's row, such as ``  ✓ edit pricing.py   +3 −2  0.1 s``."""
     palette, words = pen.palette, pen.words
     runs = task.status is WorkStatus.IN_PROGRESS
     parts: list[BarPart] = []
@@ -267,7 +267,7 @@ def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -
 
 
 def task_words(task: Task, words: Catalogue) -> str:
-    """The description of a task: the model's words for it, else its operation and target."""
+    """Return the model's description of a task, else its operation and target."""
     if task.description.strip():
         return visible_line(task.description.strip())
     target = find_target(task.args)[0]
@@ -275,14 +275,16 @@ def task_words(task: Task, words: Catalogue) -> str:
 
 
 def loop_words(work: WorkInfo, words: Catalogue) -> str:
-    """``task 3/4`` of a list, ``loop 3/10`` where each action is decided after the last."""
+    """Return ``task 3/4`` for a list of tasks, ``loop 3/10`` where each action is decided after the
+    last.
+    """
     key = "plan.at_task" if work.mode == "tasklist" else "vitals.loop"
     return words(key, number=work.loop, limit=work.limit)
 
 
 def current_step(plan: Plan, asking: Collection[str] = ()) -> Step | None:
-    """The step that waits for the user, else the one that runs, else the one at which the plan
-    was stopped or failed, else the first still to do.
+    """Return the step that waits for the user, else the running one, else the one that stopped or
+    failed, else the first pending one.
     """
     for step in plan.steps if asking else ():
         if step.step_id in asking:
@@ -302,7 +304,7 @@ def current_step(plan: Plan, asking: Collection[str] = ()) -> Step | None:
 
 
 def dependent_steps(plan: Plan, step: Step) -> list[int]:
-    """Numbers of the steps to come that depend on it."""
+    """Return the numbers of pending steps that depend on this one."""
     return [
         number
         for number, other in enumerate(plan.steps, 1)
@@ -311,9 +313,9 @@ def dependent_steps(plan: Plan, step: Step) -> list[int]:
 
 
 def one_line(plan: Plan, words: Catalogue, asking: Mapping[str, str] | None = None) -> str:
-    """``▶ 2 of 5 Game loop · asks you``: where the plan stands, in one line.
+    """Return the plan's position on one line, such as ``▶ 2 of 5 Game loop · needs you``.
 
-    ``asking`` has words for steps that wait for the user, by their ids.
+    ``asking`` maps ids of steps that wait for the user to their words.
     """
     done, total = plan.progress
     state = status_words(plan, words)
@@ -339,7 +341,7 @@ def one_line(plan: Plan, words: Catalogue, asking: Mapping[str, str] | None = No
 
 
 def step_place(state: AgentState) -> tuple[int, int]:
-    """Number of the step that is worked on, and of all steps of its plan; 0 where none is."""
+    """Return the number of the running step and the number of steps; 0 where none runs."""
     work = state.work
     if work is None or not work.step_id:
         return 0, 0
@@ -350,8 +352,8 @@ def step_place(state: AgentState) -> tuple[int, int]:
 
 
 def asking_of(state: AgentState) -> dict[str, str]:
-    """Ids of steps and calls that wait for the user, each with its words: a card wants an answer,
-    a gate approval.
+    """Return the ids of steps and calls that wait for the user, with the words for it: a card needs
+    an answer, a gate an approval.
     """
     found = {card.step_id: "plan.needs_answer" for card in state.cards if card.step_id}
     for gate in state.gates:
@@ -360,7 +362,7 @@ def asking_of(state: AgentState) -> dict[str, str]:
 
 
 def status_words(plan: Plan, words: Catalogue) -> str:
-    """The state of the plan as a whole; empty while it runs, which its steps say."""
+    """Return the status of the whole plan; empty while it runs."""
     if plan.status is PlanStatus.IN_PROGRESS:
         return ""
     if plan.is_done_but_not_met:
@@ -369,7 +371,7 @@ def status_words(plan: Plan, words: Catalogue) -> str:
 
 
 def was_stopped(plan: Plan) -> bool:
-    """Whether a plan did not get through because it was stopped, and not because a step failed."""
+    """Whether the plan ended because it was stopped, not because a step failed."""
     ends = {step.status for step in plan.steps}
     return (
         plan.status is PlanStatus.FAILED
@@ -379,7 +381,7 @@ def was_stopped(plan: Plan) -> bool:
 
 
 def elapsed_of(step: Step, now: float, waits_since: float | None) -> float:
-    """Seconds of work on the step so far, the run that goes on now included."""
+    """Return the seconds of work on a step, including the present run."""
     if step.started_at is None:
         return max(step.elapsed_s - step.waited_s, 0.0)
     begun = step.started_at - step.elapsed_s  # as if it had been one run
@@ -387,26 +389,26 @@ def elapsed_of(step: Step, now: float, waits_since: float | None) -> float:
 
 
 def worked_s(began: float, waited_s: float, now: float, waits_since: float | None) -> float:
-    """Seconds since it began, but for those in which the user was waited for."""
+    """Return the seconds since ``began`` without the time spent waiting for the user."""
     return max(now - began - waited_s - compute_wait_s(waits_since, began, now), 0.0)
 
 
 def clock_text(seconds: float) -> str:
-    """``0:48``, ``12:05``, ``1:02:03``."""
+    """Format seconds as ``0:48``, ``12:05`` or ``1:02:03``."""
     whole = max(0, int(seconds))
     hours, minutes = whole // 3600, whole % 3600 // 60
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
 def short_time(seconds: float, words: Catalogue) -> str:
-    """``0.4 s``, from ten seconds on as a clock shows it."""
+    """Format seconds as ``0.4 s``, from ten seconds on as ``0:12``."""
     if seconds < 10:
         return words("transcript.seconds", count=f"{max(0.0, seconds):.1f}")
     return clock_text(seconds)
 
 
 def cost_text(dollars: float) -> str:
-    """``$0.02``; less than a cent says so."""
+    """Format US dollars as ``$0.02``; less than a cent as such."""
     return f"${dollars:.2f}" if dollars >= 0.005 else "<$0.01"
 
 

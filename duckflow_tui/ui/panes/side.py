@@ -1,4 +1,4 @@
-"""The column beside the chat: vitals and goal, plan and diff, each under its title."""
+"""The column beside the chat: vitals and goal, plan and diff, each with a title."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MOST: Final = 65  # also where the column is wide
 
 
 class Side(Vertical):
-    """Makes the panes beside the chat and their titles; which are shown, the screen says."""
+    """Creates the panes of the side column and their titles; the screen decides which are shown."""
 
     ALLOW_SELECT = False
 
     class Moved(Message):
-        """The border was dragged to another share of the width."""
+        """The user dragged the column's border."""
 
     words: var[Catalogue] = var(Catalogue)
     vitals_on: var[bool] = var(True)
@@ -61,7 +61,7 @@ class Side(Vertical):
             yield pane
 
     def pane_around(self, widgets: Collection[object]) -> SidePane | None:
-        """The pane that is one of these widgets."""
+        """Return the pane among these widgets; None without."""
         return next((pane for pane in self.panes if pane in widgets), None)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
@@ -70,7 +70,7 @@ class Side(Vertical):
         return tuple(part for pane in panes for part in pane.slices(state))
 
     def show(self, state: AgentState) -> None:
-        """Write the titles, and see what there is to show; the panes show it by themselves."""
+        """Update titles and visibility from this state; the panes update themselves."""
         titles = [pane.make_title(200) for pane in self.panes]
         if titles != self._drawn_titles:
             self._drawn_titles = titles
@@ -80,8 +80,8 @@ class Side(Vertical):
         self.holding = frozenset(pane.pane_name for pane in self.panes if pane.has_content(state))
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: str) -> None:
-        """Fit the goal to a screen of so many rows; ``squeezed`` while a gate needs the room,
-        ``opened`` is the pane that the user is in.
+        """Fit the goal pane to a screen of ``height`` rows; ``squeezed`` while a gate needs the
+        room, ``opened`` is the name of the focused pane.
         """
         self._wide = wide
         self.goal.lay_out(
@@ -90,9 +90,8 @@ class Side(Vertical):
         self._name_goal()
 
     def show_panes(self, names: Collection[str], opened: str = "") -> None:
-        """Show these, and their titles where the tabs do not say as much. One that holds nothing
-        and is not the ``opened`` one is its title alone. The last with content takes the rows
-        that the others leave.
+        """Show these panes, with titles where no tabs name them. An empty pane other than
+        ``opened`` is only its title; the last one with content takes the remaining rows.
         """
         self._shown, self._opened = names, opened
         shown = [pane for pane in self.panes if pane.pane_name in names]
@@ -106,7 +105,7 @@ class Side(Vertical):
         self._name_goal()
 
     def _is_full(self, pane: SidePane) -> bool:
-        """Whether more of the pane is shown than its title."""
+        """Whether more than the pane's title is shown."""
         if pane.pane_name == self._opened or not self._wide or pane.is_always_shown:
             return True
         return pane.pane_name in self.holding and not (self.is_narrow and pane is self.diff)
@@ -123,7 +122,7 @@ class Side(Vertical):
     # --- the border -------------------------------------------------------------------------
 
     def validate_share(self, share: int) -> int:
-        """Neither side of the border is squeezed out."""
+        """Limit the share so that both sides of the border stay usable."""
         return min(max(share, LEAST), MOST) if share else 0
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

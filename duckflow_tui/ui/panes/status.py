@@ -1,4 +1,4 @@
-"""The line at the bottom: what the session has used, how it is going, which keys help."""
+"""The status line: usage of the session, vitals, helpful keys, and short messages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _duck_colour(mood: Mood, palette: Palette) -> str:
 
 
 class StatusLine(Rows):
-    """One row of what is true; a word of the app takes its place for a moment."""
+    """One row of figures and keys; a message of the app replaces it for a moment."""
 
     #: Whether the composer has no border that could say what its keys do.
     tight: reactive[bool] = reactive(False)
@@ -88,7 +88,7 @@ class StatusLine(Rows):
         return state.usage, state.turn, state.last_turn, state.unkept, *held, *asks, *runs
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now."""
+        """Update from this state."""
         self._usage, self._turn = state.usage, state.turn
         self._waiting = bool(state.gates or state.cards)
         self._own = any(running.by_user for running in state.running)
@@ -106,7 +106,9 @@ class StatusLine(Rows):
             self.invalidate()
 
     def show_notice(self, key: str, *, stays: bool = False, **params: object) -> None:
-        """Show this word of the app; an empty key takes the last away. A param may be words too."""
+        """Show an entry of the catalogue; an empty key clears it. A parameter may be an
+        entry too.
+        """
         if not key:
             self.clear_message()
             return
@@ -117,8 +119,8 @@ class StatusLine(Rows):
         self.show_message(self.words(key, **told), stays=stays)
 
     def show_message(self, text: str, *, stays: bool = False) -> None:
-        """Show a word of the app in place of the figures until a key or ``MESSAGE_FOR``; one that
-        ``stays`` goes with the key alone.
+        """Show a message instead of the figures until a key or for ``MESSAGE_FOR`` seconds; with
+        ``stays`` only until a key.
         """
         self._said = text
         if self._timer is not None:
@@ -137,12 +139,12 @@ class StatusLine(Rows):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the word that is shown waits for a key."""
+        """Whether the shown message stays until a key."""
         return bool(self._said) and self._timer is None
 
     @property
     def notice_text(self) -> str:
-        """The word that is shown now, empty for none."""
+        """The shown message; empty for none."""
         return self._said
 
     def lines(self, width: int) -> list[Row]:
@@ -155,7 +157,7 @@ class StatusLine(Rows):
         return [arrange_bar(self._left_parts(palette), right, width, fill)]
 
     def _vitals_parts(self, palette: Palette) -> list[BarPart]:
-        """``(o)> mood ▆ focus ▅ stamina ▇``: how it is going, at a glance and in words."""
+        """Return the duck and the vitals, such as ``(o)> mood ▆ focus ▅ stamina ▇``."""
         if not self._session.session_id:
             return []
         moved = moved_words(self._vitals, self.words)
@@ -173,7 +175,7 @@ class StatusLine(Rows):
         return parts
 
     def _bar_parts(self, palette: Palette) -> list[BarPart]:
-        """A bar of one cell for each vital, behind its name where there is room for the names."""
+        """Return a one-cell bar for each vital, with its name where there is room."""
         weight = 8 if self.vitals_place == "always" else 5
         parts: list[BarPart] = []
         for name in NAMES:
@@ -186,7 +188,7 @@ class StatusLine(Rows):
         return parts
 
     def _mood_of(self, level: str) -> Mood:
-        """The face of the duck for what goes on and the lowest vital's level."""
+        """Return the duck's face for the present activity and the lowest vital's level."""
         if self._waiting:
             return "asking"
         if self._failing or level == "low":
@@ -196,7 +198,7 @@ class StatusLine(Rows):
         return "working" if self._turn is not None else "calm"
 
     def _left_parts(self, palette: Palette) -> list[BarPart]:
-        """Context, calls, cost, and what runs in the background."""
+        """Return context, calls, cost and background commands."""
         if not self._session.session_id:
             return []
         usage, quiet = self._usage, ink(palette.quiet)
@@ -223,7 +225,7 @@ class StatusLine(Rows):
         return self.words("status.servers_many", count=len(self._failed))
 
     def _context_words(self, usage: UsageTotals) -> str:
-        """How full the context window is; tokens alone where its size is unknown."""
+        """Return how full the context window is; only tokens where its size is unknown."""
         about = "~" if usage.estimated else ""
         if not usage.context_window:
             return self.words("status.context", used=about + short_count(usage.last_context))
@@ -236,7 +238,7 @@ class StatusLine(Rows):
         return [BarPart(text, style, weight=weight) for text, _, weight in self._helping_keys()]
 
     def _helping_keys(self) -> list[tuple[str, str, int]]:
-        """The keys that help now: what is printed, the key, its weight."""
+        """Return the keys that are useful now: label, key, weight."""
         names = [("commands", "ctrl+p", 2), ("keys", "f1", 4)]
         if self._turn is None:
             if self._own:
@@ -255,7 +257,7 @@ class StatusLine(Rows):
         return [(self.words(f"status.key_{name}"), key, weight) for name, key, weight in shown]
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a key is the key."""
+        """Press the key that was clicked."""
         line = "".join(segment.text for segment in self.lines(self.size.width)[0])
         for text, key, _ in self._helping_keys():
             at = line.rfind(text)

@@ -1,4 +1,4 @@
-"""From messages to blocks: which blocks a message gives, and to which turn and step they belong."""
+"""Converts messages to blocks, and assigns them to turns and steps."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from duckflow_tui.ui.panes.work_blocks import WorkFolds
 
 
 def blocks_of(message: Message, plans: Sequence[Plan] = (), above: str = "") -> list[Block]:
-    """The blocks of a message in their order; none for a reply that said and asked nothing.
+    """Return the blocks of a message in order; none for a reply without text and question.
 
-    ``plans`` tell the numbers of steps, ``above`` is what the model said last in the same step.
+    ``plans`` give the numbers of steps, ``above`` is the model's last text in the same step.
     """
     match message:
         case UserMessage():
@@ -77,7 +77,7 @@ def blocks_of(message: Message, plans: Sequence[Plan] = (), above: str = "") -> 
 
 
 def _assistant_blocks(message: AssistantMessage) -> list[Block]:
-    """The blocks of a model's reply: thoughts, text, question."""
+    """Return the blocks of a reply: thoughts, text, question."""
     blocks: list[Block] = []
     if message.reasoning.strip():
         blocks.append(FoldBlock("transcript.thought", message.reasoning, message.reasoning_s))
@@ -95,9 +95,7 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
 
 
 class TurnBlock(Block):
-    """``4 calls · 12.3k tokens · $0.01 · 8.1 s · waited 3:10``: what the turn took, and beside it
-    how long the user was waited for. Its files stand with its work.
-    """
+    """The figures of an ended turn: ``4 calls · 12.3k tokens · $0.01 · 8.1 s · waited 3:10``."""
 
     group: Group = "row"
 
@@ -126,14 +124,14 @@ class TurnBlock(Block):
 
 
 def _short_count(count: int) -> str:
-    """A count with one decimal: 812, 12.3k, 1.2M."""
+    """Format a count as 812, 12.3k or 1.2M."""
     if count < 1_000:
         return str(count)
     return f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
 
 
 def turn_blocks(turn: TurnSummary) -> list[Block]:
-    """The line of a turn; none where no model was asked."""
+    """Return the line of figures of a turn; none where no model was asked."""
     return [TurnBlock(turn)] if turn.llm_calls else []
 
 
@@ -141,7 +139,7 @@ GUTTER = "▏"
 
 
 class StepHeads:
-    """Puts a head before the first item of a step, and remembers where everything is."""
+    """Puts a heading before the first block of each step, and records where blocks are."""
 
     def __init__(self) -> None:
         self.work = WorkFolds()
@@ -153,7 +151,7 @@ class StepHeads:
         self._steps: dict[str, int] = {}  # step id → index of the first block that is about it
 
     def forget_all(self) -> None:
-        """Start over with another conversation."""
+        """Start over for another conversation."""
         self.work.forget_all()
         self._step = self._above = ""
         self._asked.clear()
@@ -162,7 +160,7 @@ class StepHeads:
         self._steps.clear()
 
     def make_blocks(self, message: Message, state: AgentState, index: int) -> list[Block]:
-        """The blocks of a message; the first of them will lie at ``index``."""
+        """Return the blocks of a message; the first of them will have this index."""
         step_id = message.report.step_id if isinstance(message, ReportMessage) else ""
         blocks = blocks_of(message, state.plans, self._said.get(step_id, ""))
         if isinstance(message, AssistantMessage) and message.step_id and message.text.strip():
@@ -187,7 +185,7 @@ class StepHeads:
         return blocks
 
     def _with_question(self, message: Message, blocks: list[Block]) -> list[Block]:
-        """An answer beside the work that does not stand right below its question names it."""
+        """Add the question to an answer beside the work that does not directly follow it."""
         above, self._above = self._above, ""
         if isinstance(message, UserMessage) and message.aside:
             self._asked[message.message_id] = message.text
@@ -200,7 +198,7 @@ class StepHeads:
         return blocks
 
     def with_head(self, live: Sequence[Block], state: AgentState) -> list[Block]:
-        """Blocks in flight; the first of a step that has no head yet gets one."""
+        """Return the live blocks, with a heading before the first of a step that has none yet."""
         blocks = list(live)
         for at, block in enumerate(blocks):
             if block.step_id:
@@ -210,18 +208,20 @@ class StepHeads:
         return blocks
 
     def find_block(self, step_id: str, ref: str) -> int | None:
-        """Index of the finished block of a call or a message, or with none named of a step."""
+        """Return the index of the finished block of a call or message, or of a step's first one;
+        None without.
+        """
         return self._refs.get(ref) if ref else self._steps.get(step_id)
 
 
 def draw_gutter(row: Row, style: Style) -> Row:
-    """The row with a line in its margin, as items of a step have it."""
+    """Return the row with a vertical line in its margin, which marks blocks of a step."""
     text, own, _ = row[0]
     return [Segment(GUTTER, style), Segment(text[1:], own), *row[1:]]
 
 
 def _make_head(step_id: str, state: AgentState) -> StepBlock:
-    """The heading of a step; ``?`` where no plan has it any more."""
+    """Return the heading of a step; ``?`` where no plan contains it any longer."""
     for plan in reversed(state.plans):
         for number, step in enumerate(plan.steps, 1):
             if step.step_id == step_id:

@@ -1,4 +1,4 @@
-"""Mood, focus and stamina: a gauge, a value, where it came from, and why."""
+"""The pane with mood, focus and stamina: gauges, values, curves and causes."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _LEAST_POINTS: Final = 3
 
 
 def gauge_parts(value: float, cells: int) -> tuple[str, str]:
-    """The filled and the empty part of a bar; a value above 0 fills at least one cell."""
+    """Return the filled and the empty part of a bar; a value above 0 fills at least one cell."""
     filled = min(cells, max(round(value * cells), 1 if value > 0 else 0))
     return "━" * filled, "─" * (cells - filled)
 
 
 def sparkline(name: str, vitals: Vitals) -> str:
-    """The last ``POINTS`` values of a vital, the one before the first change included."""
+    """Return the last ``POINTS`` values of a vital as a sparkline."""
     changes = changes_of(name, vitals)
     if not changes:
         return ""
@@ -65,12 +65,12 @@ def sparkline(name: str, vitals: Vitals) -> str:
 
 
 def spark_of(value: float) -> str:
-    """A value as one cell, seven heights."""
+    """Return a value as one of seven block characters."""
     return SPARKS[min(len(SPARKS) - 1, int(value * len(SPARKS)))]
 
 
 def level_colour(name: str, value: float, palette: Palette) -> str:
-    """Green, yellow, red; the word beside it says the same."""
+    """Return green, yellow or red for a value; the word beside it says the same."""
     colours = {"high": palette.good, "middle": palette.accent, "low": palette.bad}
     return colours[level(value, name)]
 
@@ -83,8 +83,8 @@ class _Line:
 
 
 class VitalsPane(LineView, can_focus=True):
-    """Three gauges. Enter explains them: meaning, formula, inputs, what moved them (S0-11, S0-44);
-    Enter on a change leads to its place in the chat.
+    """Three gauges. Enter explains them: meaning, formula, inputs, causes (S0-11, S0-44); Enter on
+    a change goes to its place in the chat.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -118,7 +118,7 @@ class VitalsPane(LineView, can_focus=True):
         return state.vitals, *pace, state.objective, state.gates, *stands
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now."""
+        """Update from this state."""
         self._vitals, self._pace = state.vitals, running_pace(state)
         self._of_step = self._pace is not state.pace
         self._turn, self._phase, self._status = state.turn, state.phase, state.status
@@ -147,7 +147,7 @@ class VitalsPane(LineView, can_focus=True):
     # --- keys -------------------------------------------------------------------------------
 
     def action_explain(self) -> None:
-        """Show the reasons, or hide them; on a change, go to its place."""
+        """Show or hide the explanation; on a change, go to its place in the chat."""
         here = self._line_at_cursor()
         if self.explained and here is not None and here.change is not None:
             self._go_to(here.change)
@@ -156,7 +156,7 @@ class VitalsPane(LineView, can_focus=True):
         self._cursor = NAMES[0]
 
     def _go_to(self, change: VitalChange) -> None:
-        """Show what is behind a change: the newest of its messages and calls that the chat has."""
+        """Scroll the chat to the newest message or call that caused the change."""
         host = host_of(self)
         if not host.bench.go_to(change.refs[::-1]):
             host.status.show_notice("vitals.no_place")
@@ -225,7 +225,7 @@ class VitalsPane(LineView, can_focus=True):
         return self._made[1]
 
     def _make_lines(self, width: int) -> list[_Line]:
-        """All lines of the pane: gauges, phase, and with Enter how each came about."""
+        """Return all lines: gauges and phase, with the explanation while it is open."""
         names = max(cell_len(self.words(f"vitals.{name}")) for name in NAMES)
         lines: list[_Line] = []
         for name in NAMES:
@@ -244,7 +244,7 @@ class VitalsPane(LineView, can_focus=True):
         return lines
 
     def _fall_lines(self, name: str, width: int) -> list[_Line]:
-        """The curve of a vital that is low, and what lowered it last."""
+        """Return the curve of a low vital and the last cause that lowered it."""
         palette = palette_of(self)
         colour = ink(level_colour(name, getattr(self._vitals, name), palette))
         curve = [Segment(f"   {sparkline(name, self._vitals)} ", colour)]
@@ -253,7 +253,7 @@ class VitalsPane(LineView, can_focus=True):
         return [_Line([*curve, Segment(fit(cause, max(0, room)), ink(palette.text))], name)]
 
     def _phase_words(self) -> str:
-        """``in progress · attempt 1 of 3 · loop 4 of 14``; how the last turn ended, without one."""
+        """Return ``in progress · attempt 1 of 3 · loop 4 of 14``, or how the last turn ended."""
         words, turn = self.words, self._turn
         if turn is None:
             return words(f"vitals.ended.{self._ended}")
@@ -265,7 +265,7 @@ class VitalsPane(LineView, can_focus=True):
         return " · ".join(said)
 
     def _gauge_row(self, name: str, names: int, width: int) -> Row:
-        """Name, bar and word; while explained, the value, the curve and the newest cause too."""
+        """Return name, bar and word; while explained also value, curve and newest cause."""
         palette = palette_of(self)
         value: float = getattr(self._vitals, name)
         sparks = sparkline(name, self._vitals)
@@ -297,8 +297,8 @@ class VitalsPane(LineView, can_focus=True):
         return row
 
     def _column_widths(self, width: int) -> tuple[int, int]:
-        """Cells of the bars and of the sparklines beside the longest of the three words; they go
-        before a word is cut, since the picture without it says less (S0-44).
+        """Return the cells of bars and sparklines. They are left out before a word is cut, because
+        a bar without its word says less (S0-44).
         """
         said = max(cell_len(gauge_words(name, self._vitals, self.words)[0]) for name in NAMES)
         bar = max(_LEAST_BAR, min(10, width - said - POINTS - 10))
@@ -306,7 +306,7 @@ class VitalsPane(LineView, can_focus=True):
         return bar, points
 
     def _why_lines(self, name: str, width: int) -> list[_Line]:
-        """Lines on the meaning of a vital, its formula, and its newest changes."""
+        """Return the explanation of a vital: meaning, formula, newest changes."""
         palette, words = palette_of(self), self.words
         changes = changes_of(name, self._vitals)
         lines = self._text_lines(words(f"vitals.means.{name}"), palette.quiet, width)
@@ -330,7 +330,7 @@ class VitalsPane(LineView, can_focus=True):
         return [*lines, _Line([])]
 
     def _change_line(self, change: VitalChange, width: int) -> _Line:
-        """One change of a vital: from, to and cause."""
+        """Return one change of a vital: old value, new value, cause."""
         palette = palette_of(self)
         lit = ink(palette.accent if change.refs else palette.bars)
         moved = f"{change.old:.2f} → {change.new:.2f}  "
@@ -346,7 +346,7 @@ class VitalsPane(LineView, can_focus=True):
         return _Line(row, f"{change.vital} {change.at} {change.old} {change.new}", change)
 
     def _limit_lines(self, width: int) -> list[_Line]:
-        """How the limit of loops came about, and what the user was asked."""
+        """Return how the limit of loops was computed, and what the user was asked."""
         palette, words, pace = palette_of(self), self.words, self._pace
         heading = words("pace.heading_step" if self._of_step else "pace.heading")
         used = words("vitals.loop", number=pace.used, limit=pace.limit.max_loops) if pace else ""
@@ -369,7 +369,7 @@ class VitalsPane(LineView, can_focus=True):
         return [*row, Segment(f"  {more}", ink(palette.quiet))] if more else row
 
     def _block_lines(self, pace: Pace, width: int) -> list[_Line]:
-        """The terms of the limit, names in a column."""
+        """Return the terms of the limit with their names in a column."""
         palette = palette_of(self)
         found = limit_blocks(pace.limit, self.words)
         names = max(cell_len(block.name) for block in found)
@@ -397,7 +397,7 @@ class VitalsPane(LineView, can_focus=True):
 
 
 def _taken_back(state: AgentState) -> bool:
-    """Whether the user took a change of the last turn back."""
+    """Whether the user undid a change of the last turn."""
     if state.last_turn is None or not state.undone_calls:
         return False
     begun = state.turns[-2].messages if len(state.turns) > 1 else 0

@@ -1,4 +1,4 @@
-"""Mood, focus, stamina and the limit of loops in words: values, causes, formulas."""
+"""Words for mood, focus, stamina and the limit of loops: levels, causes, formulas."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _BLANK: Final = {"what": "", "operation": "", "reason": ""}
 
 
 def level(value: float, name: str = "") -> str:
-    """``high``, ``middle`` or ``low``; what is low differs for the ``stamina``."""
+    """Return ``high``, ``middle`` or ``low``; the thresholds of ``stamina`` differ."""
     if value >= HIGH:
         return "high"
     return "middle" if value >= (LOW_STAMINA if name == "stamina" else LOW) else "low"
 
 
 def changes_of(name: str, vitals: Vitals) -> list[VitalChange]:
-    """The changes of one vital that are remembered, oldest first."""
+    """Return the recorded changes of one vital, oldest first."""
     return [change for change in vitals.history if change.vital == name]
 
 
 def figure_text(value: float, least: int = 2, most: int = 4) -> str:
-    """A number with as many decimals as it needs, between ``least`` and ``most``."""
+    """Format a number with as many decimals as it needs, from ``least`` to ``most``."""
     text = f"{value:.{most}f}"
     while text.endswith("0") and len(text.partition(".")[2]) > least:
         text = text[:-1]
@@ -62,7 +62,7 @@ def figure_text(value: float, least: int = 2, most: int = 4) -> str:
 
 
 def break_equation(text: str, width: int) -> list[str]:
-    """The text in lines of at most ``width`` cells, broken before signs of a calculation only."""
+    """Break an equation into lines of at most ``width`` cells, only before operators."""
     lines: list[str] = []
     for part in _SIGNS.split(text):
         if lines and cell_len(lines[-1]) + 1 + cell_len(part) <= width:
@@ -73,7 +73,7 @@ def break_equation(text: str, width: int) -> list[str]:
 
 
 def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
-    """The words beside a gauge: the most important, and others where there is room."""
+    """Return the words beside a gauge: the main ones, and more for where there is room."""
     changes = changes_of(name, vitals)
     if not changes:
         return words("vitals.no_evidence"), ""
@@ -88,14 +88,14 @@ def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
 
 
 def level_word(name: str, vitals: Vitals, words: Catalogue) -> str:
-    """How a vital stands, in a word; ``neutral`` before anything has moved it."""
+    """Return the level of a vital as a word; ``neutral`` before its first change."""
     if not changes_of(name, vitals):
         return words("vitals.neutral")
     return words(f"vitals.word.{name}.{level(getattr(vitals, name), name)}")
 
 
 def fallen_vitals(vitals: Vitals) -> list[str]:
-    """The vitals that are not fine. Stamina only falls, so half used is fine."""
+    """Return the names of vitals below ``high``; of stamina, which only falls, below ``middle``."""
     fine = {"stamina": ("high", "middle")}
     return [
         name
@@ -106,7 +106,7 @@ def fallen_vitals(vitals: Vitals) -> list[str]:
 
 
 def lowering_cause(name: str, vitals: Vitals, words: Catalogue) -> str:
-    """The newest thing that lowered the vital, in a few words; empty without any."""
+    """Return the newest cause that lowered the vital in a few words; empty without one."""
     changes = changes_of(name, vitals)
     lowered = [at for at, change in enumerate(changes, 1) if change.new < change.old]
     return _short_words(changes[: lowered[-1]], words) if lowered else ""
@@ -114,15 +114,15 @@ def lowering_cause(name: str, vitals: Vitals, words: Catalogue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How the vitals stand in a few words, and the ``level`` of what stands worst."""
+    """A short description of the vitals, and the ``level`` of the lowest."""
 
     said: str
     level: str
 
 
 def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
-    """``focus falling: 2 repeats``, of the lowest vital that is not fine, with what lowered it
-    last; empty while all are fine.
+    """Describe the lowest fallen vital with its cause, such as ``focus falling: 2 repeats``; empty
+    where none has fallen.
     """
     worse = fallen_vitals(vitals)
     if not worse:
@@ -170,7 +170,9 @@ def cause_words(change: VitalChange, words: Catalogue) -> str:
 
 
 def brief_words(change: VitalChange, words: Catalogue) -> str:
-    """The cause in a list of changes: what tells it from its neighbours."""
+    """Return the cause as one entry of a list of changes, shortened to what differs
+    between them.
+    """
     inputs = change.inputs
     if change.cause == "decision" and "outcomes" in inputs:
         said: list[str] = []
@@ -188,7 +190,7 @@ def brief_words(change: VitalChange, words: Catalogue) -> str:
 
 
 def given_words(change: VitalChange, words: Catalogue) -> list[str]:
-    """The inputs of the formula, with figures."""
+    """Return the inputs of the formula with their values."""
     inputs = change.inputs
     if change.vital == "mood" and "share" in inputs:
         counts = _whole_figures(change, "good", "outcomes")
@@ -213,7 +215,7 @@ def given_words(change: VitalChange, words: Catalogue) -> list[str]:
 
 
 def calculation_lines(change: VitalChange, words: Catalogue) -> list[str]:
-    """The formula with its figures, one equation a line; the last gives the new value."""
+    """Return the formula with its values, one equation a line; the last gives the new value."""
     inputs = change.inputs
     if change.cause == "new_objective":
         return []
@@ -257,7 +259,7 @@ def calculation_lines(change: VitalChange, words: Catalogue) -> list[str]:
 
 
 def _kept_lines(sum_: str, raw: float, change: VitalChange, words: Catalogue) -> list[str]:
-    """The equation; what leaves 0 to 1 is set to the nearer end, and that is said."""
+    """Return the final equation; a result outside 0 to 1 is clamped, which is shown."""
     if -1e-6 <= raw <= 1 + 1e-6:
         return [f"{sum_} = {figure_text(change.new)}"]
     minus = figure_text(raw).replace("-", "−")
@@ -273,19 +275,19 @@ _MOST_DECIMALS: Final = 9  # with which a product is told from its neighbour
 
 @dataclass(frozen=True, slots=True)
 class LimitBlock:
-    """A block of figures: its name, and its lines."""
+    """A titled block of lines about the limit."""
 
     name: str
     lines: tuple[str, ...]
 
 
 def profile_words(profile: TaskProfile | None, words: Catalogue) -> str:
-    """The kind of request."""
+    """Return the name of a kind of request."""
     return words(f"choice.profile.{profile.value.lower() if profile else 'unknown'}")
 
 
 def chooser_words(limit: LoopLimit, words: Catalogue) -> str:
-    """The kind of request, and who said so."""
+    """Return the kind of request and who chose it."""
     name = profile_words(limit.profile, words)
     if limit.profile is None:
         return name
@@ -293,7 +295,7 @@ def chooser_words(limit: LoopLimit, words: Catalogue) -> str:
 
 
 def limit_summary(pace: Pace, words: Catalogue) -> list[str]:
-    """Sentences without a figure but the loops themselves (S0-44)."""
+    """Return sentences about the limit without figures except loops (S0-44)."""
     limit = pace.limit
     if limit.fallback:
         said: list[str] = [words("pace.summary.fallback", limit=limit.max_loops)]
@@ -316,7 +318,7 @@ def limit_summary(pace: Pace, words: Catalogue) -> list[str]:
 
 
 def reason_words(reason: Reason, words: Catalogue) -> str:
-    """One reason in words; empty for one that only figures say."""
+    """Return a reason in words; empty for one that only figures express."""
     key = f"pace.reason.{reason.code}"
     if not words.has(key):
         return ""
@@ -328,7 +330,7 @@ def reason_words(reason: Reason, words: Catalogue) -> str:
 
 
 def _group_reasons(limit: LoopLimit, words: Catalogue) -> list[Reason]:
-    """The reasons with those that name a vital put together, in words."""
+    """Return the reasons with those about vitals joined into one."""
     found: dict[str, Reason] = {}
     for number, reason in enumerate(limit.reasoning):
         if "vital" not in reason.params:
@@ -343,7 +345,7 @@ def _group_reasons(limit: LoopLimit, words: Catalogue) -> list[Reason]:
 
 
 def consulted_words(pace: Pace, words: Catalogue) -> list[str]:
-    """The consultations of this turn."""
+    """Return a line for each consultation of this turn."""
     if not pace.consultations:
         return [words("pace.consulted.none")]
     counts = {pattern: pace.consultations.count(pattern) for pattern in pace.consultations}
@@ -354,7 +356,9 @@ def consulted_words(pace: Pace, words: Catalogue) -> list[str]:
 
 
 def limit_blocks(limit: LoopLimit, words: Catalogue) -> list[LimitBlock]:
-    """The figures: task, vitals, context, calculation, final limit (S0-35)."""
+    """Return the calculation of the limit as blocks: task, vitals, context, calculation, result
+    (S0-35).
+    """
     final = _final_block(limit, words)
     if limit.fallback:
         return [final]
@@ -428,7 +432,7 @@ def _measured_values(complexity: Complexity) -> dict[str, float]:
 
 
 def _calculation_lines(limit: LoopLimit, words: Catalogue) -> tuple[str, ...]:
-    """``14 × 1.00 × 1.05 = 14.70 → 14``, and what the factors change in percent (S0-34)."""
+    """Return ``14 × 1.00 × 1.05 = 14.70 → 14``, and each factor's change in percent (S0-34)."""
     vitals, context = _factor_texts(limit)
     product = limit.base_loops * float(vitals) * float(context)
     whole = int(round(product, DIGITS))
@@ -447,7 +451,7 @@ def _calculation_lines(limit: LoopLimit, words: Catalogue) -> tuple[str, ...]:
 
 
 def _factor_texts(limit: LoopLimit) -> tuple[str, str]:
-    """Both factors with as many decimals as the product needs to come out the same (S0-36)."""
+    """Format both factors with as many decimals as reproduce the product (S0-36)."""
     wanted = _in_range(limit.base_loops * limit.vitals_factor * limit.complexity_factor, limit)
     wanted = limit.max_loops - limit.extended or wanted
     vitals = context = ""
@@ -465,7 +469,7 @@ def _in_range(product: float, limit: LoopLimit) -> int:
 
 
 def _final_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
-    """The limit itself, with its extension and range."""
+    """Return the final limit with extension and range."""
     lines: list[str] = [words("pace.figure.limit", limit=limit.max_loops - limit.extended)]
     if limit.extended:
         lines.append(

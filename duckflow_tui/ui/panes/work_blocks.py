@@ -1,4 +1,4 @@
-"""The work of a turn as one row, once it has ended: what was done, and behind it each row of it."""
+"""The finished work of a turn as one row that unfolds into its calls."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ _NOT_RUN: Final[dict[Outcome, str]] = {
 
 
 class WorkBlock(Block):
-    """``▸ Read 3 files, edited pricing.py +3 −2, ran pytest -q``. It is hidden until the work has
-    ended.
+    """The summary of finished work: ``▸ Read 3 files, edited pricing.py +3 −2, ran pytest -q``.
+    Hidden while the work runs.
     """
 
     group: Group = "row"
     foldable = True
 
     def __init__(self, index: int, step_id: str, above: WorkBlock | None = None) -> None:
-        """``index``: its own, among the finished blocks; its members follow it without a gap.
-        ``above``: the work right above it, where both are of one turn or step.
+        """``index`` is its own among the finished blocks; its members follow it directly.
+        ``above``: the work directly above, where both are of one turn or step.
         """
         super().__init__()
         self.index = index
@@ -92,8 +92,8 @@ class WorkBlock(Block):
         return [block.message for block in self.members if isinstance(block, OperationBlock)]
 
     def fold_members(self, *, opened: bool) -> None:
-        """The work has ended: show the row, and the members only if it is ``opened``. Work of one
-        row stays as it is.
+        """Show the summary because the work has ended, and its members only if ``opened``. Work of
+        a single row is not folded.
         """
         if len(self.members) > 1 and self.finished_calls:
             self.hidden = False
@@ -122,8 +122,8 @@ class WorkBlock(Block):
         return super().search_text(look) if not self.hidden else ""
 
     def _figure_pieces(self, look: Look) -> list[Piece]:
-        """Each kind of call with its count and the files that it changed, then the calls that did
-        not end well.
+        """Return each kind of call with its count and changed files, then the calls that failed or
+        did not run.
         """
         palette, calls = look.palette, self.finished_calls
         sorted_calls: dict[tuple[str, str], list[OperationMessage]] = {}
@@ -158,7 +158,9 @@ def _kind_of(call: OperationMessage) -> str:
 
 
 def _did_words(kind: str, calls: list[OperationMessage], look: Look) -> str:
-    """``read 3 files``, ``ran pytest -q``, ``edited``: a kind of call that ended well."""
+    """Return the words for successful calls of one kind: ``read 3 files``, ``ran pytest -q``,
+    ``edited``.
+    """
     command = calls[0].args.get("command")
     if kind == "command" and len(calls) == 1 and isinstance(command, str):
         return look.words("work.ran", command=fit(visible_line(command), COMMAND_CELLS))
@@ -166,8 +168,8 @@ def _did_words(kind: str, calls: list[OperationMessage], look: Look) -> str:
 
 
 def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
-    """How each call ended: ``well`` or one of ``_APART``; empty for one that could not run and was
-    made again with success. Tests that are red before the change and green after it went well.
+    """Return how each call ended: ``well``, one of ``_APART``, or empty for a failure that was
+    repeated with success, such as a test that is red before a change and green after it.
     """
     last: dict[str, bool] = {}
     for call in calls:
@@ -190,20 +192,20 @@ def _call_key(call: OperationMessage) -> str:
 
 
 class WorkFolds:
-    """Groups work that nothing interrupts, so that folding it keeps the order of the chat."""
+    """Groups uninterrupted work into blocks, so that folding keeps the order of the chat."""
 
     def __init__(self) -> None:
         self._open: list[WorkBlock] = []  # of the turn that is under way
         self._last: WorkBlock | None = None  # the next work goes on with it
 
     def forget_all(self) -> None:
-        """Start over, for another conversation or request."""
+        """Start over for another conversation or request."""
         self._open.clear()
         self._last = None
 
     def add_message(self, message: Message, blocks: list[Block], index: int) -> list[Block]:
-        """The blocks of a message, the first of which lies at ``index``, and before them the rows
-        that may stand for them once the work has ended.
+        """Return the blocks of a message, the first of which will have this index, preceded by a
+        work block where new work begins.
         """
         if isinstance(message, UserMessage) and not message.aside:
             self.forget_all()
@@ -227,8 +229,8 @@ class WorkFolds:
         return placed
 
     def end_work(self, step_id: str | None = None) -> list[WorkBlock]:
-        """End the work of this step, or all there is; the rows of it. The last reply is the answer
-        and the last verdict stands: they are not folded, all others are with the work around them.
+        """End the work of this step, or all, and return its work blocks. The last reply and the
+        last verdict stay visible; earlier ones are folded with the work around them.
         """
         ended = [work for work in self._open if step_id in (None, work.step_id)]
         self._open = [work for work in self._open if work not in ended]
@@ -247,7 +249,7 @@ class WorkFolds:
 
 
 def _is_work(message: Message) -> bool:
-    """Whether it is a part of the work, not a word to the user or of theirs."""
+    """Whether a message is part of the work rather than of the talk with the user."""
     match message:
         case OperationMessage():
             return not message.by_user
