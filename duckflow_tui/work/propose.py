@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.side_questions import plan_question
@@ -22,6 +22,7 @@ from duckflow_tui.state.gates import (
     CardAnswer,
     CardKind,
     CardMessage,
+    CardOption,
 )
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
@@ -160,47 +161,39 @@ class PlanApprovals:
     async def ask_for_approval(
         self, plan_id: str, since: Plan | None = None, *, own: bool = False
     ) -> Output:
-        """Ask until the user answered for the plan as it is (S2-22, C35). ``own``: the plan is in
-        the model's own words, which need not be repeated to it. Raises ToolFault where the user
-        rejected the plan.
+        """Ask until the user answered for the plan as it is (S2-22, C35); ``since``: the plan as
+        they saw it before. ``own``: the plan is in the model's own words, which need not be
+        repeated to it. Raises ToolFault where the user rejected the plan.
         """
-        while True:
-            plan = self._store.state.get_plan(plan_id)
-            options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
-            card = self._parts.desk.make_card(
-                CardKind.PLAN, options, plan.fingerprint, plan_id=plan_id, before=since
+        store = self._store
+        plan = store.state.get_plan(plan_id)
+        options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
+        answer = await self._ask(CardKind.PLAN, options, plan.fingerprint, plan, before=since)
+        if answer is not None:
+            answered = PlanAnswered(
+                plan_id=plan_id,
+                fingerprint=answer.subject,
+                run=_ANSWERS.get(answer.action),
+                reason=answer.full_text,
             )
-            since = plan
             try:
-                answer = await self._parts.desk.ask(card)
-                await self._store.commit(
-                    PlanAnswered(
-                        plan_id=plan_id,
-                        fingerprint=answer.subject,
-                        run=_ANSWERS.get(answer.action),
-                        reason=answer.full_text,
-                    )
-                )
-            except Unanswered as none:
-                if none.reason == "renewed":
-                    continue
-                raise _make_unanswered_fault(none) from none
+                await store.commit(answered)
             except StateError:  # changed between the key and now: the answer was for what it said
-                continue
-            approved = self._store.state.get_plan(plan_id)
-            if approved.run is None:
-                raise ToolFault(
-                    "plan.rejected", Outcome.REJECTED, said=self._describe_refusal(answer)
-                )
-            self._put_others_aside(plan_id)
-            said = answer.text.strip()
-            told = self._words(
-                "plan.all" if approved.run is RunMode.ALL else "plan.steps",
-                who=self._name_approver(),
-                said=self._words("plan.they_said", text=said) if said else "",
-                plan="" if own and approved.version == 1 else describe_plan(approved, self._words),
-            )
-            return Output(told.strip(), f"{len(approved.steps)}")
+                answer = None
+        if answer is None:
+            return await self.ask_for_approval(plan_id, plan, own=own)
+        approved = store.state.get_plan(plan_id)
+        if approved.run is None:
+            raise self._make_refusal("plan.rejected", answer)
+        self._put_others_aside(plan_id)
+        said = answer.text.strip()
+        told = self._words(
+            "plan.all" if approved.run is RunMode.ALL else "plan.steps",
+            who=self._name_approver(),
+            said=self._words("plan.they_said", text=said) if said else "",
+            plan="" if own and approved.version == 1 else describe_plan(approved, self._words),
+        )
+        return Output(told.strip(), f"{len(approved.steps)}")
 
     def _put_others_aside(self, plan_id: str) -> None:
         """There is one plan at a time: what is left of another ends, and is said to."""
@@ -224,68 +217,75 @@ class PlanApprovals:
         the steps that it changes or drops do not begin. Raises ToolFault for a refusal.
         """
         parts, store = self._parts, self._store
-        while True:
-            card = parts.desk.make_card(
-                CardKind.PLAN_CHANGE,
-                (ACCEPT, REJECT),
-                change.change_id,
-                plan_id=plan.plan_id,
-                change=change,
+        try:
+            await self._ask_to_accept(
+                "plan.refused", CardKind.PLAN_CHANGE, change.change_id, plan, change=change
             )
-            try:
-                await self._ask_to_accept(card, "plan.refused")
-            except asyncio.CancelledError:
-                parts.notices.tell("plan.change_dropped")
-                raise
-            now = store.state.get_plan(plan.plan_id)
-            try:
-                result = apply_edits(now, change.edits)
-            except PlanProblem as problem:
-                raise ToolFault("plan.no_longer_fits", problem=problem.told) from problem
-            if now.fingerprint == change.base:
-                await store.commit(PlanRevised(plan=result, by="model", accepted=True))
-                await accept_change(parts, change)
-                end_idle_plan(store, plan.plan_id)
-                told = self._words("plan.accepted", who=self._name_approver())
-                return Output(told, "accepted")
-            # Someone changed the plan meanwhile: show what this would do to it now.
-            base, change_id = now.fingerprint, parts.ids("change")
-            change = change.replace(change_id=change_id, base=base, result=result)
+        except asyncio.CancelledError:
+            parts.notices.tell("plan.change_dropped")
+            raise
+        now = store.state.get_plan(plan.plan_id)
+        try:
+            result = apply_edits(now, change.edits)
+        except PlanProblem as problem:
+            raise ToolFault("plan.no_longer_fits", problem=problem.told) from problem
+        if now.fingerprint != change.base:  # show what this would do to the plan as it is now
+            change_id = parts.ids("change")
+            change = change.replace(change_id=change_id, base=now.fingerprint, result=result)
+            return await self.ask_for_change(plan, change)
+        await store.commit(PlanRevised(plan=result, by="model", accepted=True))
+        await accept_change(parts, change)
+        end_idle_plan(store, plan.plan_id)
+        return Output(self._words("plan.accepted", who=self._name_approver()), "accepted")
 
     async def ask_for_end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
         """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""
-        card = self._parts.desk.make_card(
-            CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id
-        )
-        await self._ask_to_accept(card, "plan.refused_end", how=how)
+        await self._ask_to_accept(f"plan.refused_{how}", CardKind.PLAN_END, how, plan)
         await self._store.commit(PlanClosed(plan_id=plan.plan_id, deleted=how == "delete"))
         ended = f"{how}d"
         return Output(self._words("plan.ended", plan=plan.name, status=ended), ended)
 
-    async def _ask_to_accept(self, card: Card, refusal: str, **values: str) -> None:
+    async def _ask(
+        self,
+        kind: CardKind,
+        options: tuple[CardOption, ...],
+        subject: str,
+        plan: Plan,
+        **shown: Any,
+    ) -> CardAnswer | None:
+        """Put a question about the plan to the user; ``shown`` are further fields of its card. None
+        where the plan changed meanwhile. Raises ToolFault where nobody answered.
+        """
+        card = self._parts.desk.make_card(kind, options, subject, plan_id=plan.plan_id, **shown)
+        try:
+            return await self._parts.desk.ask(card)
+        except Unanswered as none:
+            if none.reason == "renewed":
+                return None
+            outcome = Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED
+            raise ToolFault(none.told, outcome) from none
+
+    async def _ask_to_accept(
+        self, refusal: str, kind: CardKind, subject: str, plan: Plan, **shown: Any
+    ) -> None:
         """Return once the user accepts. Raises ToolFault, in the words ``refusal`` for models,
         where they do not.
         """
-        try:
-            answer = await self._parts.desk.ask(card)
-        except Unanswered as none:
-            raise _make_unanswered_fault(none) from none
+        answer = await self._ask(kind, (ACCEPT, REJECT), subject, plan, **shown)
+        assert answer is not None  # only the card of a draft is renewed
         if answer.action != ACCEPT.action:
-            said = self._describe_refusal(answer)
-            raise ToolFault(ModelText(refusal, {"said": said, **values}), Outcome.REJECTED)
+            raise self._make_refusal(refusal, answer)
 
-    def _describe_refusal(self, answer: CardAnswer) -> str:
-        """The end of the sentence that the user refused: why, and what they wrote on steps."""
+    def _make_refusal(self, name: str, answer: CardAnswer) -> ToolFault:
+        """The error of a call that the user refused, in the words for models of this name: with
+        their reason, and their remarks on steps.
+        """
         reason = answer.text.strip()
         said = f": {reason}" if reason else "" if answer.remarks else "."
-        if not answer.remarks:
-            return said
-        remarks = ModelText("plan.remarks", {"remarks": list_remarks(answer.remarks)})
-        return f"{said}\n{self._words(remarks)}"
-
-
-def _make_unanswered_fault(none: Unanswered) -> ToolFault:
-    return ToolFault(none.told, Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED)
+        if answer.remarks:
+            remarks = ModelText("plan.remarks", {"remarks": list_remarks(answer.remarks)})
+            said = f"{said}\n{self._words(remarks)}"
+        return ToolFault(ModelText(name, {"said": said}), Outcome.REJECTED)
 
 
 def _describe_work(plan: Plan) -> list[tuple[str, str, list[int]]]:
