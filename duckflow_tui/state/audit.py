@@ -54,7 +54,7 @@ ASKED: Final = frozenset(
 #: It ran without a question.
 UNASKED: Final = frozenset({AuditKind.RULE, AuditKind.NAMED, AuditKind.MODE})
 
-_NOT_RUN: Final = (Outcome.INVALID, Outcome.SKIPPED)
+_NOT_CARRIED_OUT: Final = (Outcome.INVALID, Outcome.SKIPPED)
 
 _CHOICES: Final = {
     GateChoice.REJECT: AuditKind.REFUSED,
@@ -151,7 +151,7 @@ def iter_entries(messages: Iterable[Message]) -> Iterator[AuditEntry]:
 
 def make_entry(call: OperationMessage) -> AuditEntry:
     """Return the entry of a call, also of one that needed no decision."""
-    not_run = call.result.outcome in _NOT_RUN
+    not_run = call.result.outcome in _NOT_CARRIED_OUT
     return _call_entry(call, _kind_of(call) or (AuditKind.NOT_RUN if not_run else AuditKind.MODE))
 
 
@@ -195,7 +195,7 @@ def _kind_of(call: OperationMessage) -> AuditKind | None:
         return AuditKind.DENIED
     if call.gate is not None:
         return AuditKind.UNANSWERED
-    if call.result.outcome in _NOT_RUN:
+    if call.result.outcome in _NOT_CARRIED_OUT:
         return None
     if call.allowed == "granted" or (call.ruling is not None and call.ruling.rules):
         return AuditKind.RULE

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
 _STANDS: Final = 20  # ledgers that are kept for undo and redo
-VETO_BELOW: Final = 0.5  # a requirement of priority 1 or 2 under it blocks that (C14)
+PARTLY_FROM: Final = 0.5  # score from which a requirement is partly met; P1 and P2 need it (C14)
 
 ENDED_WELL: Final = ("done", "answered")  # outcomes of a turn that leave nothing open
 
@@ -339,7 +339,7 @@ class Judgement(Frozen):
     score: float = Field(ge=0.0, le=1.0)
     done: bool
     items: tuple[RequirementItem, ...] = ()  # as judged
-    vetoes: tuple[str, ...] = ()  # the user's own check decided against the evaluator
+    overruled: tuple[str, ...] = ()  # the user's own check decided against the evaluator
     wrong_checks: tuple[str, ...] = ()  # the evaluator holds the worker's check to be wrong
     unchecked: tuple[str, ...] = ()  # the user's own check could not be run
     unproven: tuple[str, ...] = ()  # met by the evaluator's word, and shown by no fact

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.state.base import ModelText, ToldError, one_line
 from duckflow_tui.state.goal import (
     DONE_FROM,
-    VETO_BELOW,
+    PARTLY_FROM,
     Evidence,
     Judgement,
     MissingItem,
@@ -55,32 +55,31 @@ def judge_requirements(
     anything of the work stands. If not, a good score meets its requirement only in part where
     the judge names no fact for it, or only refusals of the user.
     """
+    by_judge = evaluation.requirement_scores if evaluation is not None else {}
     judged: list[RequirementItem] = []
-    vetoes, wrong = list[str](), list[str]()
+    overruled, doubted = list[str](), list[str]()
     unchecked, unproven = list[str](), list[str]()
     in_vain = False
     for item in items:
         if not item.is_counted:
             continue
         key, finding = item.requirement_id, findings.get(item.requirement_id)
-        score = evaluation.requirement_scores.get(key) if evaluation is not None else None
-        outcome = finding.outcome if finding is not None else None
-        level = score
+        level, outcome = by_judge.get(key), finding.outcome if finding is not None else ""
         if item.by_user and outcome in ("met", "refuted"):
             level = 1.0 if outcome == "met" else 0.0
-            if score is not None and (score >= VETO_BELOW) is (outcome == "refuted"):
-                vetoes.append(key)
+            if key in by_judge and (by_judge[key] >= PARTLY_FROM) is (outcome == "refuted"):
+                overruled.append(key)
         elif item.by_user and outcome == "unchecked":
             unchecked.append(key)
-        elif outcome == "refuted" and score is not None and score >= DONE_FROM:
-            wrong.append(key)
-        if level is None:
+        elif outcome == "refuted" and level is not None and level >= DONE_FROM:
+            doubted.append(key)
+        if level is None:  # neither the judge nor a check says anything of it
             judged.append(item)
             continue
         evidence = _collect_evidence(key, level, facts, evaluation, finding)
         if level >= DONE_FROM and not any(fact.supports for fact in evidence):
             unproven.append(key)
-        state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
+        state = RequirementState.PARTLY if level >= PARTLY_FROM else RequirementState.REFUTED
         if level >= DONE_FROM:
             if carried_out or any(f.supports or f.kind != "user" for f in evidence):
                 state = RequirementState.MET
@@ -88,25 +87,28 @@ def judge_requirements(
                 in_vain = True
         fields = {"satisfaction_level": level, "state": state, "evidence": evidence}
         judged.append(item.replace(**fields, provisional=False))
-    score = weighted_mean(judged) if judged else 0.0
-    is_raised_by_check = any(key in vetoes and findings[key].outcome == "met" for key in findings)
+    score = weighted_mean(judged)
+    is_raised_by_check = any(
+        key in overruled and findings[key].outcome == "met" for key in findings
+    )
     whole = evaluation.overall_score if evaluation is not None and not is_raised_by_check else 1.0
-    if evaluation is not None and (not judged or whole < VETO_BELOW):
+    if evaluation is not None and (not judged or whole < PARTLY_FROM):
         score = min(score, evaluation.overall_score) if judged else evaluation.overall_score
     score = round(score, 6)
     unanswered = tuple(
-        fact.id for fact in facts if _is_red(fact, wrong) and not _is_explained(fact.id, evaluation)
+        fact.id
+        for fact in facts
+        if _is_red(fact, doubted) and not _is_explained(fact.id, evaluation)
     )
     passed_over = {fact.requirement for fact in facts if fact.id in unanswered}
-    wrong = [key for key in wrong if key not in passed_over]
-    has_low_requirement = any(i.priority < 3 and i.satisfaction_level < VETO_BELOW for i in judged)
+    has_low_requirement = any(i.priority < 3 and i.satisfaction_level < PARTLY_FROM for i in judged)
     done = score >= DONE_FROM and not (has_low_requirement or unchecked or unanswered)
     return Judgement(
         items=tuple(judged),
         score=score,
         done=done and not in_vain,
-        vetoes=tuple(vetoes),
-        wrong_checks=tuple(wrong),
+        overruled=tuple(overruled),
+        wrong_checks=tuple(key for key in doubted if key not in passed_over),
         unchecked=tuple(unchecked),
         unproven=tuple(unproven),
         unanswered=unanswered,
@@ -187,10 +189,10 @@ def find_open_points(
     parts = weighted_mean(judgement.items)
     if judgement.unanswered and parts >= DONE_FROM:
         found.append(ModelText("judging.not_explained", {"ids": ", ".join(judgement.unanswered)}))
-    if evaluation.overall_score < VETO_BELOW and parts >= DONE_FROM:
+    if evaluation.overall_score < PARTLY_FROM and parts >= DONE_FROM:
         found.append(ModelText("judging.low_whole", {}))
     passes = evaluation.verdict == "approve" and not evaluation.missing_aspects
-    if passes and VETO_BELOW <= parts < DONE_FROM:
+    if passes and PARTLY_FROM <= parts < DONE_FROM:
         found.append(ModelText("judging.approves", {"needed": str(DONE_FROM)}))
     return tuple(found)
 
@@ -268,17 +270,17 @@ def _collect_evidence(
             if fact.requirement == key and "check" in found:
                 found["check"] = found["check"].replace(fact=fact.id)
             else:
-                supports = level >= VETO_BELOW and fact.ok is not False
+                supports = level >= PARTLY_FROM and fact.ok is not False
                 found.setdefault(fact.id, fact.make_evidence(supports=supports))
     return tuple(found.values())[:_MAX_EVIDENCE]
 
 
-def _is_red(fact: Fact, wrong: Sequence[str]) -> bool:
+def _is_red(fact: Fact, doubted: Sequence[str]) -> bool:
     """Whether a fact speaks against the work: a failed run of the project's tests, or the failed
-    check of a requirement in ``wrong``, which the judge scores as met.
+    check of a requirement in ``doubted``, which the judge scores as met.
     """
     ran = fact.exit_code not in _COULD_NOT_RUN
-    return fact.requirement in wrong or (fact.is_red_suite and ran)
+    return fact.requirement in doubted or (fact.is_red_suite and ran)
 
 
 def _is_explained(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bool:

@@ -188,7 +188,7 @@ async def test_a_check_that_the_user_wrote_outweighs_a_low_word_on_the_whole(
         s.server.release("wait")
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("done", 0.95)
-        assert reviews(s)[0].vetoes == ("r1",)
+        assert reviews(s)[0].overruled == ("r1",)
 
 
 async def test_checks_decide_each_requirement_and_the_judge_the_request_as_a_whole(

@@ -317,7 +317,7 @@ def overruled(language: str = "en") -> Review:
     return review(
         language,
         score=0.5,
-        vetoes=("req_1",),
+        overruled=("req_1",),
         unchecked=("req_2",),
         evaluation=SatisfactionEvaluation(
             overall_score=1.0, quality_assessment=said(language)["quality"]

@@ -240,7 +240,7 @@ def test_a_check_of_the_user_decides_and_one_of_the_model_is_a_fact(
     wanted = item(check=CHECK, by_user=by_user)
     found = judge_requirements([wanted], GREEN, said(1.0, "C1", r1=given), {"r1": finding})
     assert (found.items[0].satisfaction_level, found.done) == (level, done)
-    assert found.vetoes == (("r1",) if by_user and (given >= 0.5) is (finding is RED) and
+    assert found.overruled == (("r1",) if by_user and (given >= 0.5) is (finding is RED) and
                             finding is not CLOSED else ())  # fmt: skip
     assert found.wrong_checks == (("r1",) if not by_user and finding is RED else ())
     assert found.unchecked == (("r1",) if by_user and finding is CLOSED else ())

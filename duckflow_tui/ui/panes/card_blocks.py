@@ -251,7 +251,7 @@ class ReviewBlock(Block):
             rows += _item_rows(item, look, width)
         requirements = {i.requirement_id: visible_line(i.requirement) for i in review.items}
         for key, label, names, colour in (
-            ("overruled", "veto", review.vetoes, palette.bad),
+            ("overruled", "veto", review.overruled, palette.bad),
             ("wrong_check", "check", review.wrong_checks, palette.accent),
             ("not_run", "unchecked", review.unchecked, palette.accent),
         ):
