@@ -30,7 +30,8 @@ from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.folders import SessionPlace, list_places
-from duckflow_tui.session.recording import Recording
+from duckflow_tui.session.recording import Recording, start_journal
+from duckflow_tui.session.resume import resume_journal
 from duckflow_tui.sessions import open_session
 from duckflow_tui.shutdown import Ending
 from duckflow_tui.state.agent import AgentState
@@ -39,6 +40,7 @@ from duckflow_tui.state.gates import GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.store import Record
 
 WARMING: Final = 5  # replies in which a write, an end and a queued message have been
+SNAPSHOT_EVERY: Final = 20_000  # bytes of records; a stay makes several
 
 
 def begun(home: Path) -> list[SessionPlace]:
@@ -175,6 +177,8 @@ async def warm() -> None:
 def main() -> None:
     """Fork a worker for each line until there are no more."""
     event_from_json({"kind": "draft", "text": ""})  # builds the models of all events
+    for begin in (start_journal, resume_journal):
+        begin.__kwdefaults__["snapshot_every"] = SNAPSHOT_EVERY
     asyncio.run(warm())
     end_threads()
     gc.collect()
