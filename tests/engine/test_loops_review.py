@@ -937,35 +937,7 @@ async def test_the_users_next_message_on_the_same_request_brings_new_attempts(
         assert "the first" in s.server.of("satisfaction")[-1].text
 
 
-# --- what cannot be trusted ----------------------------------------------------------------------
-
-
-AGAIN = "no score, no quote, or a score against its check, for: r2. Give both for each"
-
-
 # --- what shows it -------------------------------------------------------------------------------
-
-
-QUOTES = {
-    "entry 1: created notes.txt": True,  # of a result
-    "notes.txt: half": True,  # of the change
-    'entry 1: "created notes.txt … lines"': True,
-    "reply: It says why": True,
-    "entry 1: notes.txt was created (+1 −0 lines)": True,  # in other words, the figures right
-    "entry 3: all 12 tests passed": False,
-    "half": True,  # a whole line of the change
-    "notes.txt: alf": False,
-    "notes.txt: says": False,  # that is in the reply
-    "reply: half": False,  # and that in the file
-    "reply: says": True,
-    "entry 1: +1": True,
-    "entry 2: +1": False,
-    "ten": False,  # in "written"
-    "t": False,
-    "why": False,  # no place, and no whole line
-    "It says": True,
-    "notes.txt: the reason is named in the last paragraph": False,
-}
 
 
 @pytest.mark.parametrize("none", [{}, {"r1": []}, {"r1": [" "]}])

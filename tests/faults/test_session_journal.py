@@ -338,16 +338,6 @@ async def test_files_others_could_read_are_taken_back(tmp_path: Path) -> None:
         assert stat.S_IMODE((driven.path / name).stat().st_mode) == 0o600
 
 
-async def test_who_waits_for_a_journal_that_was_closed_waits_no_longer(tmp_path: Path) -> None:
-    """Also for a record that it never got."""
-    driven = drive(tmp_path / "a" / "w" / "s")
-    await driven.commit(started())
-    await driven.journal.close()
-    async with asyncio.timeout(10):
-        await driven.journal.wait_until_flushed(1)
-        await driven.journal.wait_until_flushed(2)
-
-
 async def test_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -590,16 +580,3 @@ def test_what_waits_for_a_disk_is_kept_up_to_64_mb_and_then_given_up() -> None:
         backlog.add_record(Pending(seq, b"x", "x", 1.0))
         assert (backlog.pending, backlog.size) == ([], 0)
         assert (backlog.is_complete, backlog.may_try) == (False, False)
-
-
-def test_a_disk_that_keeps_failing_is_tried_ever_more_seldom() -> None:
-    backlog = Backlog()
-    waits: list[float] = []
-    for _ in range(8):
-        backlog.wait_longer()
-        waits.append(backlog.wait)
-    assert waits == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
-    assert not backlog.may_try
-    backlog.clear()
-    backlog.wait_longer()
-    assert backlog.wait == 5.0

@@ -14,7 +14,7 @@ from support.pinned import CountingIds, ManualClock
 from support.screens import key_waits, stands
 from textual.pilot import Pilot
 
-from duckflow_tui.engine import WorkingActions
+from duckflow_tui.engine import TitleActions, WorkingActions
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
@@ -33,7 +33,6 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import (
     CardAnswer,
     CardAnswered,
@@ -43,7 +42,6 @@ from duckflow_tui.state.gates import (
     GateAnswered,
     Remark,
 )
-from duckflow_tui.state.goal import RequirementEdited, RequirementItem, RequirementWaived
 from duckflow_tui.state.memory import CompactionUndone
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import LimitExtended, ProfileChosen, TaskProfile
@@ -53,9 +51,7 @@ from duckflow_tui.state.session import (
     ModeChanged,
     RemarksSaved,
     SessionInfo,
-    SessionPinned,
     SessionStarted,
-    SessionTitled,
 )
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import PauseRequested, TurnInfo, TurnResumed, TurnStarted
@@ -66,6 +62,7 @@ from duckflow_tui.ui.panes.status import VitalsPlace
 from duckflow_tui.ui.session_host import AppOptions
 from duckflow_tui.work.compaction import Undo
 from duckflow_tui.work.requests import SentPart
+from duckflow_tui.work.requirements import LedgerActions
 
 DEADLINE: Final = 30.0  # seconds until a wait has failed
 
@@ -113,68 +110,6 @@ class FakePace:
 
     def extend_limit(self, by: int = 5) -> None:
         self._store.dispatch(LimitExtended(by=by))
-
-
-class FakeLedger:
-    """Does to the Store what the ledger's keys do; ``problem`` refuses all of it."""
-
-    def __init__(self, store: Store, ids: CountingIds) -> None:
-        self._store = store
-        self._ids = ids
-        self.problem: LocalizedText | None = None
-
-    def add_requirement(self, text: str, priority: int, check: Check) -> LocalizedText | None:
-        return self._edited(
-            RequirementItem(
-                requirement_id=self._ids("req"), requirement=text, priority=priority, check=check
-            )
-        )
-
-    def edit_requirement(
-        self,
-        requirement_id: str,
-        text: str | None = None,
-        priority: int | None = None,
-        check: Check | None = None,
-    ) -> LocalizedText | None:
-        objective = self._store.state.objective
-        item = objective.get_requirement(requirement_id) if objective else None
-        assert item is not None
-        new = {"requirement": text, "priority": priority, "check": check}
-        update = {name: value for name, value in new.items() if value is not None}
-        return self._edited(item.model_copy(update=update))
-
-    def waive_requirement(self, requirement_id: str, because: str) -> LocalizedText | None:
-        return self._waived(requirement_id, because, waived=True)
-
-    def restore_requirement(self, requirement_id: str) -> LocalizedText | None:
-        return self._waived(requirement_id, "", waived=False)
-
-    def _edited(self, item: RequirementItem) -> LocalizedText | None:
-        if not self.problem:
-            self._store.dispatch(RequirementEdited(item=item))
-        return self.problem
-
-    def _waived(self, requirement_id: str, because: str, *, waived: bool) -> LocalizedText | None:
-        if not self.problem:
-            self._store.dispatch(
-                RequirementWaived(requirement_id=requirement_id, because=because, waived=waived)
-            )
-        return self.problem
-
-
-class FakeTitle:
-    """Does to the Store what renaming and pinning do."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def rename_session(self, name: str) -> str:
-        self._store.dispatch(SessionTitled(name=name))
-        return name
-
-    def pin_session(self, pinned: bool) -> None:
-        self._store.dispatch(SessionPinned(pinned=pinned))
 
 
 class FakeMemory:
@@ -334,11 +269,11 @@ class FakeEngine:
         self.card_answers: list[CardAnswer] = []
         self.plan = FakePlan()
         self.pace = FakePace(store)
-        self.ledger = FakeLedger(store, self._ids)
+        self.ledger = LedgerActions(store)
         self.context = FakeContext(store)
         self.rewind = FakeRewind(store)
         self.memory = FakeMemory()
-        self.title = FakeTitle(store)
+        self.title = TitleActions(store)
         self.working = WorkingActions(store)
 
     @property

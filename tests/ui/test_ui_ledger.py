@@ -33,10 +33,8 @@ from duckflow_tui.ui.screens.ledger import RequirementSource
 from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm
 
 
-def asked(*, problem: LocalizedText | None = None) -> FakeEngine:
-    fake = FakeEngine(goals.at_work(objective=True))
-    fake.ledger.problem = problem
-    return fake
+def asked() -> FakeEngine:
+    return FakeEngine(goals.at_work(objective=True))
 
 
 def item_of(fake: FakeEngine, requirement_id: str) -> RequirementItem:
@@ -373,9 +371,17 @@ async def test_escape_waives_nothing(open_apps: OpenApps) -> None:
         assert item_of(fake, "req_1").is_counted
 
 
-async def test_what_the_engine_refuses_is_said_on_the_page(open_apps: OpenApps) -> None:
+async def test_what_the_engine_refuses_is_said_on_the_page(
+    open_apps: OpenApps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = LocalizedText(key="ledger.problem.not_there", params={"id": "req_1 [now]"})
-    async with open_apps.standing(asked(problem=problem)) as (app, pilot):
+    fake = asked()
+
+    def refuse(*_: object) -> LocalizedText:
+        return problem
+
+    monkeypatch.setattr(fake.ledger, "waive_requirement", refuse)
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await take_action(app, pilot, "drop it, with a reason")
         await pilot.press("enter")
