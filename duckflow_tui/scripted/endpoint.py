@@ -8,47 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import parse_headers
+from io import BytesIO
 from types import TracebackType
 from typing import Final, cast
 
 from duckflow_tui.scripted.http_answer import (
     Answer,
     ConnectionCut,
-    cut,
-    pause,
+    cut_connection,
+    send_stream_fault,
+    send_whole_fault,
     stall_reply,
-    stream_fault,
-    whole_fault,
 )
 from duckflow_tui.scripted.replies import (
     Fault,
-    RefusedPart,
     Reply,
     Script,
-    ScriptedCall,
-    Usage,
-    When,
     all_text,
     new_text,
     unpaired_call,
 )
 from duckflow_tui.scripted.speech import ResponseSpeech, Speech
 from duckflow_tui.state.base import JsonObject
-
-__all__ = [
-    "Fault",
-    "RefusedPart",
-    "Reply",
-    "Request",
-    "Script",
-    "ScriptedCall",
-    "ScriptedEndpoint",
-    "Usage",
-    "When",
-]
 
 MAX_HEAD: Final = 64 * 1024
 MAX_BODY: Final = 64 * 1024 * 1024
@@ -281,10 +266,9 @@ class ScriptedEndpoint:
         await self._say(request, reply, answer)
 
     async def _say(self, request: Request, reply: Reply, answer: Answer) -> None:
-        if reply.first_delay_s:
-            await asyncio.sleep(reply.first_delay_s)
+        await asyncio.sleep(reply.first_delay_s)
         fault = reply.fault or Fault()
-        if await whole_fault(fault, answer):
+        if await send_whole_fault(fault, answer):
             return
         self._calls += 1
         kind = ResponseSpeech if "input" in request.json else Speech
@@ -310,15 +294,15 @@ class ScriptedEndpoint:
     async def _speak(self, reply: Reply, fault: Fault, speech: Speech, answer: Answer) -> None:
         if reply.raw:
             for piece in reply.raw:
-                await pause(reply.delay_s)
+                await asyncio.sleep(reply.delay_s)
                 await answer.piece(piece.encode("utf-8", "surrogatepass"))
             await answer.end()
             return
-        if await stream_fault(fault, answer):
+        if await send_stream_fault(fault, answer):
             return
-        marks: list[tuple[int, Callable[[], AsyncIterator[None]]]] = []
+        marks: list[tuple[int, Callable[[], Awaitable[None]]]] = []
         if fault.cut_after is not None:
-            marks.append((fault.cut_after, cut))
+            marks.append((fault.cut_after, cut_connection))
         if fault.stall_after is not None:
             marks.append((fault.stall_after, lambda: stall_reply(fault, answer)))
         if reply.hold:
@@ -328,38 +312,33 @@ class ScriptedEndpoint:
         for event, size in speech.events():
             while marks and sent >= marks[0][0] and size != 0:
                 await answer.flush()
-                async for _ in marks.pop(0)[1]():
-                    pass
+                await marks.pop(0)[1]()
             if reply.delay_s:
                 await answer.flush()
-                await pause(reply.delay_s)
+                await asyncio.sleep(reply.delay_s)
             answer.add(event)
             sent += size or 0
         await answer.flush()
         for _, act in marks:
-            async for _ in act():
-                pass
+            await act()
         for event in speech.ending(fault):
             answer.add(event)
         await answer.end()
 
-    async def _hold_reply(self, name: str, answer: Answer) -> AsyncIterator[None]:
+    async def _hold_reply(self, name: str, answer: Answer) -> None:
+        """Wait until this hold is released. Raises ConnectionCut where the client hung up."""
         hold = self._hold(name)
         hold.reached.set()
         if not await answer.is_waited_for(hold.released.wait()):
             hold.left.set()
             raise ConnectionCut
-        yield
 
 
 async def _read(head: bytes, reader: asyncio.StreamReader) -> Request:
-    lines = head.decode("latin-1").split("\r\n")
-    method, path, _ = (*lines[0].split(" ", 2), "", "")[:3]
-    headers: dict[str, str] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if colon:
-            headers[name.strip().lower()] = value.strip()
+    """The request that begins with this head. Raises ConnectionCut for one that is too large."""
+    first, _, rest = head.partition(b"\r\n")
+    method, path, _ = (*first.decode("latin-1").split(" ", 2), "", "")[:3]
+    headers = {name.lower(): value for name, value in parse_headers(BytesIO(rest)).items()}
     length = headers.get("content-length", "0")
     size = int(length) if length.isdigit() else 0
     if size > MAX_BODY:

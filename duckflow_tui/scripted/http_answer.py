@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from duckflow_tui.scripted.replies import Fault
@@ -93,10 +93,6 @@ class Answer:
         self.add(event)
         await self.flush()
 
-    async def comment(self) -> None:
-        """A keep-alive."""
-        await self.piece(b": still here\n\n")
-
     async def piece(self, raw: bytes) -> None:
         """A piece of the body."""
         if raw:
@@ -115,29 +111,26 @@ class Answer:
         self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
 
-async def pause(seconds: float) -> None:
-    if seconds:
-        await asyncio.sleep(seconds)
-
-
-async def cut() -> AsyncIterator[None]:
+async def cut_connection() -> None:
+    """Raises ConnectionCut."""
     raise ConnectionCut
-    yield
 
 
-async def stall_reply(fault: Fault, answer: Answer) -> AsyncIterator[None]:
+async def stall_reply(fault: Fault, answer: Answer) -> None:
+    """Send nothing but comments for as long as the fault says."""
     left = fault.stall_s
     while left > 0:
         step = min(fault.keepalive_s or left, left)
         await asyncio.sleep(step)
         left -= step
         if fault.keepalive_s:
-            await answer.comment()
-    yield
+            await answer.piece(b": still here\n\n")
 
 
-async def whole_fault(fault: Fault, answer: Answer) -> bool:
-    """Faults that come instead of a stream; whether there was one."""
+async def send_whole_fault(fault: Fault, answer: Answer) -> bool:
+    """Send the fault that comes instead of a stream; False where there is none. Raises
+    ConnectionCut.
+    """
     if fault.close:
         raise ConnectionCut
     if fault.html:
@@ -157,8 +150,8 @@ async def whole_fault(fault: Fault, answer: Answer) -> bool:
     return True
 
 
-async def stream_fault(fault: Fault, answer: Answer) -> bool:
-    """Faults that are a stream of their own; whether there was one."""
+async def send_stream_fault(fault: Fault, answer: Answer) -> bool:
+    """Send the fault that is a stream of its own; False where there is none."""
     if fault.line_bytes:
         await answer.piece(b'data: {"choices":[{"delta":{"content":"')
         filler = b"x" * _PIECE

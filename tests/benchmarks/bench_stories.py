@@ -23,8 +23,8 @@ from benchmarks.sent import body_tokens
 from benchmarks.story_cases import PROJECT, STORIES, SUITE, Author, Story
 
 from duckflow_tui.prompting.budget import ScriptCounter
-from duckflow_tui.scripted.endpoint import Reply, Request, ScriptedEndpoint
-from duckflow_tui.scripted.replies import Script
+from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import JsonObject, canonical_json
 
 MODEL: Final = "scripted"

@@ -15,8 +15,8 @@ from benchmarks.sent import body_tokens
 from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
-from duckflow_tui.scripted.endpoint import Reply, Request, ScriptedEndpoint
-from duckflow_tui.scripted.replies import Script
+from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.sessions import open_session
 
 MODEL: Final = "scripted"

@@ -104,7 +104,8 @@ async def test_what_is_no_answer_is_a_clean_error(fault: Fault, code: str, words
 
 SERVER = """
 import asyncio, json, sys
-from duckflow_tui.scripted.endpoint import Fault, Reply, Script, ScriptedEndpoint
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 
 async def main():
     fault = Fault.model_validate_json(sys.argv[1])

@@ -178,7 +178,9 @@ def main() -> None:
     """Fork a worker for each line until there are no more."""
     event_from_json({"kind": "draft", "text": ""})  # builds the models of all events
     for begin in (start_journal, resume_journal):
-        begin.__kwdefaults__["snapshot_every"] = SNAPSHOT_EVERY
+        defaults = begin.__kwdefaults__
+        assert defaults is not None
+        defaults["snapshot_every"] = SNAPSHOT_EVERY
     asyncio.run(warm())
     end_threads()
     gc.collect()
