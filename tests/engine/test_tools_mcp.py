@@ -82,19 +82,16 @@ async def test_an_odd_tool_is_left_out_and_not_its_server(tmp_path: Path, option
         assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
 
 
-@pytest.mark.parametrize(
-    ("tool", "text"),
-    [
-        ("list", '{"result": [1, {"a": 2}]}\ndone: gives_list'),
-        ("text", '{"result": "so"}\ndone: gives_text'),
-        ("number", '{"result": 4.5}\ndone: gives_number'),
-        ("null", "done: gives_null"),
-    ],
-)
-async def test_a_structured_result_may_be_any_json(tmp_path: Path, tool: str, text: str) -> None:
+async def test_a_structured_result_may_be_any_json(tmp_path: Path) -> None:
+    texts = {
+        "list": '{"result": [1, {"a": 2}]}\ndone: gives_list',
+        "text": '{"result": "so"}\ndone: gives_text',
+        "number": '{"result": 4.5}\ndone: gives_number',
+        "null": "done: gives_null",
+    }
     async with served(tmp_path, hostile("hostile", "--odd")) as s:
-        message = await s.run(f"mcp.hostile.gives_{tool}")
-        assert (message.result.outcome, message.result.text) == (Outcome.OK, text)
+        given = {tool: (await s.run(f"mcp.hostile.gives_{tool}")).result.text for tool in texts}
+    assert given == texts
 
 
 async def test_five_hundred_tools_fill_no_request(tmp_path: Path) -> None:
@@ -303,8 +300,12 @@ async def test_structured_content_is_json_and_not_said_twice(tmp_path: Path) -> 
         assert s.server().calls == 1
 
 
-async def test_errors_are_the_servers_words_and_act_on_nothing(tmp_path: Path) -> None:
-    async with served(tmp_path, hostile()) as s:
+async def test_errors_are_the_servers_words_act_on_nothing_and_are_no_reason_to_try_again(
+    tmp_path: Path,
+) -> None:
+    """Covers S3-38."""
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
         failed = await s.run("mcp.hostile.fail")
         assert failed.result.outcome is Outcome.ERROR
         assert failed.result.text.startswith("The server hostile answered with an error: it went")
@@ -313,6 +314,7 @@ async def test_errors_are_the_servers_words_and_act_on_nothing(tmp_path: Path) -
         assert refused.result.outcome is Outcome.ERROR
         assert "no ␛]0;owned" in refused.result.text
         assert len(refused.result.text) < 400
+        assert [notes.read_text().count(f"call {name}") for name in ("fail", "error")] == [1, 1]
 
 
 async def test_a_huge_result_is_kept_whole_and_told_in_part(tmp_path: Path) -> None:
@@ -356,6 +358,7 @@ async def test_a_call_that_is_never_answered_ends_in_time(tmp_path: Path) -> Non
         message = await s.run("mcp.hostile.never")
         assert message.result.outcome is Outcome.ERROR
         assert "did not answer within 1 s" in message.result.text
+        assert message.result.text.endswith("It was tried 3 times.")
         assert notes.read_text().count("call never") == 3
         await noted(notes, "notifications/cancelled")
         assert (await s.run(ECHO, text="a")).result.outcome is Outcome.OK
@@ -430,15 +433,6 @@ async def test_a_call_cut_by_a_restart_is_sent_again_if_it_only_reads(
         assert notes.read_text().count(f"call {tool}") == sent
 
 
-async def test_what_a_server_answers_is_tried_once(tmp_path: Path) -> None:
-    """Covers S3-38."""
-    notes = tmp_path / "notes"
-    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
-        for name in ("fail", "error"):
-            assert (await s.run(f"mcp.hostile.{name}")).result.outcome is Outcome.ERROR
-            assert notes.read_text().count(f"call {name}") == 1
-
-
 async def test_a_server_that_cannot_start_again_is_an_error_of_the_call(tmp_path: Path) -> None:
     program = tmp_path / "server"
     config = hostile()
@@ -510,12 +504,6 @@ async def test_the_first_request_waits_for_a_slow_start_only_so_long(tmp_path: P
         assert "mcp.slow.echo" in s.specs()
 
 
-async def test_starting_holds_the_loop_for_no_key(tmp_path: Path) -> None:
-    async with served(tmp_path, hostile("hostile", "--start", "0.5"), wait=False) as s:
-        await s.servers.start_all()
-        assert s.server().status == "starting"
-
-
 # --- what a server gets and leaves behind -----------------------------------------------------
 
 
@@ -571,26 +559,20 @@ async def test_the_user_stops_and_starts_a_server(tmp_path: Path) -> None:
 
 
 async def test_no_query_before_the_schema_was_read(tmp_path: Path) -> None:
-    """Covers C37, S3-19, S3-33."""
+    """A schema that the user refused was not read. Covers C37, S3-19, S3-33."""
     notes = tmp_path / "notes"
     config = hostile("hostile", "--notes", str(notes), schema_tool="schema", query_tool="query")
     async with served(tmp_path, config) as s:
         early = await s.bench.call("mcp.hostile.query", sql="SELECT 1")
         assert early.result.outcome is Outcome.INVALID
         assert "Call mcp.hostile.schema first" in early.result.text
+        await s.bench.answered(GateChoice.REJECT, "mcp.hostile.schema", {})
+        early = await s.bench.call("mcp.hostile.query", sql="SELECT 1")
+        assert early.result.outcome is Outcome.INVALID
         assert "call query" not in notes.read_text()
         await s.run("mcp.hostile.schema")
         late = await s.run("mcp.hostile.query", sql="SELECT 1")
         assert late.result.outcome is Outcome.OK
-
-
-async def test_a_schema_that_was_refused_was_not_read(tmp_path: Path) -> None:
-    """Covers S3-33."""
-    config = hostile(schema_tool="schema", query_tool="query")
-    async with served(tmp_path, config) as s:
-        await s.bench.answered(GateChoice.REJECT, "mcp.hostile.schema", {})
-        early = await s.bench.call("mcp.hostile.query", sql="SELECT 1")
-        assert early.result.outcome is Outcome.INVALID
 
 
 async def test_any_tool_with_a_query_is_behind_the_schema_of_its_server_without_settings(

@@ -1,4 +1,4 @@
-"""What else a call may be: tried again, part of a plan's step, run by the user."""
+"""What else a call may be: part of a plan's step, run by the user."""
 
 from __future__ import annotations
 
@@ -10,85 +10,9 @@ from support.bench import Bench, done
 
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import EDITS, GateChoice
-from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
-from duckflow_tui.tools.operation import (
-    Arguments,
-    Operation,
-    Output,
-    Registry,
-    ToolContext,
-    ToolFault,
-    Work,
-)
+from duckflow_tui.state.operations import ApprovalMode, Outcome
 
 WRITE = "file_ops.write_file"
-
-
-class _Nothing(Arguments):
-    pass
-
-
-class Flaky:
-    """Fails so many times before it goes well."""
-
-    def __init__(
-        self, failures: int, *, transient: bool = True, name: str = "shell.output"
-    ) -> None:
-        self.left = failures
-        self.calls = 0
-        self.transient = transient
-        self.operation = Operation(
-            name=name,
-            summary="Fails, then works.",
-            effect=Effect.READ if name == "shell.output" else Effect.REMOTE,
-            arguments=_Nothing,
-            paths=lambda args: (),
-            prepare=self._prepare,
-            retries=2,
-        )
-
-    async def _prepare(self, args: _Nothing, places: object, context: ToolContext) -> Work:
-        async def run() -> Output:
-            self.calls += 1
-            if self.left:
-                self.left -= 1
-                raise ToolFault("text", text="not now", transient=self.transient)
-            return Output("there")
-
-        return Work(run)
-
-
-def bench_with(root: Path, operation: Operation[_Nothing]) -> Bench:
-    bench = Bench(root, registry=Registry([operation]))
-    bench.router.retry_after_s = 0.0
-    return bench
-
-
-async def test_a_read_is_tried_again_after_a_transient_fault(tmp_path: Path) -> None:
-    """Covers S3-22."""
-    flaky = Flaky(2)
-    message = await bench_with(tmp_path, flaky.operation).call("shell.output")
-    text = "[tried 3 times; before: not now]\nthere"
-    assert (message.result.outcome, message.result.text, flaky.calls) == (Outcome.OK, text, 3)
-
-
-@pytest.mark.parametrize(("failures", "transient", "calls"), [(3, True, 3), (1, False, 1)])
-async def test_tries_end_and_other_faults_are_not_tried_again(
-    tmp_path: Path, failures: int, transient: bool, calls: int
-) -> None:
-    """Covers S3-22."""
-    flaky = Flaky(failures, transient=transient)
-    message = await bench_with(tmp_path, flaky.operation).call("shell.output")
-    assert message.result.outcome is Outcome.ERROR
-    assert message.result.text == ("not now It was tried 3 times." if transient else "not now")
-    assert flaky.calls == calls
-
-
-async def test_what_may_have_had_an_effect_is_never_tried_again(tmp_path: Path) -> None:
-    flaky = Flaky(1, name="mcp.shop.buy")
-    message = await bench_with(tmp_path, flaky.operation).approved("mcp.shop.buy")
-    assert message.result.outcome is Outcome.ERROR
-    assert flaky.calls == 1
 
 
 async def test_consent_for_a_step_holds_for_edits_in_that_step_alone(tmp_path: Path) -> None:

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from duckflow_tui.tools.mcp.stdio import MAX_BYTES, SHOWN, ServerLog, log_end
-
-
-def test_a_full_log_goes_on_in_another_file_and_both_are_private(tmp_path: Path) -> None:
-    log = ServerLog(tmp_path / "mcp" / "shop.log", str)
-    for _ in range(2):
-        log.add_line("x" * (MAX_BYTES - 10))
-    log.add_line("the newest")
-    files = sorted((tmp_path / "mcp").iterdir())
-    assert [file.name for file in files] == ["shop.log", "shop.log.1"]
-    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
-    assert all(file.stat().st_size <= MAX_BYTES for file in files)
-    assert "the newest" in "".join(file.read_text() for file in files)
+from duckflow_tui.tools.mcp.stdio import SHOWN, ServerLog, log_end
 
 
 def test_secrets_are_taken_out_of_whole_lines_and_the_end_begins_with_one(tmp_path: Path) -> None:

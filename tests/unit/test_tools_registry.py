@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from pydantic import Field, ValidationError
 from support.model_words import WORDS
@@ -20,7 +18,6 @@ from duckflow_tui.tools.operation import (
     ToolContext,
     Work,
     argument_problems,
-    default_registry,
     find_placeholders,
 )
 
@@ -62,43 +59,6 @@ def test_a_name_is_registered_once() -> None:
         Registry([operation("sample.do"), operation("sample.do")])
 
 
-def test_specs_hold_what_the_registry_holds_in_its_order() -> None:
-    """Covers S2-25."""
-    registry = default_registry()
-    names = [spec.name for spec in registry.specs()]
-    assert names == [
-        "file_ops.read_file",
-        "file_ops.list_dir",
-        "file_ops.find_files",
-        "file_ops.search_text",
-        "file_ops.write_file",
-        "file_ops.edit_file",
-        "file_ops.move_file",
-        "file_ops.delete_file",
-    ]
-    registry.add(operation("sample.do"))
-    assert [spec.name for spec in registry.specs()] == [*names, "sample.do"]
-
-
-def test_effects_say_which_operations_change_something() -> None:
-    changing = [spec.name for spec in default_registry().specs() if spec.has_side_effects]
-    assert changing == [
-        "file_ops.write_file",
-        "file_ops.edit_file",
-        "file_ops.move_file",
-        "file_ops.delete_file",
-    ]
-
-
-def test_every_schema_is_short_and_none_refers_or_has_titles() -> None:
-    """A name that says it all needs no words; the limits of a value are told when one is missed."""
-    for spec in default_registry().specs():
-        text = json.dumps(spec.parameters)
-        assert "$ref" not in text
-        assert '"title"' not in text
-        assert len(text) + len(spec.summary) <= 800
-
-
 def test_a_schema_is_flat_and_keeps_a_field_called_title() -> None:
     schema = operation("sample.do").spec.parameters
     assert schema == {
@@ -119,21 +79,10 @@ def test_a_schema_is_flat_and_keeps_a_field_called_title() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "first"),
-    [
-        ("file_ops.write", "file_ops.write_file"),
-        ("read_file", "file_ops.read_file"),
-        ("fs.edit_file", "file_ops.edit_file"),
-    ],
-)
-def test_nearest_names(name: str, first: str) -> None:
-    assert find_nearest_names(name, [spec.name for spec in default_registry().specs()])[0] == first
-
-
-@pytest.mark.parametrize(
     ("name", "near"),
     [
         ("write", ("file_ops.write_file",)),  # a part of its last word is enough
+        ("fs.edit_file", ("file_ops.edit_file", "file_ops.write_file")),
         ("filesystem_service.status", ("git.status", "mcp.shop.status")),
         ("file_ops.", ()),
         ("paint", ()),
@@ -142,9 +91,8 @@ def test_nearest_names(name: str, first: str) -> None:
 def test_names_are_near_by_their_last_word_or_a_part_of_it(
     name: str, near: tuple[str, ...]
 ) -> None:
-    assert (
-        find_nearest_names(name, ["file_ops.write_file", "git.status", "mcp.shop.status"]) == near
-    )
+    known = ["file_ops.write_file", "file_ops.edit_file", "git.status", "mcp.shop.status"]
+    assert find_nearest_names(name, known) == near
 
 
 def test_wrong_arguments_are_named_one_by_one() -> None:
@@ -207,14 +155,16 @@ def test_values_are_no_references(value: str) -> None:
     assert find_placeholders({"a": value}, frozenset()) == []
 
 
-@pytest.mark.parametrize("name", ["content", "pattern", "query", "sql"])
-def test_in_contents_patterns_and_queries_braces_are_text(name: str) -> None:
+@pytest.mark.parametrize(
+    ("args", "content", "found"),
+    [
+        *(({name: "{{city}}"}, (), []) for name in ("content", "pattern", "query", "sql")),
+        ({"place": "{{city}}"}, (), ["place: {{city}}"]),
+        ({"edits": [{"old": "{{ name }}", "new": "{{step}}"}]}, ("old", "new"), []),
+    ],
+)
+def test_in_contents_patterns_and_queries_braces_are_text(
+    args: dict[str, object], content: tuple[str, ...], found: list[str]
+) -> None:
     """Covers S3-18."""
-    assert find_placeholders({name: "{{city}}"}, frozenset()) == []
-    assert find_placeholders({"place": "{{city}}"}, frozenset()) == ["place: {{city}}"]
-
-
-def test_content_of_files_may_say_anything() -> None:
-    """Covers S3-18."""
-    args = {"edits": [{"old": "{{ name }}", "new": "{{previous_result}}"}]}
-    assert find_placeholders(args, frozenset({"old", "new"})) == []
+    assert find_placeholders(args, frozenset(content)) == found
