@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from duckflow_tui.choice import SessionChoice, list_secrets
 from duckflow_tui.engine import Engine, count_session
-from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.contacts import outside
 from duckflow_tui.llm.endpoints import Endpoint, Roles, Target
@@ -210,7 +209,6 @@ def build_engine(
                 choice.withhold_secrets,
             ),
             registry,
-            wire_name=wire_name,
             approved=choice.approved,
         )
     undoes = settings.shell.undo_bytes > 0

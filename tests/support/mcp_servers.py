@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from support.bench import DEADLINE, Bench
+from support.model_words import WORDS
 
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import KeyStore
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
@@ -113,7 +113,7 @@ async def served(
     spawn = TaskSpawn()
     folder = tmp_path / "state" / "mcp"
     watchdog = Watchdog()
-    notices = Notices(bench.store, bench.ids)
+    notices = Notices(bench.store, bench.ids, words=WORDS)
     environ = more.pop("environ", os.environ)
     servers = McpServers(
         configs,
@@ -130,7 +130,6 @@ async def served(
             set[str]().update,
         ),
         bench.router.registry,
-        wire_name=wire_name,
         **more,
     )
     try:

@@ -32,7 +32,7 @@ _PREFIXES = {
     "translate_os_error": "path.cannot_",
 }
 #: Folders in which ``words`` are always those for models.
-_FOR_MODELS = ("tools", "work")
+_FOR_MODELS = ("tools", "mcp", "work")
 TEXTS = load_texts(find_assets("prompts"), "en")
 
 

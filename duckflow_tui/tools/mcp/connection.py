@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from duckflow_tui.llm.connections import KeyStore
 from duckflow_tui.safety.pending_questions import Desk
-from duckflow_tui.state.base import Job, JsonObject, Spawn
+from duckflow_tui.state.base import Job, JsonObject, Spawn, ToldError
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.answer_repair import MendedMessages, mend_answer
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.mcp.elicitation import ServerQuestions
 from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
-from duckflow_tui.tools.mcp.sign_in import KeptTokens, SecretStore, SignIn
+from duckflow_tui.tools.mcp.sign_in import KeptTokens, SignIn
 from duckflow_tui.tools.mcp.stdio import (
     ProgramRefused,
     ServerLog,
@@ -102,7 +103,7 @@ class ServerParts(NamedTuple):
     watchdog: Watchdog
     workspace: Path  # the folder that is worked in
     desk: Desk  # where the questions of a server are put to the user
-    keys: SecretStore  # where tokens of servers are kept
+    keys: KeyStore  # where tokens of servers are kept
     withhold: Callable[[Iterable[str]], None]  # takes these secrets out of all that is recorded
 
 
@@ -161,6 +162,7 @@ class Connection:
         self._limits = TimeLimits(config.timeout_s)
         self._calls = 0  # that run
         self._parts = parts
+        self._words = parts.notices.words
         self._log = log
         self._client: Client | None = None
         self._process: ServerProcess | None = None
@@ -203,7 +205,12 @@ class Connection:
             return str(failed)
         finally:
             self._client = None
-        return self._process.ended if self._process is not None else ""
+        return self._end_of_program()
+
+    def _end_of_program(self) -> str:
+        """Why the program ended by itself; empty where it did not, or there is none."""
+        ended = self._process.ended if self._process is not None else None
+        return printable_line(self._words(ended)) if ended is not None else ""
 
     async def _serve_calls(self, take_offers: TakeOffers) -> None:
         import anyio
@@ -225,11 +232,11 @@ class Connection:
                         offers = await self._list_offers(client)
                     await take_offers(offers)
         except TimeoutError as error:
-            words = f"it did not answer within {self._config.timeout_s:g} s"
+            late = self._words("server.why.late", seconds=f"{self._config.timeout_s:g}")
             last = self._log.last_line
-            raise ConnectionFailed(printable_line(f"{words}: {last}" if last else words)) from error
+            raise ConnectionFailed(printable_line(f"{late}: {last}" if last else late)) from error
         except ProgramRefused as refused:
-            raise ConnectionFailed(str(refused)) from refused
+            raise ConnectionFailed(self._words(refused.told)) from refused
         except OSError as error:
             words = error.strerror or str(error)
             named = f"{words}: {error.filename}" if error.filename else words
@@ -244,9 +251,18 @@ class Connection:
             raise ConnectionFailed(self._failure_reason(_first_exception(group))) from group
 
     def _failure_reason(self, error: Exception) -> str:
-        if self._process is not None and self._process.ended:
-            return self._process.ended
-        return printable_line(_describe_error(error))
+        return self._end_of_program() or self._describe_error(error)
+
+    def _describe_error(self, error: Exception) -> str:
+        """The words of an error on one line, in ours where it breaks the protocol."""
+        text = str(error) or type(error).__name__
+        if isinstance(error, ToldError):
+            text = self._words(error.told)
+        elif isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            text = self._words("server.why.no_answer", where=where, problem=first["msg"])
+        return printable_line(text)
 
     async def _open_client(self, stack: AsyncExitStack) -> Client:
         import mcp
@@ -333,7 +349,7 @@ class Connection:
                         prompts=await _list_pages(client.list_prompts, "prompts")
                     )
         except (MCPError, ValidationError, TimeoutError) as error:
-            self._log.add_line(f"[no list] {printable_line(_describe_error(error))}")
+            self._log.add_line(f"[no list] {self._describe_error(error)}")
         return offers
 
     # --- what it tells by itself ----------------------------------------------------------------
@@ -389,7 +405,7 @@ class Connection:
                 async for _ in changes:
                     self._news.set()
         except (MCPError, RuntimeError, TimeoutError) as lost:
-            self._log.add_line(f"[no more news of its lists] {printable_line(str(lost))}")
+            self._log.add_line(f"[no news] {printable_line(str(lost))}")
 
     async def _answer_question(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
@@ -417,15 +433,14 @@ class Connection:
 
         client = self._client
         if client is None:
-            raise ConnectionFailed("it does not run")
+            raise ConnectionFailed(self._words("server.why.off"))
         self._calls += 1
         try:
             async with self._limits.limit():
                 return await send(client)
         except TimeoutError as error:
-            raise ConnectionFailed(
-                f"it did not answer within {self._config.timeout_s:g} s", passing=True
-            ) from error
+            late = self._words("server.why.late", seconds=f"{self._config.timeout_s:g}")
+            raise ConnectionFailed(late, passing=True) from error
         except MCPError as error:
             if error.message in _CLOSED or self._session_lost:
                 self.end()
@@ -435,7 +450,7 @@ class Connection:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise ConnectionFailed(await self._end_reason(), passing=True) from error
         except (ValueError, RuntimeError, RecursionError) as error:
-            raise ConnectionFailed(printable_line(_describe_error(error))) from error
+            raise ConnectionFailed(self._describe_error(error)) from error
         finally:
             self._calls -= 1
             if not self._calls:
@@ -453,16 +468,13 @@ class Connection:
             return ""
         for page in pages:
             if (await self._questions.answer(page)).action != "accept":
-                return "it wants the user to visit a page first, and the user did not"
-        return (
-            "nothing ran: it waits for what the user does on the page that was opened; call it "
-            "again when they say that they are done there"
-        )
+                return self._words("server.why.no_visit")
+        return self._words("server.why.visit")
 
     async def _end_reason(self) -> str:
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)
         reason = self.over.result() if done else ""
-        return reason or "the connection was closed"
+        return reason or self._words("server.why.closed")
 
 
 async def _list_pages(fetch: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
@@ -492,14 +504,6 @@ class _Progress:
         self._next = now + 0.1
         part = f"{progress:g}/{total:g}" if total else f"{progress:g}"
         self._tell(printable_line(f"{part} {message or ''}", 120))
-
-
-def _describe_error(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return f"its answer breaks the protocol: {where}: {first['msg']}"
-    return str(error) or type(error).__name__
 
 
 def _first_exception(group: BaseExceptionGroup[Exception]) -> Exception:

@@ -50,6 +50,7 @@ class Server:
         self.resources: tuple[McpResource, ...] = ()
         self._prompts: tuple[McpPrompt, ...] = ()
         self._parts = parts
+        self._words = parts.notices.words
         self._secrets = frozenset(config.secret_values)
         self._redactor = Redactor(self._secrets)
         path = parts.folder / f"{config.name}.log" if config.command else Path()
@@ -92,7 +93,7 @@ class Server:
     async def wait_until_opened(self) -> str:
         """Wait for a start that is under way; returns why it failed, empty where it serves."""
         if self._connection is None:
-            return self._error or "it does not run"
+            return self._error or self._words("server.why.off")
         return await asyncio.shield(self._connection.opened)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
@@ -113,10 +114,10 @@ class Server:
             async with asyncio.timeout(grace_s * 2 + _END_S):
                 await asyncio.shield(connection.over)
         except TimeoutError:
-            self._on_connection_over(connection, "it did not end when it was told to")
+            self._on_connection_over(connection, self._words("server.why.still_there"))
 
     async def _run_connection(self, connection: Connection) -> None:
-        reason = "it was stopped"
+        reason = self._words("server.why.stopped")
         try:
             if self.config.command:
                 self._log.note_start(" ".join((self.config.command, *self.config.args)))
@@ -142,7 +143,7 @@ class Server:
             return
         self._connection = None
         served = connection.opened.done()
-        words = self._redactor.redact_text(reason) or "the connection was closed"
+        words = self._redactor.redact_text(reason) or self._words("server.why.closed")
         if connection.unwanted:
             self._report_status("stopped")
         else:
@@ -183,10 +184,7 @@ class Server:
         connection = await self._connect()
         now = {offered.tool.operation: offered.version for offered in self.tools.offered}
         if now.get(tool.tool.operation, tool.version) != tool.version:
-            raise ConnectionFailed(
-                "it says something else of this tool by now. Nothing ran; the tool is offered anew "
-                "from the user's next request on, and asked about with the difference"
-            )
+            raise ConnectionFailed(self._words("server.why.changed"))
         self._calls += 1
         self._report_status(self.status, self._error)
         with self._redacted_failures():
@@ -206,7 +204,9 @@ class Server:
         connection = await self._connect()
         prompt = next((prompt for prompt in self._prompts if prompt.name == name), None)
         if prompt is None:
-            raise ConnectionFailed(f"it has no prompt {printable_line(name, 80)}")
+            raise ConnectionFailed(
+                self._words("server.why.no_prompt", prompt=printable_line(name, 80))
+            )
         values = parse_prompt_arguments(prompt, argument)
         with self._redacted_failures():
             result = await connection.ask(lambda client: client.get_prompt(name, values))
@@ -215,7 +215,7 @@ class Server:
     async def _connect(self) -> Connection:
         """The connection that serves; starts a server that has ended. Raises ConnectionFailed."""
         if self.status == "stopped":
-            raise ConnectionFailed("the user stopped it; it can be started again with /mcp")
+            raise ConnectionFailed(self._words("server.why.stopped_by_user"))
         connection = self._connection
         if connection is not None and connection.opened.done() and not connection.is_open:
             connection.end()
@@ -227,10 +227,11 @@ class Server:
                 async with asyncio.timeout(self.config.timeout_s + _END_S):
                     reason = await self.wait_until_opened()
             except TimeoutError:
-                reason = "its start takes too long"
+                reason = self._words("server.why.slow")
             connection = self._connection
             if reason or connection is None:
-                raise ConnectionFailed(f"it does not start: {reason or self._error}")
+                why = self._words("server.why.no_start", reason=reason or self._error)
+                raise ConnectionFailed(why)
         return connection
 
     @contextmanager

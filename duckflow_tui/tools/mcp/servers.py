@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import repeat
 from typing import Final, get_args
 
 from pydantic import Field
 
+from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.safety.policy import CallFact, any_call
 from duckflow_tui.state.base import JsonObject, ModelText, canonical_json, one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -85,14 +86,12 @@ class McpServers:
         parts: ServerParts,
         registry: Registry,
         *,
-        wire_name: Callable[[str], str],
         approved: Iterable[str] = (),
     ) -> None:
         """``approved``: operations, or ``mcp.<server>.*``, that the app itself vouches for."""
         self._store = parts.store
         self._notices = parts.notices
         self._registry = registry
-        self._wire_name = wire_name
         self._approved = frozenset(approved)
         self._servers = {c.name: Server(c, parts, self._tools_changed) for c in configs}
         self._now: dict[str, OfferedTool] = {}  # by their operations
@@ -215,13 +214,13 @@ class McpServers:
             return
         self._stale = False
         taken = {
-            self._wire_name(spec.name): spec.name
+            wire_name(spec.name): spec.name
             for spec in self._registry.specs()
             if not spec.name.startswith(PREFIX)
         }
 
         def is_taken(name: str) -> bool:
-            return taken.setdefault(self._wire_name(name), name) != name
+            return taken.setdefault(wire_name(name), name) != name
 
         offered = [s for s in self._servers.values() if s.is_offered]
         by_name = sum(len(server.tools.offered) for server in offered) > MOST_WHOLE

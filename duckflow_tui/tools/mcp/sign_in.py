@@ -12,16 +12,17 @@ import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
+from duckflow_tui.llm.connections import KeyPlace, KeyStore
 from duckflow_tui.llm.endpoints import origin_of
 from duckflow_tui.places import lock_folder, read_plain_file, write_private
 from duckflow_tui.safety.pending_questions import Unanswered
+from duckflow_tui.state.base import ToldError
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 
 if TYPE_CHECKING:
@@ -37,23 +38,12 @@ MAX_FILE: Final = 64 * 1024  # bytes
 REDIRECT_S: Final = 600.0  # seconds that the user has in the browser
 _UNAUTHORIZED: Final = 401
 _PORTS: Final = (49152, 16_000)  # the first one of those that no service has, and how many
-SecretPlace = Literal["keyring", "file"]
-_PLACES: Final = TypeAdapter(dict[str, SecretPlace])
+_PLACES: Final = TypeAdapter(dict[str, KeyPlace])
 _SECRETS: Final = ("access_token", "refresh_token", "client_secret")  # of what is kept
 
 
-class SecretStore(Protocol):
-    """Where secrets are kept, each under a name that tells its origin; ``folder`` is private."""
-
-    @property
-    def folder(self) -> Path: ...
-    def put_secret(self, user: str, secret: str) -> SecretPlace: ...
-    def get_secret(self, user: str, place: SecretPlace) -> str: ...
-    def drop_secret(self, user: str, place: SecretPlace) -> None: ...
-
-
-class SignInFailed(Exception):
-    """Signing in came to nothing; the text says why."""
+class SignInFailed(ToldError):
+    """Signing in came to nothing."""
 
 
 class KeptTokens:
@@ -65,7 +55,7 @@ class KeptTokens:
     def __init__(
         self,
         config: McpServerConfig,
-        keys: SecretStore,
+        keys: KeyStore,
         withhold: Callable[[Iterable[str]], None],
     ) -> None:
         self._withhold = withhold
@@ -160,13 +150,13 @@ class KeptTokens:
         with lock_folder(self._file.parent):
             self._write_places({**self._read_places(), self._user: place})
 
-    def _read_places(self) -> dict[str, SecretPlace]:
+    def _read_places(self) -> dict[str, KeyPlace]:
         try:
             return _PLACES.validate_json(read_plain_file(self._file, MAX_FILE) or b"{}")
         except (OSError, ValueError):
             return {}
 
-    def _write_places(self, places: dict[str, SecretPlace]) -> None:
+    def _write_places(self, places: dict[str, KeyPlace]) -> None:
         write_private(self._file, json.dumps(places, indent=1).encode())
 
 
@@ -254,7 +244,7 @@ class SignIn(httpx2.Auth):
             return
         with self._wait_for_user(), self._named_answers():
             if not await self._ask_to_contact(site.partition("://")[2]):
-                raise SignInFailed("it asks to sign in, and the user declined")
+                raise SignInFailed("server.why.declined")
         self._tokens.sites.add(site)
 
     @contextmanager
@@ -263,7 +253,7 @@ class SignIn(httpx2.Auth):
         try:
             yield
         except Unanswered as unanswered:
-            raise SignInFailed("it asks to sign in, and nobody answered") from unanswered
+            raise SignInFailed("server.why.nobody") from unanswered
 
     async def _open_page(self, url: str) -> None:
         """Listen for the way back, then ask the user to open the page. Raises SignInFailed."""
@@ -277,14 +267,14 @@ class SignIn(httpx2.Auth):
                 limit=16 * 1024,
             )
         except OSError as error:
-            words = f"it asks to sign in, and port {self._port} is in use: {error.strerror}"
-            raise SignInFailed(words) from error
+            values = {"port": str(self._port), "reason": error.strerror or ""}
+            raise SignInFailed("server.why.port", **values) from error
         opened = False
         try:
             with self._wait_for_user(), self._named_answers():
                 opened = await self._ask_to_open(url)
             if not opened:
-                raise SignInFailed("it asks to sign in, and the user declined")
+                raise SignInFailed("server.why.declined")
         finally:
             if not opened:
                 self._listener.close()
@@ -300,12 +290,12 @@ class SignIn(httpx2.Auth):
                 async with asyncio.timeout(REDIRECT_S):
                     query = await self._redirect
         except TimeoutError as error:
-            raise SignInFailed("it asks to sign in, and the browser did not come back") from error
+            raise SignInFailed("server.why.no_return") from error
         finally:
             self._listener.close()
         if "code" not in query:
             reason = printable_line(query.get("error_description") or query.get("error", ""))
-            raise SignInFailed(f"the sign-in was refused: {reason}")
+            raise SignInFailed("server.why.refused", reason=reason)
         return AuthorizationCodeResult(
             code=query["code"], state=query.get("state"), iss=query.get("iss")
         )

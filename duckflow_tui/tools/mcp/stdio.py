@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.paths import lies_inside
+from duckflow_tui.state.base import ModelText, ToldError
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.process_group import ProcessGroup
 from duckflow_tui.tools.watchdog import Watchdog
@@ -118,8 +119,8 @@ def server_environment(config: McpServerConfig, environ: Mapping[str, str]) -> d
     return {**base, **config.env}
 
 
-class ProgramRefused(Exception):
-    """A server's program that is not started; the text says why, for the user."""
+class ProgramRefused(ToldError):
+    """A server's program that is not started."""
 
 
 def server_program(config: McpServerConfig, environ: Mapping[str, str], workspace: Path) -> str:
@@ -134,11 +135,8 @@ def server_program(config: McpServerConfig, environ: Mapping[str, str], workspac
         return name  # the system says so where it is started
     here = os.path.abspath(found)
     if lies_inside(here, workspace):
-        raise ProgramRefused(
-            f"its program {printable_line(name, 80)} lies in the folder that is worked in, where "
-            f"the AI can write ({printable_line(here)}). Such a program is not started: install it "
-            "elsewhere, or set command to that whole path"
-        )
+        values = {"program": printable_line(name, 80), "path": printable_line(here)}
+        raise ProgramRefused("server.why.in_folder", **values)
     return here
 
 
@@ -150,30 +148,31 @@ class ServerProcess:
         self._log = log
         self._on_end = on_end
         self.grace_s = GRACE_S  # seconds
-        self.fault = ""  # what it did that made us end it
+        self.fault: ModelText | None = None  # what it did that made us end it
         self._told_to_end = False
-        self.ended = ""  # why it ended by itself, once it has
+        self.ended: ModelText | None = None  # why it ended by itself, once it has
 
     @property
     def is_running(self) -> bool:
         """Whether the program itself has not ended."""
         return self._group.program.exit_code is None and not self.fault
 
-    def end_output(self, fault: str = "") -> None:
-        """It sends nothing more, or nothing that could be used."""
+    def end_output(self, fault: ModelText | None = None) -> None:
+        """Note that it sends nothing more, or, with a ``fault``, nothing that could be used."""
         self.fault = self.fault or fault
         if not (self._told_to_end or self.ended):
             code = self._group.program.exit_code
             if self.fault:
                 reason = self.fault
             elif code is None:
-                reason = "it closed its output"
+                reason = ModelText("server.why.silent", {})
             elif code < 0:
-                reason = f"it was ended by signal {-code}"
+                reason = ModelText("server.why.signal", {"number": str(-code)})
             else:
-                reason = f"it ended with status {code}"
+                reason = ModelText("server.why.status", {"status": str(code)})
             last = self._log.last_line
-            self.ended = printable_line(f"{reason}: {last}" if last else reason)
+            said = ModelText("server.why.said", {"reason": reason, "last": last})
+            self.ended = said if last else reason
         self._on_end()
 
     async def wait(self, within_s: float) -> None:
@@ -247,13 +246,14 @@ async def stdio_server(
                 async for line in _iter_lines(stdout):
                     garbage = 0 if not line.strip() or await deliver(line) else garbage + 1
                     if garbage >= MAX_GARBAGE:
-                        server.end_output("it writes text where messages belong")
+                        server.end_output(ModelText("server.why.text", {}))
                         return
                 await server.wait(_LAST_WORDS_S)  # so that its status can be told
                 await asyncio.wait({logging}, timeout=_LAST_WORDS_S)  # and its last words
                 server.end_output()
         except _TooLong:
-            server.end_output(f"it sent a message of more than {MAX_LINE // 1024 // 1024} MB")
+            limit = {"limit": str(MAX_LINE // 1024 // 1024)}
+            server.end_output(ModelText("server.why.too_long", limit))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session has gone first
 
