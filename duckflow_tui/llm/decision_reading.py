@@ -173,7 +173,7 @@ class Reading:
                 _merge_statement(written, said)
             elif changes := read_patch_call(name, given):
                 for at, change in enumerate(changes):
-                    one = {**fields, "operation": change.operation, "args": change.args}
+                    one = {**fields, "operation": change.name, "args": change.arguments}
                     kept.append(WrittenCall(call.where, one, "" if at else call.wire_id))
             else:
                 kept.append(call._replace(fields=fields))

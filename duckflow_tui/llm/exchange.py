@@ -13,7 +13,7 @@ from typing import Final, Literal
 from duckflow_tui.llm.codec import DECIDE, NOT_SHOWN, Decoder, WireRequest
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Target
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.errors import FailureTeller, LlmError
 from duckflow_tui.llm.known_models import ModelFacts
 from duckflow_tui.llm.learned_models import ModelQuirks, Rung
 from duckflow_tui.llm.tokens import estimate_tokens
@@ -195,10 +195,7 @@ class Exchange:
         self, code: Literal["filtered", "empty", "server_error", "too_large"], detail: str = ""
     ) -> LlmError:
         """Make the error of an answer that is empty, too long or ended by the server as failed."""
-        endpoint, model = self.target
-        return LlmError(
-            code, endpoint=endpoint.name, model=model, host=endpoint.host, detail=detail
-        )
+        return FailureTeller(*self.target, ()).make_error(code, detail)
 
     def close_record(self, outcome: CallOutcome, error: str = "") -> LlmCall:
         """The finished record of the call, with what arrived of an answer."""

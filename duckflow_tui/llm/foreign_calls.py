@@ -152,6 +152,13 @@ _OPTIONS: Final = ("follow_up", "options", "choices")
 _TODO_TEXTS: Final = ("content", "step", "title", "description", "task", "text", "name")
 
 
+class TextCall(NamedTuple):
+    """A call that was read from a text or a patch."""
+
+    name: str
+    arguments: JsonObject
+
+
 def bare_name(name: str) -> str:
     """A tool's name in lower case without what other agents put before it."""
     return _PREFIX.sub("", name.strip().lower(), count=1)

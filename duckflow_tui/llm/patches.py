@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
-from duckflow_tui.llm.foreign_calls import FOREIGN_NAMES, bare_name
+from duckflow_tui.llm.foreign_calls import FOREIGN_NAMES, TextCall, bare_name
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.lines import split_bare_lines
 
@@ -39,14 +39,7 @@ _PATCH_ARGUMENTS: Final = ("input", "patch", "diff", "patch_text", "patchText", 
 _PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "target_file")
 
 
-class PatchCall(NamedTuple):
-    """A change of a file as a call of ours."""
-
-    operation: str
-    args: JsonObject
-
-
-def read_patch_call(name: str, args: JsonObject) -> list[PatchCall]:
+def read_patch_call(name: str, args: JsonObject) -> list[TextCall]:
     """The changes that a call of other tools' ``apply_patch``, or of an edit with a diff, means;
     empty where it is another call or can mean more than one thing.
     """
@@ -63,7 +56,7 @@ def read_patch_call(name: str, args: JsonObject) -> list[PatchCall]:
     return read_patch(texts[0], paths[0] if paths else "") if len(texts) == 1 else []
 
 
-def read_patch(text: str, path: str = "") -> list[PatchCall]:
+def read_patch(text: str, path: str = "") -> list[TextCall]:
     """The changes of a patch, one for each file in order. ``path``: the file, where the patch names
     none. Empty where the text is no patch, or does not say where a change belongs.
     """
@@ -100,10 +93,10 @@ def _name_change(head: re.Match[str]) -> tuple[str, str]:
     return ("Delete", old) if new == "/dev/null" else ("Update", new)
 
 
-def _read_change(kind: str, path: str, lines: Sequence[str]) -> PatchCall | None:
+def _read_change(kind: str, path: str, lines: Sequence[str]) -> TextCall | None:
     """The change of one file; None where it does not say where it belongs."""
     if kind == "Delete":
-        return PatchCall(DELETE, {"path": path})
+        return TextCall(DELETE, {"path": path})
     lines = [line for line in lines if not line.startswith(_DIFF_HEADS)]
     if kind == "Add":
         added = [line for line in lines if not line.startswith("@@")]
@@ -111,7 +104,7 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> PatchCall | None
             added.pop()
         if any(line and not line.startswith("+") for line in added):
             return None
-        return PatchCall(
+        return TextCall(
             WRITE, {"path": path, "content": "".join(f"{line[1:]}\n" for line in added)}
         )
     edits: list[JsonObject] = []
@@ -135,7 +128,7 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> PatchCall | None
                 old.append(rest)
             if sign != "-":
                 new.append(rest)
-    return PatchCall(EDIT, {"path": path, "edits": edits}) if edits else None
+    return TextCall(EDIT, {"path": path, "edits": edits}) if edits else None
 
 
 def split_blocks(text: str) -> tuple[str, str]:
@@ -161,12 +154,12 @@ def split_blocks(text: str) -> tuple[str, str]:
     return "\n".join(lines[:first]).strip(), "\n".join(lines[first:])
 
 
-def _read_blocks(lines: Sequence[str], path: str) -> list[PatchCall]:
+def _read_blocks(lines: Sequence[str], path: str) -> list[TextCall]:
     """The edits of blocks between SEARCH and REPLACE, by file. A block without text to search for
     is the content of a new file.
     """
     edits: dict[str, list[JsonObject]] = {}
-    written: list[PatchCall] = []
+    written: list[TextCall] = []
     parts: list[list[str]] = []  # the text to search for, that to put in its place
     for at, line in enumerate(lines):
         if _SEARCH.fullmatch(line):
@@ -183,13 +176,13 @@ def _read_blocks(lines: Sequence[str], path: str) -> list[PatchCall]:
             if old:
                 edits.setdefault(path, []).append({"old": old, "new": new})
             else:
-                written.append(PatchCall(WRITE, {"path": path, "content": f"{new}\n"}))
+                written.append(TextCall(WRITE, {"path": path, "content": f"{new}\n"}))
             parts = []
         elif parts and not (parts == [[]] and _PLACE.fullmatch(line)):
             parts[-1].append(line)
     if parts:
         return []  # it is cut off
-    changed = [PatchCall(EDIT, {"path": name, "edits": made}) for name, made in edits.items()]
+    changed = [TextCall(EDIT, {"path": name, "edits": made}) for name, made in edits.items()]
     return written + changed
 
 

@@ -303,11 +303,6 @@ class ReplyPreview:
         self._done = False  # the object has ended, or is none: the strict parse will say so
         self.keys: set[str] = set()  # top-level ones whose value has begun
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the object has come to its end."""
-        return self._done and not self._depth
-
     def feed(self, text: str) -> None:
         """Take the next piece of the stream."""
         text, self._pending = self._pending + text, ""

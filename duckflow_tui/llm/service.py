@@ -40,7 +40,7 @@ from duckflow_tui.llm.endpoints import (
     resolve_key,
     setting_of,
 )
-from duckflow_tui.llm.errors import ErrorCode, LlmError, TokenLimits, names_model_or_address
+from duckflow_tui.llm.errors import FailureTeller, LlmError, TokenLimits, names_model_or_address
 from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.learned_models import LearnedModels, ModelQuirks, Rung
@@ -563,13 +563,13 @@ class LLMService:
             place = endpoint.name, endpoint.base_url
             if place in self._clients:
                 return self._clients[place]
-            need = find_need(endpoint, self._environ)
+            need, teller = find_need(endpoint, self._environ), FailureTeller(endpoint, "", ())
             if need == "refused":
-                raise _closed(endpoint, "refused_url", endpoint.base_url, "base_url")
+                raise teller.make_error("refused_url", endpoint.base_url, setting="base_url")
             if need == "key" and endpoint.api_key_env.startswith(KEPT_KEY):
-                raise _closed(endpoint, "no_kept_key", endpoint.api_key_env)
+                raise teller.make_error("no_kept_key", endpoint.api_key_env)
             if need == "key":
-                raise _closed(endpoint, "no_key", endpoint.api_key_env, "api_key_env")
+                raise teller.make_error("no_key", endpoint.api_key_env, setting="api_key_env")
             await self.import_client()
             from duckflow_tui.llm.client import ChatClient
 
@@ -584,14 +584,6 @@ class LLMService:
 async def _no_blob(sha: str) -> bytes:
     """Stand for the blobs of no session; raises KeyError."""
     raise KeyError(sha)
-
-
-def _closed(endpoint: Endpoint, code: ErrorCode, detail: str, key: str = "") -> LlmError:
-    """Make the error of an endpoint that nothing can be sent to; ``key`` is the setting."""
-    setting = setting_of(endpoint.name, key) if key else ""
-    return LlmError(
-        code, endpoint=endpoint.name, host=endpoint.host, detail=detail, setting=setting
-    )
 
 
 def _has_path(endpoint: Endpoint) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
-from duckflow_tui.llm.foreign_calls import bare_name, name_fields
+from duckflow_tui.llm.foreign_calls import TextCall, bare_name, name_fields
 from duckflow_tui.llm.patches import BEGIN_PATCH, read_patch, split_blocks
 from duckflow_tui.llm.reply_json import NotStrict, convert_value, parse_object
 from duckflow_tui.state.base import JsonObject, canonical_json
@@ -77,13 +77,6 @@ _BLANK: Final = " \t\r\n,[]"  # what may stand between calls
 _SHORTEST: Final = 4  # characters of a mark by which it is known
 
 
-class TextCall(NamedTuple):
-    """A call: the name as it is known, and the arguments."""
-
-    name: str
-    arguments: JsonObject
-
-
 class TextCalls(NamedTuple):
     """The calls in a reply, and the reply without them. ``unread``: it holds what looks
     like a call and cannot be read, so that nothing of it is an answer.
@@ -103,7 +96,7 @@ def read_calls(text: str, known: Known) -> TextCalls:
     before, blocks = split_blocks(text)
     if blocks:
         changes = read_patch(blocks)
-        return TextCalls(tuple(TextCall(*change) for change in changes), before, not changes)
+        return TextCalls(tuple(changes), before, not changes)
     reader = _Reader(text, known)
     reader.read_all()
     rest = reader.prose.strip()
@@ -357,7 +350,7 @@ class _Reader:
             return False
         changes = read_patch(f"{BEGIN_PATCH}\n{self._text[self._at : end.end()]}")
         self._at = end.end()
-        self.calls += [TextCall(*change) for change in changes if change.operation in self._known]
+        self.calls += [change for change in changes if change.name in self._known]
         return bool(changes)
 
     def _read_python(self, found: re.Match[str]) -> bool:

@@ -88,18 +88,12 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize("before", ["", "I look at it first."])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_call_is_read_in_the_form_the_model_has(form: str) -> None:
-    found = read_calls(FORMS[form], KNOWN)
+def test_a_call_is_read_in_the_form_the_model_has(form: str, before: str) -> None:
+    found = read_calls(f"{before}\n\n{FORMS[form]}", KNOWN)
     assert [(call.name in (NAME, READ), call.arguments) for call in found.calls] == [(True, ARGS)]
-    assert (found.rest, found.unread) == ("", False)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_what_stands_around_a_call_is_the_reply(form: str) -> None:
-    found = read_calls(f"I look at it first.\n\n{FORMS[form]}", KNOWN)
-    assert [call.arguments for call in found.calls] == [ARGS]
-    assert (found.rest, found.unread) == ("I look at it first.", False)
+    assert (found.rest, found.unread) == (before, False)
 
 
 @pytest.mark.parametrize("form", ["hermes", "qwen coder", "invoke", "deepseek", "kimi", "fenced"])
@@ -155,7 +149,7 @@ def test_what_looks_like_a_call_and_cannot_be_read_is_no_answer(text: str) -> No
 
 def test_a_new_file_of_a_patch_keeps_its_blank_lines() -> None:
     patch = "*** Begin Patch\n*** Add File: a.txt\n+x\n\n+y\n\n*** End Patch\n"
-    assert [change.args["content"] for change in read_patch(patch)] == ["x\n\ny\n"]
+    assert [change.arguments["content"] for change in read_patch(patch)] == ["x\n\ny\n"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +172,7 @@ def test_a_new_file_of_a_patch_keeps_its_blank_lines() -> None:
 def test_a_patch_is_read_in_each_of_its_forms_or_not_at_all(
     text: str, changes: list[tuple[str, str]]
 ) -> None:
-    assert [(change.operation, change.args["path"]) for change in read_patch(text)] == changes
+    assert [(change.name, change.arguments["path"]) for change in read_patch(text)] == changes
 
 
 @pytest.mark.parametrize(
