@@ -21,10 +21,10 @@ from duckflow_tui.llm.learned_models import ModelQuirks
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.prompting.side_replies import DigestReply, MissingReply
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
-from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script, ScriptedCall, Usage
+from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script, Usage
 from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
-from duckflow_tui.state.decision import NextStep, PromptPattern
+from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.prompt import ChatMessage
 
 MAIN = Reply(decision=decision(actions=[action()]), chunk_size=5)
@@ -365,28 +365,6 @@ async def test_a_malformed_reply_brings_words_for_the_model_and_is_counted() -> 
     assert reply.raw == '{"reply": "x", "reply": "y"}'
     assert reply.call.outcome == "malformed"
     assert reply.complete
-
-
-async def test_prose_in_place_of_json_is_a_reply_that_ends_the_work() -> None:
-    async with bench(script(Reply(text="I would rather talk.")), protocol="json") as at:
-        reply = await at.decide()
-    assert (reply.text, reply.problems) == ("I would rather talk.", ())
-    assert reply.decision is not None
-    assert (reply.decision.reply, reply.decision.next_step) == (reply.text, NextStep.DONE)
-
-
-async def test_native_calls_of_a_reply_become_actions_with_their_wire_ids() -> None:
-    calls = (
-        ScriptedCall(name="file_ops__read_file", id="abc", index=0,
-                     arguments='{"path": "a", "reasoning": "see"}'),
-        ScriptedCall(name="file_ops__read_file", id="def", index=0,
-                     arguments='{"path": "b", "reasoning": "see"}'),
-    )  # fmt: skip
-    async with bench(script(Reply(text="Both.", tool_calls=calls))) as at:
-        made = (await at.decide()).decision
-    assert made is not None
-    assert [(a.wire_id, a.args["path"]) for a in made.actions] == [("abc", "a"), ("def", "b")]
-    assert made.next_step is NextStep.CONTINUE
 
 
 async def test_other_questions_go_down_the_same_ladder_with_their_purpose() -> None:

@@ -268,13 +268,6 @@ READ = NativeCall("w1", "file_ops__read_file", ['{"path": "a", "reasoning": "see
 WRITE = NativeCall("w2", "file_ops__write_file", ['{"path": "a", "reasoning": "mend"}'])
 
 
-def test_content_alone_is_an_answer_that_is_done() -> None:
-    read = decoded(prompt(), text="Hello.")
-    assert read.problems == ()
-    assert read.decision.next_step is NextStep.DONE
-    assert read.decision.reply == "Hello."
-
-
 def test_calls_without_decide_are_not_stated_and_go_on() -> None:
     """Covers S4-58."""
     for calls in ((READ,), (READ, WRITE)):
@@ -328,14 +321,6 @@ def test_of_a_flood_of_calls_few_are_kept_and_the_model_is_told_how_many_came(
     assert read.decision.actions == ()
     assert WORDS(read.problems[0]).startswith(f"{flood} actions in one reply")
     assert len(read.raw) < 2_000
-
-
-def test_a_reply_cut_at_the_limit_executes_nothing() -> None:
-    """Covers R16."""
-    read = decoded(prompt(), judged(), READ, text="I read", finish="length")
-    assert read.decision is None
-    assert "cut at the output limit" in WORDS(read.problems[0])
-    assert read.text == "I read"
 
 
 def test_calls_written_as_text_are_read_and_marked_and_an_empty_list_is_no_answer() -> None:

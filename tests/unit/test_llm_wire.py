@@ -58,14 +58,6 @@ def delta(**fields: object) -> dict[str, object]:
 A, B = '{"path": "a.py"}', '{"path": "b.py"}'
 #: Pieces of calls as index, id, name and arguments; then the calls they are.
 PIECES: dict[str, tuple[list[tuple[Any, Any, Any, Any]], list[tuple[str, str]]]] = {
-    "as usual": (
-        [(0, "c1", "read", ""), (0, None, None, A[:5]), (0, None, None, A[5:])],
-        [("read", A)],
-    ),
-    "index 0 always": (
-        [(0, "c1", "read", A), (0, "c2", "read", B)],
-        [("read", A), ("read", B)],
-    ),
     "neither index nor id, arguments as an object": (
         [(None, "c1", "read", {"x": 1}), (None, None, "list", "{}")],
         [("read", '{"x":1}'), ("list", "{}")],
