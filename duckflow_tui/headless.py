@@ -53,6 +53,7 @@ from duckflow_tui.words.figures import (
     no_digest_words,
     reason_words,
     verdict_words,
+    waiting_words,
 )
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
@@ -513,7 +514,7 @@ class _Words:
                 if acts or message.step_id or message.aside:
                     self._print_narration()
             case LlmWaiting(waiting=Waiting() as waiting):
-                self._tell(f"· {self._describe_waiting(waiting, record.at)}")
+                self._tell(f"· {waiting_words(waiting, record.at, self._say)}")
             case OperationFinished(message=message):
                 result = message.result
                 if result.outcome is Outcome.DENIED:
@@ -623,14 +624,6 @@ class _Words:
         reason = no_digest_words(made.failure, self._say)
         lost = self._say("compaction.no_digest", exchanges=str(made.exchanges), reason=reason)
         return f"! {self._say('compaction.title')}  {size}  {lost}"
-
-    def _describe_waiting(self, waiting: Waiting, now: float) -> str:
-        if waiting.until is None:
-            seconds = self._say("transcript.seconds", count=round(now - waiting.since))
-            return self._say("transcript.waiting.silent", time=seconds)
-        seconds = self._say("transcript.seconds", count=max(1, round(waiting.until - now)))
-        reason = self._say(f"transcript.waiting.{waiting.reason}")
-        return self._say("transcript.tries_again", reason=reason, time=seconds)
 
 
 def _step_name(state: AgentState, event: StepChanged) -> str:

@@ -48,7 +48,7 @@ from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
 from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import verdict_words
+from duckflow_tui.words.figures import cost_text, verdict_words
 
 Format = Literal["markdown", "json", "decisions", "network"]
 
@@ -132,7 +132,7 @@ class _Paper:
         self.add_block(f"# {_join_lines(facts.title)}")
         spent = words("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
         if facts.cost is not None:
-            spent = f"{spent} · ${facts.cost:.4f}"
+            spent = f"{spent} · {cost_text(facts.cost)}"
         rows = [
             ("session", f"`{facts.session_id}`"),
             ("forked_from", f"`{facts.forked_from}`" if facts.forked_from else ""),

@@ -12,7 +12,7 @@ from duckflow_tui.session.facts import Figures
 from duckflow_tui.session.faults import SessionFault, SessionInUse
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import size_text
+from duckflow_tui.words.figures import cost_text, size_text
 
 if TYPE_CHECKING:
     from duckflow_tui.session.facts import SessionFacts
@@ -70,7 +70,7 @@ def spent_words(facts: SessionFacts, say: Catalogue) -> str:
     if not facts.calls:
         return ""
     said = say("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
-    return said if facts.cost is None else f"{said} · {format_dollars(facts.cost)}"
+    return said if facts.cost is None else f"{said} · {cost_text(facts.cost)}"
 
 
 def figure_words(of: Figures, say: Catalogue) -> dict[str, str]:
@@ -107,11 +107,6 @@ def figure_rows(months: Mapping[str, Figures], say: Catalogue) -> list[str]:
         figures = [" " * gap + text for gap, text in zip(gaps[1:], row[1:], strict=True)]
         lines.append("  ".join([row[0] + " " * gaps[0], *figures]))
     return lines
-
-
-def format_dollars(cost: float) -> str:
-    """US dollars."""
-    return f"${cost:.2f}"
 
 
 def format_time(at: float) -> str:

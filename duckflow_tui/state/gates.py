@@ -43,13 +43,28 @@ class DiffLine(Frozen):
 
 
 class Hunk(Frozen):
-    """A run of changed lines with its context."""
+    """A run of changed lines with its context; numbers as ``diff -u`` has them."""
 
     old_start: int
     old_count: int
     new_start: int
     new_count: int
     lines: tuple[DiffLine, ...]
+
+    @property
+    def old_begin(self) -> int:
+        """Lines of the old file before the hunk."""
+        return self.old_start - bool(self.old_count)
+
+    @property
+    def new_begin(self) -> int:
+        """Lines of the new file before the hunk."""
+        return self.new_start - bool(self.new_count)
+
+    @property
+    def old_end(self) -> int:
+        """Lines of the old file up to the end of the hunk."""
+        return self.old_begin + self.old_count
 
 
 class FilePreview(Frozen):

@@ -17,7 +17,14 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview, GateAnswer, Hunk
 from duckflow_tui.state.operations import FileChange
-from duckflow_tui.tools.diffs import FileDiff, NotText, compare_files, decode_file, size_words
+from duckflow_tui.tools.diffs import (
+    FileDiff,
+    NotText,
+    compare_files,
+    decode_file,
+    join_hunks,
+    size_words,
+)
 
 if TYPE_CHECKING:
     from duckflow_tui.tools.operation import Blobs
@@ -145,7 +152,7 @@ async def compare_bytes(before: bytes | None, after: bytes | None) -> FileDiff:
 def in_words(hunks: Iterable[Hunk], most: int = _QUOTED_LINES) -> str:
     """Hunks as a unified diff for the model, cut with a count behind ``most`` lines."""
     lines: list[str] = []
-    for hunk in hunks:
+    for hunk in join_hunks(hunks):
         lines.append(f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@")
         lines.extend(f"{line.mark}{line.text}" for line in hunk.lines)
     if len(lines) > most:

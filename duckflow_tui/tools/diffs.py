@@ -141,7 +141,7 @@ def _round_trip(data: bytes, encoding: str) -> str | None:
         return None
 
 
-CONTEXT: Final = 3  # lines around a change, at most; more between two changes make two hunks
+CONTEXT: Final = 3  # unchanged lines around a change, at most
 #: Lines of both sides together that are compared: a line costs about 500 bytes of memory on the way
 #: to the gate.
 MAX_COMPARED: Final = 100_000
@@ -212,8 +212,8 @@ def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
     old_lines = split_lines(old.text) if old else ()
     new_lines = split_lines(new.text) if new else ()
     # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
-    context = CONTEXT if same_shape else len(old_lines)
-    groups = tuple(_group_changes(_find_equal_blocks(old_lines, new_lines), context))
+    blocks = _find_equal_blocks(old_lines, new_lines)
+    groups = tuple(_group_changes(blocks, whole=not same_shape))
     hunks: list[Hunk] = []
     added = removed = 0
     for group in groups:
@@ -234,6 +234,27 @@ def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
         _groups=groups,
         _shape=shape,
     )
+
+
+def join_hunks(hunks: Iterable[Hunk]) -> Iterator[Hunk]:
+    """The hunks as ``diff -u`` has them: those with no line left out between them are one."""
+    joined: Hunk | None = None
+    for hunk in hunks:
+        if joined is not None and joined.old_end == hunk.old_begin:
+            old, new = joined.old_count + hunk.old_count, joined.new_count + hunk.new_count
+            joined = Hunk(
+                old_start=joined.old_begin + bool(old),
+                old_count=old,
+                new_start=joined.new_begin + bool(new),
+                new_count=new,
+                lines=(*joined.lines, *hunk.lines),
+            )
+            continue
+        if joined is not None:
+            yield joined
+        joined = hunk
+    if joined is not None:
+        yield joined
 
 
 def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
@@ -280,11 +301,12 @@ def _find_equal_blocks(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match
     return [*joined, Match(len(old), len(new), 0)]
 
 
-def _group_changes(blocks: list[Match], context: int) -> Iterator[list[Region]]:
-    """The changes between equal blocks, each with at most ``context`` equal lines before and behind
-    it. Where more lines lie between two, they are apart, so that either can be left out; no line is
-    of both.
+def _group_changes(blocks: list[Match], *, whole: bool) -> Iterator[list[Region]]:
+    """The changes between equal blocks, each with at most ``CONTEXT`` equal lines before and behind
+    it. Two with an equal line between them are apart, so that either can be left out, and no line
+    is of both; ``whole``: all of them are one group with every line.
     """
+    context = blocks[-1].a if whole else CONTEXT
     group: list[Region] = []
     a = c = 0
     for x, y, size in blocks:
@@ -295,7 +317,7 @@ def _group_changes(blocks: list[Match], context: int) -> Iterator[list[Region]]:
         if not size:
             continue
         ends = (a, c) == blocks[-1][:2]
-        if group and not ends and size <= context:
+        if whole and group and not ends:
             group.append(("equal", x, a, y, c))
             continue
         # Between two changes their context shares what is there.

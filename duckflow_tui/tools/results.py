@@ -22,6 +22,7 @@ from duckflow_tui.tools.changes import (
     in_words,
     left_out,
 )
+from duckflow_tui.tools.diffs import join_hunks
 from duckflow_tui.tools.operation import Blobs, Original, ToolFault
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ async def net_change(before: Mapping[str, Original], workspace: Workspace) -> st
         heads.append(f"- {kind} {path}{moved} +{diff.added} −{diff.removed}")
         text = (new or b"").decode("utf-8", "replace").split("\n")
         shown = tests if _TESTS.search(path) else source
-        for hunk in diff.hunks:
+        for hunk in join_hunks(diff.hunks):
             above = ""
             for line in reversed(text[: hunk.new_start]):
                 if _HEADING.match(line):

@@ -15,7 +15,7 @@ from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, compare_bytes
-from duckflow_tui.tools.diffs import MAX_COMPARED
+from duckflow_tui.tools.diffs import MAX_COMPARED, join_hunks
 from duckflow_tui.tools.operation import Blobs
 from duckflow_tui.tools.undo import place_of
 
@@ -60,7 +60,7 @@ def diff_text(preview: FilePreview) -> str:
     named += [preview.target or preview.path] if preview.kind != "delete" else ["/dev/null"]
     lines = [f"--- {named[0]}", f"+++ {named[1]}"]
     lines += [f"({preview.note})"] if preview.note else []
-    for hunk in preview.hunks:
+    for hunk in join_hunks(preview.hunks):
         counts = f"-{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count}"
         lines.append(f"@@ {counts} @@")
         lines += [f"{line.mark}{line.text}" for line in hunk.lines]

@@ -9,6 +9,7 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import JsonObject, one_line
 from duckflow_tui.state.goal import Review
 from duckflow_tui.state.pace import Reason
+from duckflow_tui.state.usage import Waiting
 from duckflow_tui.words.catalogue import Catalogue
 
 #: Arguments that say what an operation works on, the first that is there.
@@ -149,3 +150,47 @@ def short_count(count: int) -> str:
     if count < 999_500:
         return f"{count / 1000:.0f}k"
     return f"{count / 1_000_000:.1f}M"
+
+
+def cost_text(dollars: float) -> str:
+    """Format US dollars as ``$0.02``, below a cent as ``$0.0012``."""
+    return f"${dollars:.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
+
+
+def clock_text(seconds: float) -> str:
+    """Format a time that stands alone as ``0:48``, ``12:05`` or ``1:02:03``."""
+    whole = max(0, int(seconds))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def took_text(seconds: float, words: Catalogue) -> str:
+    """Format how long something took as ``0.4 s``, from ten seconds on as ``clock_text`` does."""
+    if seconds >= 9.95:  # one decimal would make it 10.0
+        return clock_text(seconds)
+    return words("time.seconds", count=f"{max(0.0, seconds):.1f}")
+
+
+def time_words(seconds: float, words: Catalogue) -> str:
+    """Format a time within a sentence in its largest unit, rounded down: ``12 s``, ``6 min``."""
+    whole = max(0, int(seconds))
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if whole >= length:
+            return words(f"time.{unit}", count=whole // length)
+    return words("time.seconds", count=whole)
+
+
+def waiting_words(waiting: Waiting, now: float, words: Catalogue) -> str:
+    """Return why a call to a model makes no progress, and since or until when; ``now`` is in
+    seconds since the epoch.
+    """
+    key = f"transcript.waiting.{waiting.reason}"
+    if waiting.until is not None:
+        how, seconds = "transcript.tries_again", waiting.until - now + 0.999  # rounded up
+    else:
+        how, seconds = "transcript.waits_since", now - waiting.since
+    time = time_words(seconds, words)
+    if waiting.reason == "silent":
+        return words(key, time=time)
+    reason = words(key) if words.has(key) else visible_line(waiting.reason)
+    return words(how, reason=reason, time=time)

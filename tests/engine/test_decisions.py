@@ -82,7 +82,7 @@ async def test_gates_rules_refusals_and_effects_are_told_with_who_decided(tmp_pa
         why = [why_words(state, entry, EN) for entry in found[:4]]
         assert why[1].endswith("your rule allows it: write a.txt")
         assert "the place is protected" in why[2]
-        assert why[3].startswith("It asks: a change of a file in the folder needs your approval")
+        assert why[3].startswith("It asks: changing a file in the folder needs your approval")
 
 
 async def test_a_way_back_and_a_resume_take_no_decision_away(tmp_path: Path) -> None:

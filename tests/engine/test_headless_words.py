@@ -144,7 +144,7 @@ def test_stuck_work_stops_and_says_why_what_was_done_and_what_is_missing(tmp_pat
         assert len(server.endpoint.of("main")) == 5
     assert ended.returncode == 4
     lines = ended.stderr.splitlines()
-    cause = "The AI repeats the same call, search TAX_RATE, and it brings nothing new."
+    cause = "The AI keeps making the same call, search TAX_RATE, which brings nothing new."
     assert [line for line in lines if cause in line] != []
     assert "Files changed: note.md" in lines
     assert "Not met: TAX_RATE stands in calc.py" in lines

@@ -123,7 +123,7 @@ async def effects_of(s: Session, way: str) -> tuple[set[str], set[str]]:
 
 #: Effects on nothing but what the model is told.
 TOLD = {
-    *("the same way", "drops the old way", "asks elsewhere", "as before", "keeps a summary"),
+    *("the same way", "drops the old approach", "asks elsewhere", "as before", "keeps a summary"),
     *("shown here", "two new ways", "cause and fix"),
 }
 HELD = done("Then so.").model_copy(update={"hold": HOLD})

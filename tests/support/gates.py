@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import unified_diff
 from typing import Any, ClassVar, cast
 
 from support.pinned import KEY_DELAY, ManualClock
@@ -18,15 +17,13 @@ from duckflow_tui.places import find_assets
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import (
     EDITS,
-    DiffLine,
-    DiffMark,
     FilePreview,
     Gate,
     GateAnswer,
-    Hunk,
     Impact,
 )
 from duckflow_tui.state.operations import Effect, Zone
+from duckflow_tui.tools.diffs import compare_files
 from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
@@ -56,63 +53,20 @@ def receipt(items):
 """
 
 
-def hunks(before: Sequence[str], after: Sequence[str], context: int = 3) -> tuple[Hunk, ...]:
-    """The hunks between two versions, from the lines of a unified diff."""
-    made: list[Hunk] = []
-    lines: list[DiffLine] = []
-    start = (0, 0)
-    old = new = 0
-
-    def close() -> None:
-        if lines:
-            counts = (sum(n.mark != "+" for n in lines), sum(n.mark != "-" for n in lines))
-            made.append(
-                Hunk(
-                    old_start=start[0],
-                    old_count=counts[0],
-                    new_start=start[1],
-                    new_count=counts[1],
-                    lines=tuple(lines),
-                )
-            )
-            lines.clear()
-
-    for line in list(unified_diff(before, after, n=context, lineterm=""))[2:]:
-        if line.startswith("@@"):
-            close()
-            numbers = [part.split(",")[0][1:] for part in line.split()[1:3]]
-            old, new = start = int(numbers[0]), int(numbers[1])
-            continue
-        mark, text = cast("DiffMark", line[0]), line[1:]
-        lines.append(
-            DiffLine(
-                mark=mark,
-                old=old if mark != "+" else None,
-                new=new if mark != "-" else None,
-                text=text,
-            )
-        )
-        old += mark != "+"
-        new += mark != "-"
-    close()
-    return tuple(made)
-
-
 def preview(
     path: str, before: str, after: str, *, language: str = "python", **fields: Any
 ) -> FilePreview:
     """The preview of a file that changes from one text to another."""
-    old, new = (text.split("\n") if text else [] for text in (before, after))
-    found = hunks(old, new)
-    marks = [line.mark for hunk in found for line in hunk.lines]
+    old, new = (f"{text}\n".encode() if text else b"" for text in (before, after))
+    found = compare_files(old, new)
     values: dict[str, Any] = {
         "path": path,
         "kind": "modify",
         "before_hash": f"before-{path}",
         "after_hash": f"after-{path}",
-        "hunks": found,
-        "added": marks.count("+"),
-        "removed": marks.count("-"),
+        "hunks": found.hunks,
+        "added": found.added,
+        "removed": found.removed,
         "language": language,
     }
     return FilePreview(**(values | fields))

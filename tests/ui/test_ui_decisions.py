@@ -172,8 +172,7 @@ async def test_what_is_denied_stands_among_the_rules(open_apps: OpenApps) -> Non
         ("0", "It did not ask: reading in the folder needs no approval in standard mode."),
         (
             "1",
-            "It asks: a change of a file in the folder needs your approval in standard mode. "
-            "A rule",
+            "It asks: changing a file in the folder needs your approval in standard mode. A rule",
         ),
         ("2", f"It did not ask: your rule allows it: edit {GIVEN.path}"),
         ("5", "It was refused: the place is protected; no key and no rule allows it."),
@@ -198,9 +197,9 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: Ope
         assert "by default" in text(app)
         asks, _, rest = text(app).partition(" asks for ")[2].partition(" refuses ")
         refused, _, unasked = rest.partition(" does not ask for ")
-        assert "a change of a file in the folder, " in asks
-        assert "a change outside the folder, commands, reading a resource of a server, " in asks
-        assert "of a server, tools of servers, a note" in asks
+        assert "changing a file in the folder, " in asks
+        assert "changing something outside the folder, commands, reading a resource" in asks
+        assert "of a server, tools of servers, adding a project note" in asks
         assert "a command" not in asks  # which would be only some of them
         assert refused.startswith("a protected place")
         assert "reading in the folder" in unasked
@@ -208,7 +207,7 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: Ope
         engine.store.dispatch(ModeChanged(mode=ApprovalMode.PLAN, at=ManualClock().now()))
         await settled(pilot, lambda: "◆ plan mode" in text(app))
         refused = text(app).partition(" refuses ")[2].partition(" does not ask for ")[0]
-        assert "a change of a file in the folder" in refused
+        assert "changing a file in the folder" in refused
         engine.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=ManualClock().now()))
         await settled(pilot, lambda: "◆ trusted mode" in text(app))
         asks, _, rest = text(app).partition(" asks for ")[2].partition(" refuses ")

@@ -111,7 +111,7 @@ async def test_one_hunk_of_three_is_taken_with_its_change_in_sight(
     ):
         await at_gate(pilot)
         await press(pilot, "]")
-        for line in ("31 - line 30", "31 + line 30!", "34   line 33"):
+        for line in ("31     -▸line 30", "31 + line 30!", "34  34   line 33"):
             assert line in app.text()
         assert f"o {app.words('diff.hint_only')}" in app.text()
         await press(pilot, "o")
@@ -119,6 +119,23 @@ async def test_one_hunk_of_three_is_taken_with_its_change_in_sight(
         assert app.card._document.to_see <= 8  # pyright: ignore[reportPrivateUsage]
         await press(pilot, "y")
         assert [answer.left_out for answer in app.answers] == [((0, 0), (0, 2))]
+
+
+async def test_the_second_of_two_near_changes_is_remarked_on_and_left_out(
+    open_apps: OpenApps,
+) -> None:
+    """One line between two changes is enough; ``]`` brings the line that ``c`` is about."""
+    async with open_apps.asking(gate([changes(3, 5)])) as (app, pilot):
+        await at_gate(pilot)
+        await press(pilot, "]", "c", *"why?", "enter")
+        app.clock.advance(ANEW_S)
+        await press(pilot, "space", "y")
+        app.clock.advance(ANEW_S)
+        assert "1 remark would be lost." in app.text()
+        lines = [line.strip("│ ") for line in app.text().split("\n")]
+        assert lines[lines.index("› why?") - 1].endswith("line 5")
+        await press(pilot, "y")
+        assert app.answers[0].left_out == ((0, 1),)
 
 
 async def test_a_change_that_is_longer_than_the_view_is_shown_from_its_start(
@@ -132,7 +149,7 @@ async def test_a_change_that_is_longer_than_the_view_is_shown_from_its_start(
         await at_gate(pilot)
         for keys in (("]",), ("[", "]"), ("end", "[", "]")):
             await press(pilot, *keys)
-            assert "41 - line 40" in app.text()
+            assert "41     -▸line 40" in app.text()
             assert "line 39" not in app.text()
         assert 30 < app.card.count_unseen() < 70  # no line that changes was passed over unasked
 

@@ -188,7 +188,7 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
         assert "rm -rf" not in app.text()
         await press(pilot, "y")
         assert "rm -rf" in app.text()
-        assert "All of it has been on the screen now. y allow" in unframed(app)
+        assert "You have now seen all of it. y allow" in unframed(app)
         assert app.card.count_unseen() == 0
         assert app.answers == []
         app.clock.advance(ANEW_S)

@@ -156,7 +156,7 @@ async def test_the_page_shows_state_score_check_and_evidence(open_apps: OpenApps
         assert "met · 1.00" in text
         assert "P1 · high" in text
         assert "command  pytest -q tests/test_pricing.py" in text
-        assert "exit 0 · 1:15 ago" in text
+        assert "exit 0 · 1 min ago" in text
         assert "12 passed in 1.91s" in text
         assert "+        price *= 1 - rate" in text
         await pilot.press("down")
@@ -193,7 +193,7 @@ async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_on
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press(*["down"] * 5)
-        await settled(pilot, lambda: "nothing works on now" in page(app), "the request")
+        await settled(pilot, lambda: "no longer being worked on" in page(app), "the request")
         assert "· Write the notes" in page(app)
         assert "earlier · stopped · 0/1 met" in page(app)
         await pilot.press("down")
@@ -325,7 +325,7 @@ async def test_a_new_requirement_is_checked_before_it_is_taken(
         await pilot.press("ctrl+s")
         form = app.screen
         said = form.query_one(".form-problem", Static)
-        await settled(pilot, lambda: "needs a text" in str(said.content), "the first problem")
+        await settled(pilot, lambda: "needs text" in str(said.content), "the first problem")
         form.query_one(TextArea).text = "It is documented"
         form.query_one("#form-priority", OneOf).action_go(1)
         for _ in range(steps):

@@ -43,7 +43,7 @@ async def test_n_sends_the_remarks_on_lines_at_once(
         await remark(pilot, app, "up", "keep this")  # the one before it, which goes
         shown = [line.strip("│ ▆▇▅▄▃▂▁") for line in app.text().split("\n")]
         below = {line.split("›")[1].strip(): n for n, line in enumerate(shown) if "›" in line}
-        assert shown[below["keep this"] - 1].endswith(f"16 -▸{GOES}")
+        assert shown[below["keep this"] - 1].endswith(f"16     -▸{GOES}")
         assert shown[below["one loop is enough"] - 1].endswith(f"15 + {COMES}")
         assert "reject and send 2 remarks" in app.text()
         await press(pilot, "n")

@@ -127,7 +127,7 @@ async def test_reasoning_is_folded_with_its_length_and_time() -> None:
     state.messages = [assistant(REPLY, reasoning="because " * 10, reasoning_s=4.0)]
     app = ChatApp(state)
     async with app.run_test(size=(70, 12)) as pilot:
-        assert app.lines()[0].strip() == "▸ thought for 4.0 s · 80 characters"
+        assert app.lines()[0].strip() == "▸ thought for 4 s · 80 characters"
         assert not any("because" in line for line in app.lines())
         await pilot.click(app.chat, offset=(6, 0))
         assert "because" in app.lines()[1]
@@ -205,9 +205,9 @@ async def test_what_runs_counts_its_seconds_and_what_needs_the_user_says_so() ->
         assert "◌ shell  pytest -q tests  41 %" in text
         assert text.count("needs you") == 1
         assert "Esc pauses" not in text  # the gate says what Esc does
-        assert any(line.endswith("12 s") for line in app.lines())
+        assert any(line.endswith("0:12") for line in app.lines())
         clock.advance(5)
-        await until(lambda: any(line.endswith("17 s") for line in app.lines()))
+        await until(lambda: any(line.endswith("0:17") for line in app.lines()))
 
 
 async def test_nothing_moves_by_itself_when_nothing_runs() -> None:

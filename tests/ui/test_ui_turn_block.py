@@ -240,7 +240,7 @@ async def test_a_long_message_of_the_user_stays_folded(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("waited_s", "figures"),
-    [(0.4, "3 calls · 12 s"), (190.0, "3 calls · 12 s · waited 3:10")],
+    [(0.4, "3 calls · 0:12"), (190.0, "3 calls · 0:12 · waited 3:10")],
 )
 async def test_the_time_for_which_the_user_was_waited_for_stands_beside_that_of_the_work(
     waited_s: float, figures: str

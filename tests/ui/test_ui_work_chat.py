@@ -319,7 +319,7 @@ async def test_silence_is_said_after_two_minutes() -> None:
         app.bench.talk.transcript.show_state(store.state)
         assert not says(app, "no output")
         clock.advance(6)
-        await settled(pilot, lambda: says(app, "no output for 2:05"))
+        await settled(pilot, lambda: says(app, "no output for 2 min"))
         store.dispatch(OperationOutput(call_id=CALL, text="step 2\n", at=clock.now()))
         await settled(pilot, lambda: says(app, "step 2") and not says(app, "no output"))
 
@@ -462,7 +462,7 @@ async def test_what_a_turn_took_stands_where_it_ended() -> None:
     async with app.run_test(size=(90, 12)):
         app.say(user("thanks", 2), aside("and now?"))
         lines = [line.strip() for line in app.lines() if line.strip()]
-        assert lines[1:3] == ["◆ Done.", "4 calls · 12.3k tokens · $0.03 · 8.1 s"]
+        assert lines[1:3] == ["◆ Done.", "4 calls · 12k tokens · $0.03 · 8.1 s"]
         assert lines[3] == "› thanks"
         assert lines[4].startswith("› and now?")
 

@@ -72,7 +72,7 @@ def test_the_transcript_says_what_was_asked_done_planned_and_paid(tmp_path: Path
     text = as_markdown(record(tmp_path, "session_00000001", events))
     assert text.startswith("# Mend the total\n")
     for said in (
-        "calls 1 · tokens 9,310 · $0.0340",
+        "calls 1 · tokens 9,310 · $0.03",
         "- ✓ P1 10 % and 10 % make 19 % — met",
         "✓ `pytest -q tests/test_pricing.py` · exit 0 · 12 passed in 1.91s",
         "- – P2 The receipt is mended too — waived · another day",

@@ -208,9 +208,9 @@ def test_a_denial_that_no_call_matches_is_named_and_the_others_hold(places: Plac
     said = [problem.describe_problem(Catalogue("en")) for problem in loaded.problems]
     assert [line.partition(":2: approval.deny: ")[2] for line in said] == [
         "“git:*push” has variables, substitutions or patterns, which match nothing; write the "
-        "words themselves; the other rules of the list hold",
-        "a rule must not be empty; the other rules of the list hold",
-        "a rule must be text; the other rules of the list hold",
+        "words themselves; the other rules in the list apply",
+        "a rule must not be empty; the other rules in the list apply",
+        "a rule must be text; the other rules in the list apply",
     ]
     ours, problems = tighten_settings(loaded.settings, text.replace("git push", "rm"), "x")
     assert ours.approval.deny == ("git push", "mcp.shop.*", "rm", "mcp.shop.*")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.tools.diffs import CONTEXT, compare_files
+from duckflow_tui.tools.diffs import CONTEXT, compare_files, join_hunks
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "c\r", "あ", "  x"]), max_size=40)
 ENDS = st.sampled_from(["", "\n"])
@@ -50,7 +50,8 @@ def test_hunks_left_out_can_still_be_taken_later(
 def test_hunks_number_the_lines_of_both_files(before: bytes, after: bytes) -> None:
     old = split_bare_lines(before.decode())
     new = split_bare_lines(after.decode())
-    for hunk in compare_files(before, after).hunks:
+    hunks = compare_files(before, after).hunks
+    for hunk in (*hunks, *join_hunks(hunks)):
         minus = [line for line in hunk.lines if line.mark != "+"]
         plus = [line for line in hunk.lines if line.mark != "-"]
         assert len(minus) == hunk.old_count
@@ -63,22 +64,10 @@ def test_hunks_number_the_lines_of_both_files(before: bytes, after: bytes) -> No
             assert plus[0].new == hunk.new_start
 
 
-def test_a_hunk_has_three_lines_of_context_and_near_changes_share_one() -> None:
-    lines = [f"line {n}" for n in range(40)]
-    changed = list(lines)
-    changed[10] = "ten"
-    changed[14] = "fourteen"  # three lines between: one hunk
-    changed[30] = "thirty"
-    diff = compare_files("\n".join(lines).encode(), "\n".join(changed).encode())
-    assert [(h.old_start, h.old_count) for h in diff.hunks] == [(8, 11), (28, 7)]
-    assert CONTEXT == 3
-    assert (diff.added, diff.removed) == (3, 3)
-
-
 @pytest.mark.parametrize(
-    ("between", "first", "second"), [(4, 6, 6), (5, 7, 6), (6, 7, 7), (7, 7, 7)]
+    ("between", "first", "second"), [(1, 5, 4), (2, 5, 5), (3, 6, 5), (6, 7, 7), (7, 7, 7)]
 )
-def test_changes_with_more_than_three_lines_between_can_each_be_left_out(
+def test_changes_with_a_line_between_can_each_be_left_out(
     between: int, first: int, second: int
 ) -> None:
     lines = [f"line {n}" for n in range(40)]
@@ -86,11 +75,12 @@ def test_changes_with_more_than_three_lines_between_can_each_be_left_out(
     at = 10 + between + 1
     changed[10], changed[at] = "ten", "other"
     diff = compare_files("\n".join(lines).encode(), "\n".join(changed).encode())
-    begin = at - (second - 4) + 1
+    begin = at + 5 - second  # three lines of context stand around the two, fewer between them
     assert [(h.old_start, h.old_count) for h in diff.hunks] == [(8, first), (begin, second)]
     only = list(lines)
     only[at] = "other"
     assert diff.apply_hunks([1]) == "\n".join(only).encode()
+    assert len(list(join_hunks(diff.hunks))) == (1 if between <= 2 * CONTEXT else 2)
 
 
 def test_one_hunk_of_a_crlf_file_keeps_every_other_byte() -> None:

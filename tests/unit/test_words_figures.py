@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import figures_words, lack_words
+from duckflow_tui.words.figures import (
+    clock_text,
+    figures_words,
+    lack_words,
+    time_words,
+    took_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +69,22 @@ def test_what_a_check_came_to_is_said_in_the_users_language(note: str, japanese:
     """The note is the model's, and is cut where it is long."""
     assert lack_words(note, Catalogue("en")) == note
     assert lack_words(note, Catalogue("ja")) == japanese
+
+
+@pytest.mark.parametrize(
+    ("seconds", "clock", "took", "english", "japanese"),
+    [
+        (-1, "0:00", "0.0 s", "0 s", "0 秒"),
+        (9.96, "0:09", "0:09", "9 s", "9 秒"),
+        (59.9, "0:59", "0:59", "59 s", "59 秒"),
+        (386, "6:26", "6:26", "6 min", "6 分"),
+        (3723, "1:02:03", "1:02:03", "1 h", "1 時間"),
+    ],
+)
+def test_a_time_reads_alike_wherever_it_stands(
+    seconds: float, clock: str, took: str, english: str, japanese: str
+) -> None:
+    words = Catalogue("en")
+    assert (clock_text(seconds), took_text(seconds, words)) == (clock, took)
+    assert time_words(seconds, words) == english
+    assert time_words(seconds, Catalogue("ja")) == japanese

@@ -38,6 +38,7 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import time_words
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.panes.markdown import MarkdownDocument
@@ -297,9 +298,9 @@ class FoldBlock(Block):
     def draw_rows(self, look: Look) -> list[Row]:
         palette = look.palette
         key, seconds = self.key, self.seconds
-        if seconds is not None and seconds < SHORTEST:
+        if seconds is not None and seconds < 1:
             key, seconds = f"{key}_briefly", None
-        time = "" if seconds is None else seconds_text(seconds, look.words)
+        time = "" if seconds is None else time_words(seconds, look.words)
         title = look.words(key, time=time, count=f"{len(self.text):,}")
         shown = fit(title, look.text_width - 2)
         row = [fold_sign(self, look), Segment(shown, ink(palette.quiet))]
@@ -444,19 +445,3 @@ def rough_rows(text: str, width: int) -> int:
         wide = (len(text.encode("utf-8", "surrogatepass")) - len(text)) / 2
         width = max(1, int(width / (1 + wide / len(text))))
     return sum(1 + max(0, len(line) - 1) // width for line in text.split("\n"))
-
-
-def seconds_text(seconds: float, words: Catalogue) -> str:
-    """Format seconds as ``0.4 s``, ``12 s`` or ``1:05``."""
-    if seconds < 10:
-        return words("transcript.seconds", count=f"{max(0.0, seconds):.1f}")
-    if seconds < 60:
-        return words("transcript.seconds", count=f"{seconds:.0f}")
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def whole_seconds(seconds: float, words: Catalogue) -> str:
-    """Format an elapsed time without fractions, so that it changes once a second."""
-    if seconds < 60:
-        return words("transcript.seconds", count=str(max(0, int(seconds))))
-    return seconds_text(seconds, words)

@@ -37,13 +37,14 @@ from duckflow_tui.state.goal import FailureAnalysis, SituationReport
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.pace import Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, compare_plans
+from duckflow_tui.tools.diffs import join_hunks
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
-from duckflow_tui.ui.panes.plan_rows import clock_text, dependent_steps
+from duckflow_tui.ui.panes.plan_rows import dependent_steps
 from duckflow_tui.ui.panes.question import AnswerChoice, QuestionSpec, TextEntry, Title
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import lack_words, reason_words
+from duckflow_tui.words.figures import clock_text, cost_text, lack_words, reason_words
 
 DONE: Final = "✓"
 NOT_DONE: Final = "✗"
@@ -329,7 +330,7 @@ def _amount_words(what: str, figure: str, words: Catalogue) -> str:
     except ValueError:
         return visible_line(figure)
     if what == "cost":
-        return f"${value:.2f}" if value >= 0.01 or not value else f"${value:.4f}"
+        return cost_text(value)
     key = f"budget.count.{what}"
     count = f"{value:,.0f}"
     return words(key, count=count) if words.has(key) else count
@@ -611,7 +612,7 @@ def _file_rows(card: Card, words: Catalogue, *, whole: bool) -> Iterator[Questio
         yield QuestionRow(visible_line(file.path), said)
         if file.kind == "create" and not whole:
             continue
-        for number, hunk in enumerate(file.hunks):
+        for number, hunk in enumerate(join_hunks(file.hunks)):
             if number:
                 yield QuestionRow("", ELLIPSIS, tone="quiet")
             for line in hunk.lines:
@@ -652,24 +653,30 @@ def _difference_rows(
         plan = old if line.kind == "drop" else new
         text = f"{SIGNS[line.kind]} {_step_words(line.number, line.step, plan, words)}"
         yield QuestionRow(label, text, tone=_TONES[line.kind], ref=line.step.step_id)
-        yield from _rows_below(line, old, words)
+        yield from _rows_below(line, old, new, words)
         at += 1
 
 
-def _rows_below(line: StepDifference, old: Plan, words: Catalogue) -> Iterator[QuestionRow]:
+def _rows_below(
+    line: StepDifference, old: Plan, new: Plan, words: Catalogue
+) -> Iterator[QuestionRow]:
+    """How a changed step was, as far as that reads differently; of a new one what it is to do."""
     before, step = line.before, line.step
-    if before is not None and (before.name, before.depends_on) != (step.name, step.depends_on):
-        number = int(step_number(old, before.step_id))
-        was = words("card.was", step=_step_words(number, before, old, words))
-        yield QuestionRow("", f"  {was}", tone="quiet")
-    says = step.description.strip()
-    changed = before is not None and before.description != step.description
-    if changed and before is not None and before.description.strip():
-        yield QuestionRow("", f"  − {shown_line(before.description.strip())}", tone="removed")
-    if says and changed:
-        yield QuestionRow("", f"  + {shown_line(says)}", tone="added")
-    elif says and line.kind == "add":
-        yield QuestionRow("", f"  {shown_line(says)}", tone="quiet")
+    says = shown_line(step.description.strip())
+    if before is None:
+        if says and line.kind == "add":
+            yield QuestionRow("", f"  {says}", tone="quiet")
+        return
+    number = int(step_number(old, before.step_id))
+    was = _step_words(number, before, old, words)
+    if was != _step_words(number, step, new, words):
+        yield QuestionRow("", f"  {words('card.was', step=was)}", tone="quiet")
+    said = shown_line(before.description.strip())
+    if said != says:
+        if said:
+            yield QuestionRow("", f"  − {said}", tone="removed")
+        if says:
+            yield QuestionRow("", f"  + {says}", tone="added")
 
 
 def _step_words(number: int, step: Step, plan: Plan, words: Catalogue) -> str:

@@ -523,7 +523,7 @@ class DiffView(LineView, can_focus=True):
         hunk = document.hunks[self.at]
         within = range(hunk.first, hunk.last + 1)
         change = next((n for n in within if document.rows[n].mark != " "), -1)
-        if document.cursor >= 0 and change >= 0:
+        if document.choosing and change >= 0:
             document.cursor = change
         self.refused = ""
         self.redraw()

@@ -121,6 +121,14 @@ class DiffDocument:
         rows = enumerate(self.rows[: self.hunks[0].first + 1])
         return tuple(n for n, row in rows if not row.text)
 
+    def is_joined(self, index: int) -> bool:
+        """Whether the row is the head of a hunk that goes on right below the one before, and so is
+        not drawn; one that is left out says so.
+        """
+        row = self.rows[index]
+        begins = row.kind is not RowKind.HUNK or not row.hunk or row.count
+        return not begins and (row.file, row.hunk) not in self.left_out
+
     def _weight_of(self, row: DiffRow) -> int:
         """Return the lines that a row counts for; 0 for headings and notes that the title
         repeats.
@@ -316,15 +324,15 @@ class DiffDocument:
         if self.apart and not preview.hunks:  # it can be left out as a whole
             first = self.file_rows[index]
             self.hunks.append(HunkRows((index, 0), first, len(self.rows) - 1))
-        end = 1  # the old line behind the hunk before
+        end = 0  # of the hunk before
         for number, hunk in enumerate(preview.hunks):
             first = len(self.rows)
-            skipped = max(0, hunk.old_start - end) if number else 0
+            skipped = hunk.old_begin - end if number else 0
             self.rows.append(DiffRow(RowKind.HUNK, index, number, count=skipped))
             self.rows.extend(_line_rows(index, number, hunk.lines))
             self.hunks.append(HunkRows((index, number), first, len(self.rows) - 1))
             self._pair_changes(first + 1)
-            end = hunk.old_start + hunk.old_count
+            end = hunk.old_end
 
     def _pair_changes(self, index: int) -> None:
         while index < len(self.rows):
@@ -382,7 +390,7 @@ def _fold_blanks(blanks: list[DiffRow]) -> Iterator[DiffRow]:
 USER_MARK: Final = "›"  # before what the user says, as in the chat
 REMARK_HANG: Final = 2  # cells of the mark and the space behind it
 NARROWEST_SPLIT: Final = 72  # cells; below, two versions side by side are unreadable
-_NARROWEST_NUMBERS: Final = 30  # cells; below, line numbers take room that the text needs
+_NARROWEST_TEXT: Final = 23  # cells; line numbers that leave less to the text are not shown
 
 
 _CAPTIONS: Final = (RowKind.FILE, RowKind.NOTE, RowKind.HUNK, RowKind.BLANKS)
@@ -423,10 +431,15 @@ class DiffLayout:
         self.split = split and width >= NARROWEST_SPLIT
         self.wraps = wraps and width > 0  # without room there is nothing to measure
         self._caption = caption
-        last = max((max(r.old or 0, r.new or 0) for r in document.rows), default=0)
-        self.digits = max(3, len(str(last))) if width >= _NARROWEST_NUMBERS else 0
-        #: characters before the text: margin, number, space, mark, space
-        self.gutter = self.digits + (3 if self.split else 4) if self.digits else 2
+        last_old = max((row.old or 0 for row in document.rows), default=0)
+        last_new = max((row.new or 0 for row in document.rows), default=0)
+        digits = max(3, len(str(max(last_old, last_new))))
+        #: columns of numbers: of the old file and of the new one, or of the only one
+        self.columns = 2 if last_old and last_new and not self.split else 1
+        #: characters before the text: margin, numbers, each with a space, mark, space
+        gutter = self.columns * (digits + 1) + (2 if self.split else 3)
+        self.digits = digits if width >= gutter + _NARROWEST_TEXT else 0
+        self.gutter = gutter if self.digits else 2
         self.half = (self.width - 1) // 2
         room = self.half if self.split else self.width
         self.room = max(1, room - self.gutter)
@@ -567,7 +580,7 @@ class DiffLayout:
             return 0
         below = len(self._remark_spans(row)) if row in self._remarks else 0
         kind = self.document.rows[row].kind
-        if row in self._told:
+        if row in self._told or self.document.is_joined(row):
             return 0
         if kind in _CAPTIONS:
             return len(self.spans_of(row)) if kind in (RowKind.FILE, RowKind.NOTE) else 1 + below

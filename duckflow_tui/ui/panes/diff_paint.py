@@ -186,8 +186,10 @@ class DiffRenderer:
         left_out = (row.file, row.hunk) in self._document.left_out
         ground = self._ground_style(row, left_out=left_out)
         fill = Style(bgcolor=ground.bgcolor)
-        number = row.old if row.mark == "-" or old else row.new
-        drawn = self._draw_gutter(layout, part, row.mark, number, fill, left_out=left_out)
+        numbers = [row.old, row.new]
+        if layout.columns == 1:
+            numbers = [row.old if row.mark == "-" or old else row.new]
+        drawn = self._draw_gutter(layout, part, row.mark, numbers, fill, left_out=left_out)
         if part.first and part.row == self._document.cursor:
             here = fill + ink(self.palette.accent, bold=True)
             drawn = [Segment(f"{drawn[0].text if drawn[1:] else ''}{row.mark}▸", here)]
@@ -291,15 +293,16 @@ class DiffRenderer:
         layout: DiffLayout,
         part: DiffCell,
         mark: str,
-        number: int | None,
+        numbers: Sequence[int | None],
         fill: Style,
         *,
         left_out: bool,
     ) -> Row:
         faint = fill + ink(self.palette.faint)
         margin = "" if layout.split else " "
-        shown = str(number) if part.first and number is not None else ""
-        head = f"{margin}{shown:>{layout.digits}} " if layout.digits else ""
+        shown = [str(number) if part.first and number else "" for number in numbers]
+        head = margin + "".join(f"{number:>{layout.digits}} " for number in shown)
+        head = head if layout.digits else ""
         if not part.first:
             return [Segment(f"{head}↳ ", faint)]
         sign = ink(self.palette.good if mark == "+" else self.palette.bad, bold=True)

@@ -18,7 +18,7 @@ from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.calls import LiveOutput, RunningOperation
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.plan import WorkStatus
-from duckflow_tui.state.usage import LiveReply, Waiting
+from duckflow_tui.state.usage import LiveReply
 from duckflow_tui.ui.panes.blocks import (
     MOST_REPLY,
     Block,
@@ -27,13 +27,12 @@ from duckflow_tui.ui.panes.blocks import (
     Look,
     bar_rows,
     frame_rows,
-    seconds_text,
-    whole_seconds,
 )
 from duckflow_tui.ui.panes.operation_blocks import operation_row, own_mark
-from duckflow_tui.ui.panes.plan_rows import clock_text, step_place, worked_s
+from duckflow_tui.ui.panes.plan_rows import step_place, worked_s
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import clock_text, time_words, waiting_words
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.panes.markdown import MarkdownDocument
@@ -78,10 +77,10 @@ def tail_rows(lines: list[str], width: int, style: Style) -> list[Row]:
 
 
 def silence_words(since: float, now: float, words: Catalogue) -> str:
-    """Return ``no output for 2:05``; empty before ``SILENT_AFTER`` seconds."""
+    """Return ``no output for 2 min``; empty before ``SILENT_AFTER`` seconds."""
     if now - since < SILENT_AFTER:
         return ""
-    return words("output.silent", time=whole_seconds(now - since, words))
+    return words("output.silent", time=time_words(now - since, words))
 
 
 def _cut_line(line: str, width: int, *, newest: bool) -> str:
@@ -248,11 +247,11 @@ def _reply_blocks(
     if reply is not None and reply.height:
         blocks.append(reply)
     if live.waiting is not None and waits:
-        said = waiting_text(live.waiting, look, moment)
+        said = waiting_words(live.waiting, moment.now, look.words)
         blocks.append(_moving_block(said, "", look, moment, look.palette.text))
     elif live.aside and not blocks:
         said = look.words("transcript.purpose.aside")
-        time = whole_seconds(moment.now - live.started_at, look.words)
+        time = clock_text(moment.now - live.started_at)
         if alone:  # nothing else says what Esc does
             time = f"{time} · {look.words('transcript.esc_stops')}"
         blocks.append(_moving_block(said, time, look, moment, look.palette.quiet))
@@ -280,7 +279,7 @@ def _working_block(
     words, turn = look.words, state.turn
     live = _main_call(state)
     if live is not None and live.waiting is not None:
-        said = waiting_text(live.waiting, look, moment)
+        said = waiting_words(live.waiting, moment.now, look.words)
         said = f"{said[:1].upper()}{said[1:]} · {words('transcript.esc_pauses')}"
         block = _moving_block(said, "", look, moment, look.palette.text)
         block.group = "text"
@@ -331,7 +330,7 @@ def _token_speed(live: LiveReply, now: float) -> int:
 def _thinking_block(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> Block:
     """Return the row of a model that is thinking; ``opened`` with its newest thoughts."""
     text = "".join(live.reasoning)
-    time = whole_seconds(moment.now - (live.reasoning_started or live.started_at), look.words)
+    time = time_words(moment.now - (live.reasoning_started or live.started_at), look.words)
     said = look.words("transcript.thinking", time=time, count=f"{len(text):,}")
     moving = _moving_block(said, "", look, moment, look.palette.quiet)
     if not opened:
@@ -352,22 +351,6 @@ def _thought_block(live: LiveReply, reply: LiveReplyBlock, *, opened: bool) -> F
         before, reply.thought = reply.thought, FoldBlock("transcript.thought", text, time)
         reply.thought.opened = before.opened if before is not None else opened
     return reply.thought
-
-
-def waiting_text(waiting: Waiting, look: Look, moment: Moment) -> str:
-    """Return why a call makes no progress, and since or until when."""
-    words = look.words
-    if waiting.reason == "silent":
-        time = whole_seconds(moment.now - waiting.since, words)
-        return words("transcript.waiting.silent", time=time)
-    key = f"transcript.waiting.{waiting.reason}"
-    reason = words(key) if words.has(key) else visible_line(waiting.reason)
-    if waiting.until is None:
-        time = whole_seconds(moment.now - waiting.since, words)
-        return words("transcript.waits_since", reason=reason, time=time)
-    left = max(0.0, waiting.until - moment.now)
-    time = whole_seconds(left + 0.999, words)
-    return words("transcript.tries_again", reason=reason, time=time)
 
 
 def _moving_block(said: str, time: str, look: Look, moment: Moment, color: str) -> ReadyBlock:
@@ -393,8 +376,7 @@ def _running_block(
     elif running.started:
         sign = Segment(f"{moment.sign} ", ink(palette.accent))
         elapsed = moment.now - running.at
-        time = whole_seconds(elapsed, words) if elapsed >= 1 else seconds_text(elapsed, words)
-        right = [Segment(time, ink(palette.faint))] if elapsed >= 1 else []
+        right = [Segment(clock_text(elapsed), ink(palette.faint))] if elapsed >= 1 else []
     else:
         sign = Segment("○ ", ink(palette.faint))
         right = [Segment(words("transcript.its_turn"), ink(palette.faint))]

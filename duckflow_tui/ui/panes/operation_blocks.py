@@ -15,6 +15,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.tools.diffs import join_hunks
 from duckflow_tui.tools.results import hide_reading_hint
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
@@ -25,7 +26,6 @@ from duckflow_tui.ui.panes.blocks import (
     bar_rows,
     fold_sign,
     frame_rows,
-    seconds_text,
 )
 from duckflow_tui.ui.panes.diff_document import shown_path
 from duckflow_tui.ui.panes.strips import (
@@ -40,33 +40,39 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import TARGETS, figures_words, find_target
+from duckflow_tui.words.figures import TARGETS, figures_words, find_target, took_text
 
 
 def change_rows(previews: Sequence[FilePreview], palette: Palette, width: int) -> list[Row]:
-    """Every line of the hunks with its number and mark; a file's path where there are several."""
+    """Every line of the hunks with its numbers and mark; a file's path where there are several."""
     rows: list[Row] = []
     lines = [line for preview in previews for hunk in preview.hunks for line in hunk.lines]
-    digits = len(str(max((line.new or line.old or 0 for line in lines), default=0)))
+    olds, news = [line.old or 0 for line in lines], [line.new or 0 for line in lines]
+    digits = len(str(max((*olds, *news), default=0)))
+    columns = 2 if any(olds) and any(news) else 1
     for preview in previews:
         if len(previews) > 1 or not preview.hunks:
             said = f"{visible_line(shown_path(preview))}  +{preview.added} −{preview.removed}"
             rows += rows_of([(said, ink(palette.text, bold=True))], width)
-        for number, hunk in enumerate(preview.hunks):
+        for number, hunk in enumerate(join_hunks(preview.hunks)):
             if number:
                 rows.append([Segment("⋯", ink(palette.faint))])
             for line in hunk.lines:
-                rows += _line_rows(line, palette, digits, width)
+                rows += _line_rows(line, palette, digits, width, columns=columns)
     return rows
 
 
-def _line_rows(line: DiffLine, palette: Palette, digits: int, width: int) -> list[Row]:
-    """The rows of one line of a diff, its number and sign before it."""
+def _line_rows(
+    line: DiffLine, palette: Palette, digits: int, width: int, *, columns: int
+) -> list[Row]:
+    """The rows of one line of a diff; before it its old and its new number, or in one column
+    the only one, and its sign.
+    """
     ground = {"+": palette.added, "-": palette.removed}.get(line.mark)
     tone = palette.quiet if ground is None else palette.text
     sign = {"+": palette.good, "-": palette.bad}.get(line.mark, palette.faint)
-    number = line.new if line.new is not None and line.mark != "-" else line.old
-    head = f"{number or '':>{digits}} {line.mark} "
+    numbers = (line.old, line.new) if columns == 2 else (line.new or line.old,)
+    head = "".join(f"{number or '':>{digits}} " for number in numbers) + f"{line.mark} "
     text = visible_line(line.text.expandtabs(4))
     rows = rows_of([(text, ink(tone, on=ground))], max(1, width - len(head)), words=False)
     rows = prefix_rows(rows, (head, ink(sign, on=ground)), (" " * len(head), ink(None, on=ground)))
@@ -114,7 +120,7 @@ class OperationBlock(Block):
         mark = self.outcome_sign(look)
         right: Row = [mark]
         if look.text_width >= 30 and result.duration_s >= SHORTEST:
-            time = seconds_text(result.duration_s, look.words)
+            time = took_text(result.duration_s, look.words)
             right = [Segment(f"{time} ", ink(palette.faint)), mark]
         (figures, style), said = self.figures_and_style(look), decision_text(message, look.words)
         target = find_target(message.args)[0]

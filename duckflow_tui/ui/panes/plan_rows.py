@@ -20,7 +20,7 @@ from duckflow_tui.ui.panes.operation_blocks import verb_of
 from duckflow_tui.ui.panes.rows import BarPart, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import find_target
+from duckflow_tui.words.figures import clock_text, cost_text, find_target, took_text
 
 #: Steps whose tasks are shown unless the user folds them: what runs, and what went wrong.
 _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILED)
@@ -254,7 +254,7 @@ def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -
         elapsed = worked_s(begun, task.waited_s, pen.now, pen.waits_since)
         parts.append(BarPart(clock_text(elapsed), ink(palette.faint), weight=5))
     elif task.duration_s >= 0.05:
-        parts.append(BarPart(short_time(task.duration_s, words), ink(palette.faint), weight=3))
+        parts.append(BarPart(took_text(task.duration_s, words), ink(palette.faint), weight=3))
     mark, colour = _status_mark(task.status, palette)
     if needs_you:
         mark, colour = NEEDS_YOU, palette.accent
@@ -391,25 +391,6 @@ def elapsed_of(step: Step, now: float, waits_since: float | None) -> float:
 def worked_s(began: float, waited_s: float, now: float, waits_since: float | None) -> float:
     """Return the seconds since ``began`` without the time spent waiting for the user."""
     return max(now - began - waited_s - compute_wait_s(waits_since, began, now), 0.0)
-
-
-def clock_text(seconds: float) -> str:
-    """Format seconds as ``0:48``, ``12:05`` or ``1:02:03``."""
-    whole = max(0, int(seconds))
-    hours, minutes = whole // 3600, whole % 3600 // 60
-    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
-
-
-def short_time(seconds: float, words: Catalogue) -> str:
-    """Format seconds as ``0.4 s``, from ten seconds on as ``0:12``."""
-    if seconds < 10:
-        return words("transcript.seconds", count=f"{max(0.0, seconds):.1f}")
-    return clock_text(seconds)
-
-
-def cost_text(dollars: float) -> str:
-    """Format US dollars as ``$0.02``; less than a cent as such."""
-    return f"${dollars:.2f}" if dollars >= 0.005 else "<$0.01"
 
 
 def _needs_words(numbers: Sequence[int], words: Catalogue) -> str:

@@ -17,6 +17,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 from duckflow_tui.ui.replay_player import Player
+from duckflow_tui.words.figures import clock_text
 
 PLAYS: Final = "▶"
 HALTS: Final = "‖"
@@ -216,12 +217,6 @@ class ReplayBar(Rows, can_focus=True):
             "review": palette.good,
             "unmet": palette.bad,
         }[kind]
-
-
-def clock_text(seconds: float) -> str:
-    """``0:04:12``: hours, minutes and seconds; hours may be many."""
-    whole = max(0, int(seconds))
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def _cell(mark: Mark, cells: int, total: int) -> int:

@@ -24,7 +24,7 @@ from duckflow_tui.ui.panes.rows import BarPart, Rows, arrange_bar
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.panes.vitals import level_colour, spark_of
 from duckflow_tui.ui.panes.vitals_words import NAMES, Moved, changes_of, moved_words
-from duckflow_tui.words.figures import short_count
+from duckflow_tui.words.figures import cost_text, short_count
 
 MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
 
@@ -209,7 +209,7 @@ class StatusLine(Rows):
             key = "status.call" if usage.calls == 1 else "status.calls"
             parts.append(BarPart(self.words(key, count=usage.calls), quiet, weight=3))
         if usage.cost is not None:
-            parts.append(BarPart(f"${usage.cost:.2f}", quiet, weight=4, gap=2))
+            parts.append(BarPart(cost_text(usage.cost), quiet, weight=4, gap=2))
         if self._unkept:
             parts.append(BarPart(self.words("status.unkept"), ink(palette.bad), weight=7))
         if self._background:

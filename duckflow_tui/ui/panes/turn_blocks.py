@@ -31,7 +31,6 @@ from duckflow_tui.ui.panes.blocks import (
     ReplyBlock,
     UserBlock,
     frame_rows,
-    seconds_text,
 )
 from duckflow_tui.ui.panes.card_blocks import (
     AsideQuestionBlock,
@@ -46,6 +45,7 @@ from duckflow_tui.ui.panes.context_blocks import CompactionBlock
 from duckflow_tui.ui.panes.operation_blocks import CommandBlock, OperationBlock, is_command
 from duckflow_tui.ui.panes.strips import Row, ink, rows_of
 from duckflow_tui.ui.panes.work_blocks import WorkFolds
+from duckflow_tui.words.figures import clock_text, cost_text, short_count, took_text
 
 
 def blocks_of(message: Message, plans: Sequence[Plan] = (), above: str = "") -> list[Block]:
@@ -113,21 +113,14 @@ class TurnBlock(Block):
         key = "turn_line.call" if turn.llm_calls == 1 else "turn_line.calls"
         found: list[str] = [words(key, count=turn.llm_calls)]
         if turn.tokens:
-            found.append(words("turn_line.tokens", count=_short_count(turn.tokens)))
+            found.append(words("turn_line.tokens", count=short_count(turn.tokens)))
         if turn.cost is not None:
-            found.append(f"${turn.cost:.2f}" if turn.cost >= 0.01 else f"${turn.cost:.4f}")
+            found.append(cost_text(turn.cost))
         if turn.duration_s >= SHORTEST:
-            found.append(seconds_text(turn.duration_s, words))
+            found.append(took_text(turn.duration_s, words))
         if turn.waited_s >= 1:
-            found.append(words("turn_line.waited", time=seconds_text(turn.waited_s, words)))
+            found.append(words("turn_line.waited", time=clock_text(turn.waited_s)))
         return found
-
-
-def _short_count(count: int) -> str:
-    """Format a count as 812, 12.3k or 1.2M."""
-    if count < 1_000:
-        return str(count)
-    return f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
 
 
 def turn_blocks(turn: TurnSummary) -> list[Block]:

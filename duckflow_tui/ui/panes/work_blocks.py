@@ -21,7 +21,6 @@ from duckflow_tui.ui.panes.blocks import (
     ReplyBlock,
     fold_sign,
     frame_rows,
-    seconds_text,
 )
 from duckflow_tui.ui.panes.card_blocks import AttemptBlock, ReviewBlock
 from duckflow_tui.ui.panes.operation_blocks import (
@@ -40,7 +39,7 @@ from duckflow_tui.ui.panes.strips import (
     row_cells,
     rows_of,
 )
-from duckflow_tui.words.figures import find_target
+from duckflow_tui.words.figures import find_target, took_text
 
 #: The kinds of operations in the order in which they are told.
 _KINDS: Final = ("read", "listing", "search", "edit", "command", "operation")
@@ -112,7 +111,7 @@ class WorkBlock(Block):
         rows = prefix_rows(rows, (sign.text, sign.style or PLAIN))
         seconds = sum(call.result.duration_s for call in self.finished_calls)
         if seconds >= SHORTEST:
-            time = seconds_text(seconds, look.words)
+            time = took_text(seconds, look.words)
             spare = look.text_width - row_cells(rows[-1]) - cell_len(time)
             if len(rows) == 1 and spare > 1:
                 rows[0] += [Segment(" " * spare, PLAIN), Segment(time, ink(palette.faint))]

@@ -16,7 +16,6 @@ from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
-from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.context_blocks import (
     Limits,
     character_of,
@@ -28,7 +27,7 @@ from duckflow_tui.ui.panes.context_blocks import (
 from duckflow_tui.ui.panes.strips import Row, fit, pad
 from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, color_parts, make_row
-from duckflow_tui.words.figures import short_count
+from duckflow_tui.words.figures import short_count, time_words
 from duckflow_tui.work.requests import SentPart
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class ContextSource(StateSource[PromptFigures]):
 
     def render_row(self, item: PromptFigures, width: int) -> Row:
         palette, words = self.palette, self.words
-        ago = whole_seconds(max(0.0, self.clock.now() - item.at), words)
+        ago = time_words(self.clock.now() - item.at, words)
         figures = [f"{tokens_text(item.tokens, item):>6}"]
         if width >= 50:
             said = words("context.shared_short", share=f"{item.shared_part:.0%}")

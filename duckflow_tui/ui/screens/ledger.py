@@ -19,13 +19,13 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure_text
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
 from duckflow_tui.ui.screens.requirement_form import RequirementDraft, RequirementForm
+from duckflow_tui.words.figures import time_words
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -193,7 +193,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         if evidence.exit_code is not None:
             said.append(words("ps.exit", code=evidence.exit_code))
         if evidence.at:
-            ago = whole_seconds(max(0.0, self.clock.now() - evidence.at), words)
+            ago = time_words(self.clock.now() - evidence.at, words)
             said.append(words("ledger.ago", time=ago))
         right = f"  {' · '.join(said)}" if said else ""
         if cell_len(right) * 2 > width:

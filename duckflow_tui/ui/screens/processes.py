@@ -9,10 +9,10 @@ from rich.cells import cell_len
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.processes import BackgroundProcess
-from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.live_blocks import silence_words, tail_rows
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
+from duckflow_tui.words.figures import clock_text, time_words
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -56,7 +56,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
 
     def render_note(self, item: BackgroundProcess, width: int) -> list[Row]:
         palette, command = self.palette, visible_line(item.command)
-        since = whole_seconds(max(0.0, self.clock.now() - item.started_at), self.words)
+        since = time_words(self.clock.now() - item.started_at, self.words)
         is_own = any(own.process_id == item.process_id for own in self._list_own())
         where = "ps.own" if is_own else "ps.started"
         place = self.words(where, time=since, cwd=item.cwd, id=item.process_id)
@@ -88,7 +88,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
         """How it is, and the colour of that."""
         palette, words = self.palette, self.words
         end = process.ended_at if process.ended_at is not None else self.clock.now()
-        time = whole_seconds(max(0.0, end - process.started_at), words)
+        time = clock_text(end - process.started_at)
         if process.is_running:
             return f"{words('ps.running')} {time}", palette.ai
         code = process.exit_code

@@ -15,7 +15,6 @@ from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.facts import Listed, Piece, SessionFacts
 from duckflow_tui.session.words import (
     format_day,
-    format_dollars,
     format_time,
     spent_words,
     state_words,
@@ -33,7 +32,7 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import size_text
+from duckflow_tui.words.figures import cost_text, size_text
 
 _ALL_COLUMNS: Final = 88  # cells from which every fact has a column
 _STATE: Final = 46  # from which the state has one
@@ -121,7 +120,7 @@ class Columns:
                 "sessions.fact.requirements", met=facts.met, count=facts.requirements
             )
         if facts.cost is not None:
-            cost = format_dollars(facts.cost)
+            cost = cost_text(facts.cost)
         return [state, plan, requirements, cost, day]
 
 
