@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
-from duckflow_tui.safety.command_parsing import read_command
+from duckflow_tui.safety.command_parsing import SimpleCommand, read_command
 from duckflow_tui.safety.hosts import MOST, read_host
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import CallFact
@@ -290,11 +290,7 @@ class Shell:
 
     def _gate_facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)
-        facts = {
-            "runs": "\n".join(f"{part.joiner} {part.text}".strip() for part in line.parts)
-            or args.command,
-            "cwd": place.shown,
-        }
+        facts = {"runs": _describe_parts(line.parts, args.command), "cwd": place.shown}
         if args.background:
             facts["background"] = "yes"
         else:
@@ -548,6 +544,15 @@ def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = 
     output = started[0].make_output()
     first = f"{stopped} after {started[0].duration_s:.1f}s" if stopped else output.summary
     return replace(output, text=f"{head}{first}\n{output.text}", summary=first)
+
+
+def _describe_parts(parts: Sequence[SimpleCommand], command: str) -> str:
+    """Return what a command line runs, one program a line. One program that the line names as it
+    is needs no second reading: then it is the line itself.
+    """
+    if len(parts) == 1 and parts[0].argv[0] in command:
+        return command
+    return "\n".join(f"{part.joiner} {part.text}".strip() for part in parts) or command
 
 
 def _describe_stop(
