@@ -125,9 +125,13 @@ class GateChoice(StrEnum):
     ALTERNATIVE = "alternative"  # 1…9
 
 
-#: Answers that allow more than the one call that is asked about.
-WIDENS: Final = frozenset(
-    {GateChoice.SESSION, GateChoice.STEP, GateChoice.ONLY, GateChoice.ROUTINE, GateChoice.PROJECT}
+#: Answers that allow more than the one call that is asked about, in the order they are offered in.
+WIDENS: Final = (
+    GateChoice.SESSION,
+    GateChoice.ONLY,
+    GateChoice.STEP,
+    GateChoice.PROJECT,
+    GateChoice.ROUTINE,
 )
 
 

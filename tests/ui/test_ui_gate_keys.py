@@ -112,13 +112,17 @@ async def test_keys_that_walk_through_the_diff_act_at_once_however_fast(
         assert app.answers[0].left_out == ((0, 1), (0, 2))
 
 
-async def test_time_begins_again_when_the_focus_comes_back(open_apps: OpenApps) -> None:
+async def test_who_goes_to_a_gate_that_has_been_there_answers_at_once(open_apps: OpenApps) -> None:
+    """Covers S4-60. Its time runs from when it came on the screen, not from the focus; what was
+    typed before the focus came is no answer.
+    """
     async with open_apps.asking(gate()) as (app, pilot):
-        await at_gate(pilot)
-        await press(pilot, "escape")
+        await drawn(pilot)
+        app.clock.advance(SETTLE_S)
         app.card.focus()
+        await drawn(pilot)
         await press(pilot, "y")
-        assert app.answers == []
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
 async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(open_apps: OpenApps) -> None:

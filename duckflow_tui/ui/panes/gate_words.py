@@ -15,7 +15,7 @@ from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.decisions import granted_words, rule_words
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.gates import IN_SANDBOX, WIDENS, Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.state.session import HOLDS
 from duckflow_tui.ui.bindings import keys_of
@@ -143,7 +143,7 @@ def _undo_words(gate: Gate, words: Catalogue) -> str:
 
 def _join_alternatives(gate: Gate) -> QuestionRow:
     """All alternatives in one row, each behind its key."""
-    items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives[:9], 1)]
+    items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives, 1)]
     starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
     keys = tuple((at, at + 1) for at in starts)
     return QuestionRow("", SafeText(_GAP.join(items)), says=True, keys=keys, wide=True)
@@ -357,7 +357,7 @@ def _list_alternatives(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
     if not gate.alternatives:
         yield QuestionRow(label, words("gate.none_given"), tone="quiet")
         return
-    for number, text in enumerate(gate.alternatives[:9], 1):
+    for number, text in enumerate(gate.alternatives, 1):
         item = f"{number} {shown_line(text)}"
         yield QuestionRow(label if number == 1 else "", item, says=True, keys=((0, 1),))
 
@@ -398,14 +398,6 @@ def _argument_lines(name: str, value: Any, words: Catalogue) -> Iterator[tuple[s
 
 
 _LETTERS: Final = {key.action: key.label for key in keys_of("gate", "diff")}
-#: Answers that allow more than this call, in the order of the keys.
-_SCOPES: Final = (
-    GateChoice.SESSION,
-    GateChoice.ONLY,
-    GateChoice.STEP,
-    GateChoice.PROJECT,
-    GateChoice.ROUTINE,
-)
 #: Keys that act each time they come, because they only move or mark something.
 WALKS: Final = frozenset({"left_square_bracket", "right_square_bracket", "j", "k", "space"})
 
@@ -445,10 +437,10 @@ def gate_question(
     files = len(gate.previews)
     paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject
     headline = " ".join(part for part in (verb, subject, figures) if part)
-    scopes = [_scope_choice(gate, words, scope) for scope in _SCOPES if gate.can_grant(scope)]
+    scopes = [_scope_choice(gate, words, scope) for scope in WIDENS if gate.can_grant(scope)]
     alternatives = [
         AnswerChoice(str(number), GateChoice.ALTERNATIVE, shown_line(text), takes_remarks=True)
-        for number, text in enumerate(gate.alternatives[:9], 1)
+        for number, text in enumerate(gate.alternatives, 1)
     ]
     arguments = argument_rows(gate, words, brief=True)
     return QuestionSpec(

@@ -42,8 +42,8 @@ class InlineField(Input):
         self.replace(" ".join(event.text.split()), *self.selection)
 
 
-#: Seconds after a question came into view in which no key answers it: such a key was meant for the
-#: place that had the focus before.
+#: Seconds after a question came into view in which no key answers it: such a key was meant for what
+#: stood there before.
 SETTLE_S: Final = 0.3
 
 #: The same after a key was asked about, which the same key then answers: as long as keyboards wait
@@ -94,10 +94,13 @@ class KeyGuard:
         self._seen_at = inf
         self.standing: Standing = ""
 
-    def begin_settling(self, seconds: float = SETTLE_S) -> None:
-        """Start guarding: the question has just come into view, and no key acts for so long."""
+    def begin_settling(self, seconds: float = SETTLE_S, *, since: float | None = None) -> None:
+        """Start guarding a question that came into view now, or ``since`` then on the clock: no key
+        acts for so long after that.
+        """
         self._settle_s = seconds
-        self._settled_at = self._clock.monotonic() + seconds
+        shown_at = self._clock.monotonic() if since is None else since
+        self._settled_at = shown_at + seconds
         self._pending_act = None
         self._set_standing("")
 

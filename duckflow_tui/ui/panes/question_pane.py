@@ -206,6 +206,7 @@ class QuestionPane(Vertical, can_focus=True):
         self._entering: AnswerChoice | None = None  # the answer whose text is being written
         self._unread_for: AnswerChoice | None = None  # asked about first: not all was on screen
         self._hint = ""  # why the last key did nothing
+        self._shown_at = 0.0  # when it came on the screen, on the clock of the session
         self._since = float("-inf")  # when it got the focus; keys from before are no answer
         self._sent = False  # it has been answered and only waits to go
         self._staying = False  # it was, and keeps the focus for the next question
@@ -326,7 +327,7 @@ class QuestionPane(Vertical, can_focus=True):
 
     def _open(self, asked: Asked | None) -> None:
         """Show this question from its start."""
-        self.asked = asked
+        self.asked, self._shown_at = asked, self._clock.monotonic()
         self._sent, self._detailed, self._scope = False, False, None
         self._hint, self._unread_for = "", None
         self.display = asked is not None
@@ -642,7 +643,7 @@ class QuestionPane(Vertical, can_focus=True):
 
     def _begin_guard(self) -> None:
         self._since = Message().time  # on the clock that keys carry
-        self._guard.begin_settling()
+        self._guard.begin_settling(since=self._shown_at)
 
     def on_focus(self) -> None:
         self._begin_guard()
