@@ -512,6 +512,7 @@ async def test_missing_points_are_said_to_be_missing(open_apps: OpenApps) -> Non
     async with open_apps.asking(command(intent="")) as (app, pilot):
         await at_gate(pilot)
         assert "The AI gave no intent and no reason." in app.text()
+        assert "◆ The AI gave" not in app.text()  # those words are the app's own
         assert "HIGH risk: a secret file" in app.text()
         assert "Cannot be undone" in app.text()
         await press(pilot, "i")

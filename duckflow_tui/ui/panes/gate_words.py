@@ -37,7 +37,8 @@ def sentence_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[
     unusual about it, and the alternatives (S4-61). The sign of the AI stands before its own words.
     """
     apart = any(other.intent != gate.intent for other in gate.also)
-    says = not gate.checks and not apart
+    stated = bool(gate.intent.strip() or gate.why.strip())  # else the sentence is of the app
+    says = stated and not gate.checks and not apart
     text = f"{AI_MARK} {_intent_sentence(gate, words)}" if says else _intent_sentence(gate, words)
     if apart:  # the reason of one file is not that of all
         text = words("gate.each_its_reason", count=len(gate.previews))
