@@ -31,7 +31,6 @@ from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind
 DEFAULT_LINES: Final = 2_000  # of a read without a range
 DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range
 RANGE_BYTES: Final = 200_000  # of a read with one; below what a result may hold (R18)
-MAX_RANGES: Final = 20  # of one read
 WHOLE_BYTES: Final = 8_000_000  # a larger file is read in pieces, and only as far as needed
 _PIECE: Final = 1_000_000
 _SNIFFED: Final = 4_096
@@ -43,11 +42,8 @@ class ReadFile(Arguments):
     path: str = Field(description="A file, or result:… as a cut result names it.")
     start_line: int | None = Field(default=None, ge=1)
     end_line: int | None = Field(default=None, ge=1)
-    # Not told of, but read: several ranges, such as ["10-20", "90-"]; of each line those columns,
-    # such as "20001-40000", as the note on a long line offers; each line with its number.
-    ranges: SkipJsonSchema[list[str]] = Field(default_factory=list[str], max_length=MAX_RANGES)
+    # Told of in the note on a long line only: of each line these columns, such as "20001-40000".
     columns: SkipJsonSchema[str] = ""
-    line_numbers: SkipJsonSchema[bool] = False
     diff: bool = Field(default=False, description="Instead, your changes of it.")
 
 
@@ -67,12 +63,7 @@ class _Lines(NamedTuple):
 
 
 async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
-    spans: list[tuple[int | None, int | None]] = [(args.start_line, args.end_line)]
-    if args.ranges:
-        if spans != [(None, None)]:
-            raise ToolFault("read.two_kinds_of_range", Outcome.INVALID)
-        spans = [_parse_span(words) for words in args.ranges]
-    for start, end in [*spans, _column_range(args)]:
+    for start, end in [(args.start_line, args.end_line), _column_range(args)]:
         if end is not None and end < (start or 1):
             raise ToolFault(
                 "read.end_before_start", Outcome.INVALID, end=str(end), start=str(start)
@@ -81,24 +72,19 @@ async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: T
     place = places[0] if places else None
     if args.diff and place is not None:
         return Work(partial(_read_diff, place, context))
-    if args.ranges:
-        return Work(partial(_read_ranges, args, spans, place, context))
     return Work(partial(_read_whole, args, place, context))
 
 
-def _parse_span(words: str) -> tuple[int, int | None]:
-    found = _RANGE.fullmatch(words)
-    if found is None:
-        raise ToolFault("read.no_range", Outcome.INVALID, given=clip_value(words))
-    first = int(found[1])
-    return first, first if not found[2] else int(found[3]) if found[3] else None
-
-
 def _column_range(args: ReadFile) -> tuple[int, int]:
-    """The first and the last character of each line that is shown, at most MAX_LINE of them."""
-    first, last = _parse_span(args.columns) if args.columns else (1, None)
-    end = first + MAX_LINE - 1
-    return first, end if last is None else min(end, last)
+    """The first and the last character of each line that is shown, at most MAX_LINE of them. Raises
+    ToolFault.
+    """
+    found = _RANGE.fullmatch(args.columns or "1-")
+    if found is None:
+        raise ToolFault("read.no_range", Outcome.INVALID, given=clip_value(args.columns))
+    first = int(found[1])
+    last = first if not found[2] else int(found[3] or first + MAX_LINE)
+    return first, min(last, first + MAX_LINE - 1)
 
 
 async def _read_diff(place: Place, context: ToolContext) -> Output:
@@ -130,31 +116,6 @@ async def _read_diff(place: Place, context: ToolContext) -> Output:
     if not parts:
         return Output(context.words("read.unchanged", path=place.label), "0")
     return Output("\n".join(parts), f"+{added} −{removed}")
-
-
-async def _read_ranges(
-    args: ReadFile,
-    spans: Sequence[tuple[int | None, int | None]],
-    place: Place | None,
-    context: ToolContext,
-) -> Output:
-    """Each of the ranges. One that the file does not have is named; with no other it is a fault."""
-    found: list[Output] = []
-    faults: list[ToolFault] = []
-    for start, end in spans:
-        one = args.model_copy(update={"start_line": start, "end_line": end})
-        try:
-            found.append(await _read_whole(one, place, context))
-        except ToolFault as fault:
-            faults.append(fault)
-    if not found:
-        raise faults[0]
-    texts = dict.fromkeys(
-        [part.text.rstrip("\n") for part in found]
-        + [f"[{context.words(fault.told)}]" for fault in faults]
-    )
-    summary = ", ".join(dict.fromkeys(part.summary for part in found))
-    return Output("\n".join(texts), summary, found[-1].read)
 
 
 def own_result(args: Arguments) -> frozenset[CallFact]:
@@ -294,9 +255,6 @@ def _make_answer(
             next=f"{end + 1}-{end + MAX_LINE}",
         )
         note = f"{cut}\n{note}" if note else cut
-    if args.line_numbers:
-        width = len(str(last))
-        kept = [f"{n:>{width}}  {line}" for n, line in enumerate(kept, found.first)]
     header = f"[{shown}: lines {found.first}-{last} of {total}{facts}]\n"
     body = "".join(kept).replace("\r\n", "\n")
     if note and not body.endswith("\n"):

@@ -66,48 +66,17 @@ async def test_ranges(
     assert found[1] == body
 
 
-async def test_several_ranges_come_with_one_read(bench: Bench, root: Path) -> None:
-    text = "".join(f"line {n}\n" for n in range(1, 31))
-    (root / "f").write_text(text)
-    message = await bench.call(READ, path="f", ranges=["2-3", "9", "29-", "40-50"])
-    assert message.result.text == (
-        "[f: lines 2-3 of 30]\nline 2\nline 3\n"
-        "[f: lines 9-9 of 30]\nline 9\n"
-        "[f: lines 29-30 of 30]\nline 29\nline 30\n"
-        "[f has 30 lines; there is no line 40.]"
-    )
-    assert message.result.summary == "2–3/30, 9–9/30, 29–30/30"
-    assert bench.store.state.files_read == {"f": hash_data(text)}
-
-
 @pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        ({"ranges": ["ten"]}, "ten is no range"),
-        ({"ranges": ["0-3"]}, "0-3 is no range"),
-        ({"ranges": ["9-3"]}, "lies before"),
-        ({"ranges": ["1-2"], "start_line": 4}, "not both"),
-        ({"ranges": ["1"] * 21}, "at most 20 items"),
-        ({"ranges": ["40-"]}, "there is no line 40"),
-    ],
+    ("columns", "words"),
+    [("ten", "ten is no range"), ("0-3", "is no range"), ("9-3", "lies before")],
 )
-async def test_a_range_that_cannot_be_read_is_told(
-    bench: Bench, root: Path, args: dict[str, Any], words: str
+async def test_columns_that_cannot_be_read_are_told(
+    bench: Bench, root: Path, columns: str, words: str
 ) -> None:
     (root / "f").write_bytes(b"1\n2\n3\n4\n")
-    message = await bench.call(READ, path="f", **args)
-    assert message.result.outcome in (Outcome.INVALID, Outcome.ERROR)
+    message = await bench.call(READ, path="f", columns=columns)
+    assert message.result.outcome is Outcome.INVALID
     assert words in message.result.text
-
-
-async def test_numbers_stand_before_lines_where_they_are_asked_for(
-    bench: Bench, root: Path
-) -> None:
-    (root / "f").write_text("".join(f"{'ab'[n % 2]}\n" for n in range(12)))
-    found = split(await bench.call(READ, path="f", start_line=9, end_line=11, line_numbers=True))
-    assert found[1] == " 9  a\n10  b\n11  a\n"
-    found = split(await bench.call(READ, path="f", ranges=["9-11"], line_numbers=True))
-    assert found[1] == " 9  a\n10  b\n11  a"
 
 
 async def test_a_line_behind_the_end_is_an_error_with_the_count(bench: Bench, root: Path) -> None:
