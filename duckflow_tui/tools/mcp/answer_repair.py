@@ -4,16 +4,16 @@ SDK reads them: it refuses an answer as a whole, so that one odd tool would take
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import ValidationError
 
 from duckflow_tui.state.base import JsonObject
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcp.client._transport import ReadStream
     from mcp.shared.message import SessionMessage
 
@@ -68,45 +68,29 @@ def _is_readable(answer: JsonObject, method: str, version: str) -> bool:
     return True
 
 
-class MendedMessages:
+@asynccontextmanager
+async def mend_messages(
+    messages: ReadStream[SessionMessage | Exception], mend: Callable[[JsonObject], None]
+) -> AsyncGenerator[ReadStream[SessionMessage | Exception]]:
     """The messages that come from a server, with each answer passed through ``mend`` first."""
+    import anyio
+    from mcp.shared.message import SessionMessage
 
-    def __init__(
-        self,
-        messages: ReadStream[SessionMessage | Exception],
-        mend: Callable[[JsonObject], None],
-    ) -> None:
-        self._messages = messages
-        self._mend = mend
+    inbox, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
-    async def receive(self) -> SessionMessage | Exception:
-        """The next message; raises as the stream does that it comes from."""
-        return self._mended(await self._messages.receive())
+    async def pass_on() -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with inbox:
+                async for item in messages:
+                    answer: Any = getattr(getattr(item, "message", None), "result", None)
+                    if isinstance(answer, dict):
+                        mend(cast("JsonObject", answer))
+                    await inbox.send(item)
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        return self._mended(await anext(self._messages))
-
-    def _mended(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        answer: Any = getattr(getattr(item, "message", None), "result", None)
-        if isinstance(answer, dict):
-            self._mend(cast("JsonObject", answer))
-        return item
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def aclose(self) -> None:
-        """Close the stream that the messages come from."""
-        await self._messages.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._messages.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._messages.__aexit__(exc_type, exc_val, exc_tb)
+    passing = asyncio.create_task(pass_on(), name="mcp answers")
+    try:
+        yield read
+    finally:
+        passing.cancel()
+        await asyncio.gather(passing, return_exceptions=True)
+        read.close()

@@ -23,7 +23,7 @@ from duckflow_tui.llm.connections import KeyStore
 from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.state.base import Job, JsonObject, Spawn, ToldError
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.mcp.answer_repair import MendedMessages, mend_answer
+from duckflow_tui.tools.mcp.answer_repair import mend_answer, mend_messages
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.mcp.elicitation import ServerQuestions
 from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
@@ -286,8 +286,11 @@ class Connection:
             if self._version:
                 self._odd_items += mend_answer(answer, self._version)
 
-        async with self._open_streams() as (messages, outbox):
-            yield MendedMessages(messages, mend), outbox
+        async with (
+            self._open_streams() as (messages, outbox),
+            mend_messages(messages, mend) as mended,
+        ):
+            yield mended, outbox
 
     @asynccontextmanager
     async def _open_streams(self) -> AsyncGenerator[TransportStreams]:
