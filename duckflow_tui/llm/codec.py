@@ -36,7 +36,7 @@ Show = Callable[[str], None]
 CUT_OFF: Final = " [cut off]"
 STOPPED: Final = " [The user stopped this reply here. Nothing that it asked for was carried out.]"
 NO_TEXT: Final = "(no text)"
-NOT_SHOWN: Final = "(not shown: you take no pictures)"  # behind the name of a result with some
+NOT_SHOWN: Final = "(not shown)"  # behind the name of a result with pictures
 
 CUT_BY_LIMIT: Final = ModelText("reply.cut_by_limit", {})
 CUT_BY_CONNECTION: Final = ModelText("reply.cut_by_connection", {})

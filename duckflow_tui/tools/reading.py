@@ -16,7 +16,6 @@ from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.base import ModelText, clip_value, hash_data
 from duckflow_tui.state.lines import split_lines, strip_ending
 from duckflow_tui.state.operations import Effect, Outcome, Zone
-from duckflow_tui.tools.changes import compare_bytes, in_words
 from duckflow_tui.tools.diffs import NotText, decode_file, size_words
 from duckflow_tui.tools.operation import (
     Arguments,
@@ -26,7 +25,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind
+from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind, net_change
 
 DEFAULT_LINES: Final = 2_000  # of a read without a range
 DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range
@@ -88,34 +87,16 @@ def _column_range(args: ReadFile) -> tuple[int, int]:
 
 
 async def _read_diff(place: Place, context: ToolContext) -> Output:
-    """The difference between now and before the request, of one file or of a folder."""
-    parts: list[str] = []
-    added = removed = 0
-    for path, was in (await context.before()).items():
-        there = context.workspace.locate_path(path)
-        below = there.real.is_relative_to(place.real) and there.zone is place.zone
-        if there.real != place.real and (not below or there.secret):
-            continue
-        if was.name != path and context.workspace.locate_path(was.name).zone is not place.zone:
-            names = {"path": there.shown, "before": was.name}
-            parts.append(context.words("read.was_elsewhere", **names))
-            continue
-        now = await context.workspace.read_bytes(there) if there.exists else None
-        same = now is not None and hash_data(now) == was.sha
-        if (same and was.name == path) or (now is None and not was.sha):
-            continue
-        head = there.shown if was.name == path else f"{was.name} -> {there.shown}"
-        if same or (was.sha and was.data is None):
-            parts.append(f"[{head}]" if same else context.words("read.not_kept", path=head))
-            continue
-        diff = await compare_bytes(was.data, now)
-        added, removed = added + diff.added, removed + diff.removed
-        kind = ", new" if was.data is None else ", deleted" if now is None else ""
-        rows = in_words(diff.hunks, DEFAULT_LINES)
-        parts.append(f"[{head}: +{diff.added} −{diff.removed}{kind}]\n{rows}".rstrip())
-    if not parts:
-        return Output(context.words("read.unchanged", path=place.label), "0")
-    return Output("\n".join(parts), f"+{added} −{removed}")
+    """The difference between before the request and now, of one file or of those in a folder."""
+    locate = context.workspace.locate_path
+    before = {
+        path: was
+        for path, was in (await context.before()).items()
+        if locate(path).real.is_relative_to(place.real)
+    }
+    text = await net_change(before, context.workspace)
+    told = text or context.words("read.unchanged", path=place.label)
+    return Output(told, str(len(before) if text else 0))
 
 
 def own_result(args: Arguments) -> frozenset[CallFact]:

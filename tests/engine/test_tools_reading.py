@@ -242,13 +242,18 @@ async def test_a_model_reads_what_it_changed_on_this_request(tmp_path: Path) -> 
         await s.answer(GateChoice.ONCE)  # of the deletion
         await s.ended(2)
         texts = [m.result.text for m in s.results() if m.operation == READ]
-    changed = "[a.py: +1 −1]\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 2\n y = 2"
-    moved = "[d/b.py -> d/c.py: +1 −1]\n@@ -1,1 +1,1 @@\n-old\n+new"
-    gone = "[d/e.py: +0 −1, deleted]\n@@ -1,1 +0,0 @@\n-e"
+    changed = "- changed a.py +1 −1", "@@ a.py 1\n-x = 1\n+x = 2\n y = 2"
+    moved = "- changed d/c.py (was d/b.py) +1 −1", "@@ d/c.py 1\n-old\n+new"
+    made = "- created n.py +1 −0", "@@ n.py 1\n+n"
+    gone = "- deleted d/e.py +0 −1", "@@ d/e.py 0\n-e"
+
+    def joined(*parts: tuple[str, str]) -> str:
+        return "\n".join([*(head for head, _ in parts), *(hunk for _, hunk in parts)])
+
     assert texts == [
         "[nothing in . is changed on this request]",
-        f"{changed}\n{moved}\n[n.py: +1 −0, new]\n@@ -0,0 +1,1 @@\n+n\n{gone}",
-        f"{moved}\n{gone}",
-        changed,
+        joined(changed, moved, made, gone),
+        joined(moved, gone),
+        joined(changed),
         "[nothing in a.py is changed on this request]",
     ]
