@@ -45,6 +45,7 @@ class ObeyedFiles:
         self._folder = folder
         self._start = f"{hash_data(os.fsencode(root))[:32]}-"
         self._open = set[int]()  # the files of what is pending
+        self._told = set[str]()  # ignored folders, each of which is told once
 
     async def begin(self, command: str, before: Before) -> PendingLook | None:
         """Remember how things are before a command; None where that cannot be kept."""
@@ -55,10 +56,15 @@ class ObeyedFiles:
 
     async def tell(self, look: PendingLook, written: Written | None = None) -> None:
         """Warn the user of the files that the command has ``written``, and forget the look. None:
-        compare with the disk.
+        compare with the disk. Caches change with every run: an ignored folder is told once.
         """
         if written is None:
             written = await self._copies.find_obeyed(look.stamps)
+        ignored = {path: _find_group(path, top) for path, top in written.files.items() if top}
+        again = {path for path, group in ignored.items() if group in self._told}
+        self._told.update(ignored.values())
+        left = {path: top for path, top in written.files.items() if path not in again}
+        written = written._replace(files=left)
         if written.files or not written.whole:
             loud = "" in written.files.values() or not written.whole
             level = Level.WARNING if loud else Level.INFO
@@ -125,18 +131,21 @@ def _forget(look: PendingLook) -> None:
     os.close(look.file)
 
 
-def _group_paths(written: Written) -> str:
-    """The files on one line, several in one ignored folder, or in one whose name begins with a dot,
-    as that folder.
+def _find_group(path: str, top: str) -> str:
+    """The outermost folder of a file whose name begins with a dot, else the ignored folder ``top``
+    that it is in, else the file.
     """
+    parts = path.split("/")
+    dots = [at for at, part in enumerate(parts[:-1], 1) if part[0] == "." and part != ".."]
+    return "/".join(parts[: min(dots, default=0)]) or top or path
+
+
+def _group_paths(written: Written) -> str:
+    """The files on one line, several in one folder of ``_find_group`` as that folder."""
     groups: dict[str, list[str]] = {}
     tops = written.files
     for path in sorted(tops, key=lambda path: (tops[path] != "", path)):
-        parts = path.split("/")
-        dots = [at for at, part in enumerate(parts[:-1], 1) if part[0] == "." and part != ".."]
-        groups.setdefault(tops[path] or "/".join(parts[: min(dots, default=0)]) or path, []).append(
-            path
-        )
+        groups.setdefault(_find_group(path, tops[path]), []).append(path)
     shown = list[str]()
     for top, paths in groups.items():
         shown += paths if len(paths) <= _ALONE else [f"{top}/ ({len(paths):,})"]

@@ -152,3 +152,18 @@ async def test_a_flood_of_files_hides_nothing(
     line = "mkdir '!'; touch '!'/{1..40}; mkdir .odd; echo x > .odd/tool"
     await done(await begin(bench, line))
     assert notices(bench) == [(line, "…")]
+
+
+async def test_a_cache_that_git_ignores_is_told_once_and_all_else_each_time(
+    bench: ShellBench, root: Path
+) -> None:
+    """Whether the project ignores it, or it brings the rule along as pytest's does."""
+    (root / ".gitignore").write_text(".mypy_cache/\n")
+    write = "for d in .mypy_cache .pytest_cache .odd; do mkdir -p $d; echo $RANDOM > $d/x; done; "
+    rule = "echo '*' > .pytest_cache/.gitignore"
+    for line in (write + rule, write):
+        await done(await begin(bench, line))
+    first, second = (paths for _, paths in notices(bench))
+    for name in (".mypy_cache", ".pytest_cache", ".odd"):
+        assert name in first
+    assert second == ".odd/x"
