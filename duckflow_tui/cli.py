@@ -380,7 +380,7 @@ def _run_interactive(
 
     folder = workspace.absolute()
     sessions = Sessions(choice)
-    given = {"theme": args.theme, "language": args.lang}
+    given = {"ui.theme": args.theme, "ui.language": args.lang}
     options = AppOptions(
         language=language,
         theme=choice.settings.ui.theme,
@@ -391,8 +391,8 @@ def _run_interactive(
         title="little-shop" if args.demo else folder.name or str(folder),
         settings=lambda: sessions.settings,
         settings_path=str(places.settings_file),
-        keep=lambda name, value, say: sessions.save_choice(
-            name, value, say, by_flag=bool(given.get(name))
+        keep=lambda key, value, say: sessions.save_setting(
+            key, value, say, by_flag=bool(given.get(key))
         ),
         demo=args.demo,
         problems=choice.problems,

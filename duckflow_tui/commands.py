@@ -307,7 +307,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("network", "page('network')", reads=True),
     Command("fork", "page('fork')", when=with_endpoint, also=("branch",)),
     Command("rename", "rename", rename, takes="text"),
-    Command("settings", "settings", when=always, reads=True, also=("config",)),
+    Command("settings", "settings", takes="text", when=always, reads=True, also=("config",)),
     Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
     Command("lang", "language", takes="language", when=always, early=True, reads=True),
     Command("connect", "connect", when=always, also=("login",)),

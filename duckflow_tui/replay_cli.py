@@ -80,7 +80,7 @@ def _show_replay(
 ) -> int:
     """Show a recorded session in the app; returns the exit status."""
     from duckflow_tui.settings import load_settings
-    from duckflow_tui.settings_file import save_choice
+    from duckflow_tui.settings_file import save_setting
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.replay_player import Player
     from duckflow_tui.ui.session_host import AppOptions
@@ -88,7 +88,7 @@ def _show_replay(
     loaded = load_settings(places)
     ui = loaded.settings.ui
     session = tape.state_at(len(tape)).session
-    given = {"theme": args.theme, "language": args.lang}
+    given = {"ui.theme": args.theme, "ui.language": args.lang}
     options = AppOptions(
         language=language,
         theme=args.theme or ui.theme,
@@ -98,8 +98,8 @@ def _show_replay(
         title=session.title,
         settings=lambda: loaded,
         settings_path=str(places.settings_file),
-        keep=lambda name, value, say: save_choice(
-            places, name, value, say, by_flag=bool(given.get(name))
+        keep=lambda key, value, say: save_setting(
+            places, key, value, say, by_flag=bool(given.get(key))
         ),
         demo=session.demo,
     )

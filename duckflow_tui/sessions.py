@@ -17,7 +17,14 @@ from duckflow_tui.llm.connections import Connections, KeyStore, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, find_need, setting_of
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins
-from duckflow_tui.settings import CHOSEN, CHOSEN_FOR_NOW, Loaded, Origin, load_settings
+from duckflow_tui.settings import (
+    CHOSEN,
+    CHOSEN_FOR_NOW,
+    Loaded,
+    Origin,
+    find_section,
+    load_settings,
+)
 from duckflow_tui.shutdown import Ending
 from duckflow_tui.state.base import Spawn
 from duckflow_tui.state.usage import Role
@@ -128,20 +135,22 @@ class Sessions:
         """The settings as they are now, and where each is from."""
         return Loaded(self.choice.settings, origins=self.choice.origins | self._chosen)
 
-    def save_choice(
-        self, name: str, value: str, say: Callable[..., str], *, by_flag: bool = False
+    def save_setting(
+        self, key: str, value: object, say: Callable[..., str], *, by_flag: bool = False
     ) -> str:
-        """Have the setting ``name`` of ``[ui]`` as it was chosen on the screen, here and in later
-        starts; ``by_flag``: a flag set it in this one. Returns a sentence where a later start may
-        have another value, else nothing. Waits for the disk.
+        """Have this value under a dotted key in later sessions, of this process too; ``by_flag``: a
+        flag set it in this one. Returns a sentence where a later start may have another value, else
+        nothing. Waits for the disk.
         """
-        from duckflow_tui.settings_file import save_choice
+        from duckflow_tui.settings_file import save_setting
 
-        places, key = self.choice.places, f"ui.{name}"
-        said = save_choice(places, name, value, say, by_flag=by_flag)
-        setattr(self.choice.settings.ui, name, value)  # which every choice of this process shares
+        places = self.choice.places
+        said = save_setting(places, key, value, say, by_flag=by_flag)
+        section, name = find_section(self.choice.settings, key)
+        setattr(section, name, value)  # which every choice of this process shares
         after = load_settings(places)
-        kept = getattr(after.settings.ui, name) == value
+        section, name = find_section(after.settings, key)
+        kept = getattr(section, name) == value
         self._chosen[key] = after.origins.get(key, CHOSEN_FOR_NOW) if kept else CHOSEN_FOR_NOW
         return said
 

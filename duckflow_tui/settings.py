@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
@@ -336,6 +337,20 @@ def _list_section(key: str, words: str, section: BaseModel) -> Iterator[Setting]
             yield from _list_section(f"{key}.{name}", f"{words}.{name}", value)
         elif name != "name":
             yield Setting(f"{key}.{name}", f"{words}.{name}", value, about)
+
+
+def find_section(settings: Settings, key: str) -> tuple[BaseModel, str]:
+    """The section of a dotted key, and the name of its field there."""
+    *sections, name = key.split(".")
+    return reduce(getattr, sections, settings), name
+
+
+def check_value(settings: Settings, key: str, value: object) -> object:
+    """The value as its field holds it; ``settings`` stay as they are. Raises ValidationError."""
+    section, name = find_section(settings, key)
+    copy = section.model_copy()
+    setattr(copy, name, value)
+    return getattr(copy, name)
 
 
 def load_settings(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -260,7 +261,25 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def _keep_setting(self, name: str, value: str) -> None:
         if self.options.keep is not None:
-            self.save_in_background(partial(self.options.keep, name, value, self.words))
+            self.save_in_background(partial(self.options.keep, f"ui.{name}", value, self.words))
+
+    def apply_setting(self, key: str, value: object) -> bool:
+        """Have a setting of the screen at once; False for one that later sessions alone have."""
+        match key:
+            case "ui.language" if value != "auto":
+                self.words = Catalogue(str(value))
+                self.bench.words = self.words
+            case "ui.theme":
+                self.show_theme(str(value))
+            case "ui.vitals":
+                self.bench.vitals_place = cast("VitalsPlace", value)
+            case "ui.duck":
+                self.status.duck = bool(value)
+            case "ui.notifications":
+                self.options = replace(self.options, notifications=bool(value))
+            case _:
+                return False
+        return True
 
     # --- commands ---------------------------------------------------------------------------
 
@@ -444,13 +463,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def _open_list(self, *sources: ListSource[Any], at: int = 0) -> None:
         self.push_screen(ListPage[None](self.words, self.clock, sources, at))
 
-    def action_settings(self) -> None:
-        from duckflow_tui.settings import Loaded, Settings
+    def action_settings(self, wanted: str = "") -> None:
+        """Open the page of settings, at the first whose key holds what is ``wanted``."""
         from duckflow_tui.ui.screens.settings import SettingSource
 
-        loaded = self.options.settings() if self.options.settings else Loaded(Settings())
-        engine, path = self.session.get_writable_engine(), self.options.settings_path
-        self._open_list(SettingSource(loaded, path, engine.models if engine is not None else None))
+        engine = self.session.get_writable_engine()
+        models = engine.models if engine is not None else None
+        self._open_list(SettingSource(self.options, models, wanted))
 
     @cached_property
     def connecting(self) -> Connecting:

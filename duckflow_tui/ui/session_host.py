@@ -42,6 +42,10 @@ _WRITES: Final = (OperationFinished, ChangesUndone, ChangesRedone, NoticeAdded, 
 CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the exit's 0.3
 
 
+#: Settings that the screen takes over at once; later sessions have the others.
+AT_ONCE: Final = ("ui.language", "ui.theme", "ui.vitals", "ui.duck", "ui.notifications")
+
+
 @dataclass(frozen=True, slots=True)
 class AppOptions:
     """The services that the composition root hands to the screen."""
@@ -55,10 +59,10 @@ class AppOptions:
     title: str = ""  # name of the workspace folder, until the session says it
     settings: Callable[[], Loaded] | None = None  # as they are now, for the page that shows them
     settings_path: str = "settings.toml"  # shown on the first screen
-    #: Keeps a setting of ``[ui]`` that was chosen on the screen, by its name and value, for later
+    #: Keeps a setting that was chosen on the screen, by its dotted key and value, for later
     #: starts; returns what the user should know of that in the words of the last argument, empty
     #: for nothing. Waits for the disk. None keeps none.
-    keep: Callable[[str, str, Callable[..., str]], str] | None = None
+    keep: Callable[[str, object, Callable[..., str]], str] | None = None
     demo: bool = False  # the replies are scripted
     problems: tuple[SettingProblem, ...] = ()  # of the settings; a session says them itself
     data_dir: Path | None = None  # for the message history; None keeps none

@@ -170,7 +170,7 @@ async def at_models(
             vitals=ui.vitals,
             animation=False,
             data_dir=places.data,
-            keep=sessions.save_choice,
+            keep=sessions.save_setting,
             title="little-shop",
             settings=lambda: sessions.settings,
         )

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.app_states import FakeSessions, app_on, settled, standing
-from support.lists import is_listing, list_text, open_list
+from support.app_states import FakeSessions, app_on, commanded, settled, standing
+from support.lists import is_listing, list_text, open_list, settle_keys, take_action
 from support.pinned import ManualClock
 from textual.pilot import Pilot
 
 from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
-from duckflow_tui.settings import Loaded
+from duckflow_tui.sessions import Sessions
+from duckflow_tui.settings import find_section, load_settings
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.settings import SettingSource
@@ -35,20 +36,25 @@ def app_of(places: Places, language: str = "en", shows: str = "", **environ: str
     """
     places.config.mkdir(parents=True, exist_ok=True)
     places.settings_file.write_text(FILE, encoding="utf-8")
-    found = choose_session(
-        Flags(workspace=places.config, theme="duck-light"), places, language, environ
+    sessions = Sessions(
+        choose_session(
+            Flags(workspace=places.config, theme="duck-light"), places, language, environ
+        )
     )
     options = AppOptions(
         language=language,
-        settings=lambda: Loaded(found.settings, origins=found.origins),
+        theme="duck-light",
+        settings=lambda: sessions.settings,
         settings_path=shows or str(places.settings_file),
+        keep=sessions.save_setting,
     )
     return app_on(FakeSessions(None), options, ManualClock())
 
 
-async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
+async def open_board(app: DuckflowApp, pilot: Pilot[int], wanted: str = "") -> None:
     await settled(pilot, lambda: not app.session.opening)
-    await pilot.press(*"/settings", "enter")
+    app.bench.to_composer()
+    await commanded(pilot, f"/settings {wanted}".strip())
     await settled(pilot, lambda: is_listing(app, SettingSource), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
@@ -114,8 +120,61 @@ async def test_the_editor_opens_the_file_that_need_not_exist(
     async with standing(app, 100, 30) as pilot:
         monkeypatch.setattr(app.editor, "edit_file", edit_file)
         await open_board(app, pilot)
-        await pilot.press("enter")
+        await pilot.press("enter")  # an endpoint, which the page leaves to the file
         await settled(pilot, lambda: opened == [places.settings_file], "the editor")
+        open_list(app).choose("execution.max_steps")
+        await take_action(app, pilot, app.words("keys.settings_open"))
+        await settled(pilot, lambda: opened == [places.settings_file] * 2, "the editor")
+
+
+#: A part of the key, what is pressed, and the value that the next start has, or what is said.
+CHANGES: list[tuple[str, str, str, object, str]] = [
+    ("notif", "enter", "ui.notifications", False, "it applies now"),
+    ("theme", "enter down enter", "ui.theme", "duck-contrast", "it applies now"),
+    ("max_steps", "enter backspace backspace 9 enter", "execution.max_steps", 9, "next session"),
+    ("max_cost", "enter backspace 5 enter", "limits.max_cost", 0.5, "next session"),
+    ("phases", "enter t enter", "phases.table", "t", "next session"),
+    ("max_steps", "enter 0 0 enter", "execution.max_steps", 60, "must be 1 to 100"),
+    ("max_steps", "enter x enter", "execution.max_steps", 60, "must be a whole number"),
+    ("max_steps", "enter 1 escape", "execution.max_steps", 60, ""),
+    ("approval.mode", "enter s t r i c t enter", "approval.mode", "strict", "next session"),
+    ("approval", "enter t r u s t enter", "approval.mode", "standard", "Enter saves it"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "keys", "key", "value", "told"), CHANGES)
+async def test_a_setting_is_changed_on_its_row(
+    places: Places, wanted: str, keys: str, key: str, value: object, told: str
+) -> None:
+    """The file has it, and what else stands in the file stays."""
+    app = app_of(places)
+    async with standing(app, 120, 40) as pilot:
+        await open_board(app, pilot, wanted)
+        assert open_list(app).chosen_id == key
+        await pilot.press(*keys.split())
+        await settled(pilot, lambda: told in said(app), told)
+        await pilot.pause()
+        section, name = find_section(load_settings(places, {}).settings, key)
+        assert getattr(section, name) == value
+        assert places.settings_file.read_text(encoding="utf-8").startswith(FILE.rstrip("\n"))
+
+
+async def test_what_widens_rights_takes_a_second_key_and_a_theme_is_seen_at_once(
+    places: Places,
+) -> None:
+    app = app_of(places)
+    async with standing(app, 120, 40) as pilot:
+        await open_board(app, pilot, "approval")
+        await pilot.press("enter", *"trust", "enter")
+        await settled(pilot, lambda: "Enter saves it" in said(app), "the question")
+        settle_keys(app)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "it applies from the next" in said(app), "the answer")
+        assert load_settings(places, {}).settings.approval.mode == "trusted"
+        open_list(app).choose("ui.theme")
+        settle_keys(app)
+        await pilot.press("enter", "down", "enter")
+        await settled(pilot, lambda: app.theme == "duck-contrast", "the theme")
 
 
 @pytest.mark.parametrize(
@@ -125,8 +184,9 @@ def test_the_page(snap_compare: Any, places: Places, language: str, size: tuple[
     app = app_of(places, language, shows="~/duckflow/settings.toml")
 
     async def press(pilot: Pilot[int]) -> None:
-        await open_board(app, pilot)
-        await pilot.press("down", "down", "down")
+        """A number that is being written, and what was wrong with it."""
+        await open_board(app, pilot, "max_steps")
+        await pilot.press("enter", "0", "0", "enter")
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=press)

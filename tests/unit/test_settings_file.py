@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckflow_tui.places import Places
-from duckflow_tui.settings_file import save_choice, write_ui_setting
+from duckflow_tui.settings_file import save_setting, write_setting
 from duckflow_tui.words.catalogue import Catalogue
 
 SAY = Catalogue("en")
@@ -58,7 +58,7 @@ def test_one_value_changes_and_all_else_stays(
     before = "".join(some) + ends
     file = tmp_path_factory.mktemp("config") / "settings.toml"
     file.write_bytes(before.encode())
-    write_ui_setting(file, name, "chosen")
+    write_setting(file, f"ui.{name}", "chosen")
     after = file.read_bytes().decode()
     expected = tomllib.loads(before)
     expected.setdefault("ui", {})[name] = "chosen"
@@ -77,7 +77,9 @@ def places_of(tmp_path: Path) -> Places:
 
 
 def kept(places: Places, environ: Mapping[str, str] | None = None, *, by_flag: bool = False) -> str:
-    return save_choice(places, "theme", "duck-light", SAY, by_flag=by_flag, environ=environ or {})
+    return save_setting(
+        places, "ui.theme", "duck-light", SAY, by_flag=by_flag, environ=environ or {}
+    )
 
 
 def test_a_file_is_made_for_its_user_alone(tmp_path: Path) -> None:

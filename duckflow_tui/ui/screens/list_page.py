@@ -86,6 +86,10 @@ class ListPage(Dialog[T], Generic[T]):
         self._found: Mapping[str, Any] = {}
         self._ids_at: dict[int, str] = {}  # by the line of the screen on which the row is drawn
         self._ticker: Timer | None = None
+        #: Takes what was written on a row, and returns what is wrong with it, empty for nothing.
+        self._submit: Callable[[str], str] = str
+        self._entry = Input(compact=True, classes="card-field list-entry", select_on_focus=False)
+        self._entry.cursor_blink = self._entry.display = False
         self._title = Static("", markup=False, classes="card-title list-title")
         self._page = Page(self)
         for source in sources:
@@ -108,6 +112,24 @@ class ListPage(Dialog[T], Generic[T]):
         self._asked = PageAction(said, then)
         self._guard.begin_settling()  # nobody has read yet what is asked
         self.report("")
+
+    def edit_row(self, text: str, submit: Callable[[str], str]) -> None:
+        """Let the user write on the row at the cursor, beginning with ``text``. Enter hands it to
+        ``submit``, which returns what is wrong with it, empty for nothing; Esc leaves the row.
+        """
+        self._entry.value, self._submit = text, submit
+        self._entry.display = True
+        self._entry.focus()
+        self.invalidate()
+
+    def _place_entry(self) -> None:
+        """Lay the field over the right half of the row at the cursor."""
+        self.paint(*self._page.size)  # which says where the row will be
+        line = next((y for y, row_id in self._ids_at.items() if row_id == self._chosen), 0)
+        width = self._page.size.width // 2
+        place = self._page.region.offset - self._card.content_region.offset
+        self._entry.styles.width = width
+        self._entry.styles.offset = (place.x + self._page.size.width - width, place.y + line)
 
     def choose(self, row_id: str) -> None:
         """Put the cursor on a row."""
@@ -172,6 +194,8 @@ class ListPage(Dialog[T], Generic[T]):
         self._title.update(self._make_title())
         self._title.display = self._card.content_size.height >= _LOW
         self._page.invalidate()
+        if self._entry.display:
+            self._place_entry()
         if self.source.is_ticking() and self._ticker is None:
             self._ticker = self.set_interval(TICK_S, self.invalidate)
         elif not self.source.is_ticking() and self._ticker is not None:
@@ -192,6 +216,7 @@ class ListPage(Dialog[T], Generic[T]):
             field.cursor_blink = field.can_focus = field.display = False
             yield field
             yield self._page
+            yield self._entry
 
     def on_mount(self) -> None:
         self._page.words = self.words
@@ -225,7 +250,7 @@ class ListPage(Dialog[T], Generic[T]):
 
     @property
     def _field(self) -> Input:
-        return self.query_one(Input)
+        return self.query(Input).first()
 
     async def on_key(self, event: events.Key) -> None:
         key = event.key
@@ -236,6 +261,12 @@ class ListPage(Dialog[T], Generic[T]):
             return
         if self._field.has_focus:
             self._handle_field_key(event)
+            return
+        if self._entry.has_focus:
+            if key in ("escape", "ctrl+c", "tab", "up", "down"):
+                event.stop()
+                event.prevent_default()
+                self._leave_entry()
             return
         if self._asked is not None and key != "enter":
             self._asked = None
@@ -267,20 +298,30 @@ class ListPage(Dialog[T], Generic[T]):
         event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
-        if not self._field.has_focus:
+        if self.focused is None:
             event.stop()
             self._guard.take_paste(event)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.value.strip() != self.query_text:
+        if event.input is self._field and event.value.strip() != self.query_text:
             self.query_text = event.value.strip()
             self.put_cursor("")
             self.source.on_filter()
             self.report("")
 
-    def on_input_submitted(self) -> None:
-        self._leave_field()
-        self.action_run_main()
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input is self._field:
+            self._leave_field()
+            self.action_run_main()
+        elif wrong := self._submit(event.value.strip()):
+            self.report(wrong)
+        else:
+            self._leave_entry()
+
+    def _leave_entry(self) -> None:
+        self.set_focus(None)
+        self._entry.display = False
+        self.invalidate()
 
     def _leave_field(self) -> None:
         self.set_focus(None)

@@ -1,4 +1,4 @@
-"""``/settings``: every setting, what it is, what it means, and where the value is from."""
+"""``/settings``: every setting, its meaning, where its value is from, and a way to change it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 
+from pydantic import ValidationError
 from rich.cells import cell_len
 
 from duckflow_tui.llm.connections import FILE_NAME
@@ -20,42 +21,133 @@ from duckflow_tui.settings import (
     Loaded,
     Origin,
     Setting,
+    Settings,
+    check_value,
+    describe_fault,
     find_limits,
+    find_section,
     list_choices,
     list_settings,
 )
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.list_source import ListSource, PageAction, make_row
+from duckflow_tui.ui.screens.pick_list import Choice, PickList
+from duckflow_tui.ui.session_host import AT_ONCE, AppOptions
+
+#: Sections that have pages of their own, or entries with names.
+_ELSEWHERE: Final = ("endpoints", "mcp", "roles")
+#: Values that widen what runs without asking: they take a further Enter.
+_WIDENS: Final = (("approval.mode", "trusted"), ("sandbox.level", "none"))
 
 
 class SettingSource(ListSource[Setting]):
-    """A value that is not the default stands out. Nothing is changed here but by the editor."""
+    """Every setting, by section; a value that is not the default stands out. Enter changes it: a
+    truth value turns, one of a few words is chosen, a number or a text is written on the row.
+    """
 
-    def __init__(self, loaded: Loaded, path: str, models: ModelsInUse | None) -> None:
-        """``path`` is where the user's file lies, or would lie; ``models`` those of the session."""
+    def __init__(self, options: AppOptions, models: ModelsInUse | None, wanted: str = "") -> None:
+        """``models`` are those of the session; the cursor begins at the first setting whose key
+        holds ``wanted``.
+        """
+        self._options = options
         self._models = models
-        self._settings = {setting.key: setting for setting in list_settings(loaded.settings)}
-        self._origins = loaded.origins
-        self._path = path
+        self._wanted = wanted
+        self._read_settings()
+
+    def _read_settings(self) -> None:
+        """Take over the settings as they are now."""
+        read = self._options.settings
+        self._loaded = read() if read is not None else Loaded(Settings())
+        self._settings = {s.key: s for s in list_settings(self._loaded.settings)}
+        self._origins = self._loaded.origins
+
+    def on_open(self) -> None:
+        wanted = self._wanted.lower()
+        found = (key for key in self._settings if wanted and wanted in key)
+        self.page.put_cursor(next(found, ""))
+
+    # --- changing -----------------------------------------------------------------------------
 
     def get_main_action(self, item: Setting) -> PageAction:
+        if self._can_change(item):
+            return self.make_action("keys.settings_change", lambda: self._change(item))
+        return self._make_opening()
+
+    def list_actions(self, item: Setting | None) -> Sequence[PageAction]:
+        return (self._make_opening(),) if item is not None and self._can_change(item) else ()
+
+    def _make_opening(self) -> PageAction:
+        """The action that opens the file in the user's editor."""
         return self.make_action(
             "keys.settings_open", lambda: self.host.spawn(self._edit_file(), "editor")
         )
 
+    def _can_change(self, item: Setting) -> bool:
+        """Whether its value is one that the page can write."""
+        if self._options.keep is None or item.key.partition(".")[0] in _ELSEWHERE:
+            return False
+        return isinstance(item.value, str | int | float)
+
+    def _change(self, item: Setting) -> None:
+        """Turn a truth value, offer the words of a choice, or let the user write on the row."""
+        if isinstance(item.value, bool):
+            self._take_value(item, not item.value)
+        elif choices := list_choices(item.field):
+            rows = [Choice(choice, choice) for choice in choices]
+            now = str(item.value)
+
+            def take_choice(value: str | None) -> None:
+                if value is not None and value != now:
+                    self._take_value(item, value)
+
+            self.host.push_screen(PickList(self.words, item.key, rows, now=now), take_choice)
+        else:
+            self.page.edit_row(str(item.value), lambda text: self._take_value(item, text))
+
+    def _take_value(self, item: Setting, value: object) -> str:
+        """Have this value from now on where it is valid; returns what is wrong with it."""
+        settings = self._loaded.settings
+        try:
+            value = check_value(settings, item.key, value)
+        except ValidationError as error:
+            code, params = describe_fault(error, type(find_section(settings, item.key)[0]))
+            return self.words(f"settings.why.{code}", **params)
+
+        def save() -> None:
+            self.host.spawn(self._save_value(item.key, value), "keep")
+
+        if (item.key, value) in _WIDENS:
+            self.page.ask_first(self.words("settings.widens", value=str(value)), save)
+        else:
+            save()
+        return ""
+
+    async def _save_value(self, key: str, value: object) -> None:
+        """Write the value into the file, and say from when on it applies."""
+        keep = self._options.keep
+        assert keep is not None
+        said = await asyncio.to_thread(keep, key, value, self.words)
+        now = self.host.apply_setting(key, value)
+        self._read_settings()
+        when = self.words("settings.saved_now" if now else "settings.saved_later")
+        self.page.words = self.host.words
+        self.page.report(said or when, wrong=bool(said))
+
     async def _edit_file(self) -> None:
-        path = Path(self._path)
+        path = Path(self._options.settings_path)
         try:
             await asyncio.to_thread(_create_file, path)
         except OSError as error:
             detail = error.strerror or ""
-            self.page.report(self.words("settings.open_failed", path=self._path, detail=detail))
+            self.page.report(
+                self.words("settings.open_failed", path=self._options.settings_path, detail=detail)
+            )
         else:
             await self.host.editor.edit_file(path)
 
     def get_title(self) -> str:
-        return f"{self.words('settings.title')}  {visible_line(self._path)}"
+        return f"{self.words('settings.title')}  {visible_line(self._options.settings_path)}"
 
     def render_head(self, width: int) -> list[Row]:
         return [*self.wrap_text(self.words("settings.head"), width), []]
@@ -64,11 +156,20 @@ class SettingSource(ListSource[Setting]):
         return self._settings
 
     def render_row(self, item: Setting, width: int) -> Row:
+        """Section, name and value; the section stands out where it begins."""
         palette = self.palette
-        left = fit(visible_line(item.key), width)
-        value = fit(self._format_value(item.value), max(0, width - cell_len(left) - 2))
-        colour = palette.accent if item.key in self._origins else palette.faint
-        return make_row(width, [(left, palette.text)], [(f"{value} ", colour)])
+        section, _, name = item.key.rpartition(".")
+        begins = next(k for k in self._settings if k.rpartition(".")[0] == section) == item.key
+        value = fit(self._format_value(item.value), max(0, width - cell_len(item.key) - 2))
+        changed = palette.accent if item.key in self._origins else palette.faint
+        left = [
+            (f"{visible_line(section)}.", palette.ai if begins else palette.faint),
+            (visible_line(name), palette.text),
+        ]
+        return make_row(width, left, [(f"{value} ", changed)])
+
+    def get_search_text(self, item: Setting) -> str:
+        return f"{item.key} {self.words(item.words)} {item.value}"
 
     def render_detail(self, item: Setting, width: int, room: int) -> list[Row]:
         palette, words = self.palette, self.words
@@ -87,6 +188,8 @@ class SettingSource(ListSource[Setting]):
         if item.key in self._origins and not item.field.is_required():
             made = item.field.get_default(call_default_factory=True, validated_data={})
             about.insert(0, words("settings.default", value=self._format_value(made)))
+        if self._can_change(item) and item.key not in AT_ONCE:
+            about.append(words("settings.later"))
         return [
             *rows,
             *(row for text in about for row in self.wrap_text(text, width, palette.faint)),
