@@ -25,7 +25,7 @@ from duckflow_tui.state.base import (
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import CHECKS, NEEDED, Action, Check, TurnDecision
-from duckflow_tui.state.operations import OperationSpec, describe_target
+from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -267,8 +267,7 @@ def image_messages(result: OperationMessage) -> list[JsonObject]:
     images = result.result.images
     if not images:
         return []
-    name = f"{result.operation} {describe_target(result.args)}".rstrip()
-    parts: list[JsonObject] = [{"type": "text", "text": wire_text(f"{name}:")}]
+    parts: list[JsonObject] = [{"type": "text", "text": wire_text(f"{result.call_text}:")}]
     parts += [{"type": "image", "sha": image.sha, "mime": image.mime} for image in images]
     return [{"role": "user", "content": parts}]
 

@@ -208,9 +208,7 @@ def format_gates(state: AgentState) -> str:
 
 
 def format_running(state: AgentState) -> str:
-    return "\n".join(
-        f"- {r.operation} {describe_target(r.args)}".rstrip() for r in state.running if r.started
-    )
+    return "\n".join(f"- {r.call_text}" for r in state.running if r.started)
 
 
 def list_changed_outside(state: AgentState) -> str:

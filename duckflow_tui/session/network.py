@@ -10,7 +10,6 @@ from duckflow_tui.session.decisions import table_text
 from duckflow_tui.session.records import Redact
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import to_datetime
-from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.state.usage import HostContact
 from duckflow_tui.words.catalogue import Catalogue
@@ -19,7 +18,6 @@ from duckflow_tui.words.figures import size_text
 _FACTS: Final = (
     "host", "use", "roles", "setting", "via", "requests", "sent", "received", "first", "last",
 )  # fmt: skip
-_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 
 def use_words(host: HostContact, words: Catalogue) -> str:
@@ -73,7 +71,7 @@ def beyond_words(state: AgentState, words: Catalogue) -> str:
         or bool(call.args.get("outside"))
         or (level != "full" and bool(call.args.get("hosts")))
         for call in list_all_calls(state)
-        if call.operation == "shell.run" and call.result.outcome in _RAN
+        if call.operation == "shell.run" and call.result.outcome.may_have_effects
     )
     said = [words("network.beyond")]
     if opened:

@@ -12,7 +12,13 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, JsonObject, StateError
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice
-from duckflow_tui.state.operations import FileChange, OperationResult, Ruling, change_running
+from duckflow_tui.state.operations import (
+    FileChange,
+    OperationResult,
+    Ruling,
+    change_running,
+    describe_target,
+)
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -96,6 +102,11 @@ class RequestedCall(Frozen):
     intent: str = ""
     step_id: str = ""  # the plan's step it belongs to
     by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
+
+    @property
+    def call_text(self) -> str:
+        """The operation and its target, on one line."""
+        return f"{self.operation} {describe_target(self.args)}".rstrip()
 
     def copy_fields(self) -> dict[str, Any]:
         """Return these fields as a dict, to build the next stage from."""

@@ -132,6 +132,21 @@ class Outcome(StrEnum):
     STOPPED = "stopped"  # the turn was stopped before it ran or while it ran
     SKIPPED = "skipped"  # an earlier "no" or an error kept it from running
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the user did not want the call."""
+        return self in (Outcome.REJECTED, Outcome.DECLINED)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the call itself was at fault, or what it met."""
+        return self in (Outcome.ERROR, Outcome.INVALID)
+
+    @property
+    def may_have_effects(self) -> bool:
+        """Whether the call ran, at least in part."""
+        return self in (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
+
 
 class FileChange(Frozen):
     """A change of one file, with enough to show and undo it.

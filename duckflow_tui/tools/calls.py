@@ -407,8 +407,7 @@ def record_fault(call: Call, fault: ToolFault, words: Callable[..., str]) -> tup
     text = words(fault.told)
     if call.made and fault.outcome is not Outcome.STOPPED:
         text = f"{text}\n{words('call.done_before', done=list_changes(call.made))}"
-    loud = fault.outcome in (Outcome.ERROR, Outcome.INVALID)
-    summary = fault.summary or (one_line(text, 80) if loud else "")
+    summary = fault.summary or (one_line(text, 80) if fault.outcome.is_failure else "")
     output = fault.output or Output("")
     made = tuple(call.made)
     return fault.outcome, replace(

@@ -240,7 +240,7 @@ class ToolRouter:
                 call, operation, args.model_copy(update={"outside": True})
             )
         except ToolFault as fault:
-            if fault.outcome not in (Outcome.REJECTED, Outcome.DECLINED):
+            if not fault.outcome.is_refused:
                 raise
             call.args, call.gate, call.answer = kept
             self._kept_inside.add(command)

@@ -37,7 +37,7 @@ from duckflow_tui.state.goal import (
     TaskContext,
     TaskObjective,
 )
-from duckflow_tui.state.operations import Outcome, describe_target
+from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus, find_step
 from duckflow_tui.state.plan_events import PlanStatusChanged
 from duckflow_tui.work.judge_facts import find_followed_plan
@@ -395,7 +395,7 @@ def summarize_calls(log: Sequence[OperationMessage]) -> ExecutionResult:
     results: list[str] = []
     errors: list[ExecutionError] = []
     for message in log:
-        call, result = _describe_call(message), message.result
+        call, result = message.call_text, message.result
         if result.went_well:
             results.append(one_line(f"{call}: {result.text}", _LINE))
         elif result.outcome in (Outcome.OK, Outcome.ERROR, Outcome.INVALID):
@@ -429,7 +429,7 @@ def make_continuation_context(
         problems.extend(evaluation.missing_aspects)
         suggested.extend(evaluation.suggestions)
     refused = [
-        one_line(f"{_describe_call(m)}: {m.result.text}", _LINE)
+        one_line(f"{m.call_text}: {m.result.text}", _LINE)
         for m in log
         if m.result.outcome in _REFUSED
     ]
@@ -484,7 +484,7 @@ def make_situation_report(
     found: dict[str, str] = {}
     for message in log:
         if message.result.went_well and message.result.text.strip():
-            found[_describe_call(message)] = one_line(message.result.text, COLLECTED)
+            found[message.call_text] = one_line(message.result.text, COLLECTED)
     return SituationReport(
         original_query=objective.original_query,
         attempts=objective.iteration_count,
@@ -494,10 +494,6 @@ def make_situation_report(
         collected=tuple(found.items())[-_KEPT:],
         quality=review.evaluation.quality_assessment if review.evaluation else "",
     )
-
-
-def _describe_call(message: OperationMessage) -> str:
-    return f"{message.operation} {describe_target(message.args)}".strip()
 
 
 def _describe_evidence(item: RequirementItem) -> str:

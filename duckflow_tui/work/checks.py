@@ -50,7 +50,6 @@ _RUNNERS: Final = (
     ("python3", "-m"),
 )
 _HOW_LOUD: Final = frozenset({"-q", "-v", "-vv", "-qq", "--quiet", "--verbose"})
-_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 #: How notices begin that tell of a file changed by someone else, or of a change undone or redone.
 _CHANGED: Final = ("files.", "operations.undo.", "operations.redo.")
@@ -207,7 +206,7 @@ class RequirementChecks:
             return True
         operation = self._router.registry.get(message.operation)
         harmless = operation is not None and operation.effect not in SIDE_EFFECTS
-        if harmless or message.result.outcome not in _RAN:
+        if harmless or not message.result.outcome.may_have_effects:
             return False
         if message.operation == RUN:
             return bool(message.result.touched) or not message.result.covered

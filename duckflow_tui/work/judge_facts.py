@@ -64,7 +64,6 @@ _TEST_SUITE: Final = re.compile(
     r"|(?:go|cargo|npm|npm run|yarn|pnpm|mvn|gradle|dotnet|mix|make) (?:test|check))\b"
 )
 
-_REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 _FACT_ID: Final = re.compile(
     r"(?<![A-Za-z0-9])([CRKSPU])[-_ ]?(\d{1,3})(?![A-Za-z0-9])", re.IGNORECASE
 )
@@ -235,7 +234,7 @@ def _collect_runs(
         result = message.result
         if result.changes and message.operation != RUN:
             continue  # the changes themselves show it
-        if result.outcome in (*_REFUSED, Outcome.SKIPPED):
+        if result.outcome.is_refused or result.outcome is Outcome.SKIPPED:
             continue
         key = canonical_json([message.operation, message.args])
         found.pop(key, None)
@@ -362,9 +361,9 @@ def _collect_user_words(
                 add("said", message.text, message.at)
             case OperationMessage(answer=answer, result=result):
                 text = answer.full_text if answer is not None else ""
-                if result.outcome in _REFUSED or text.strip():
+                if result.outcome.is_refused or text.strip():
                     what = one_line(format_call(message.operation, message.args), 300)
-                    name = "refused" if result.outcome in _REFUSED else "allowed"
+                    name = "refused" if result.outcome.is_refused else "allowed"
                     add(name, text, message.at, message.call_id, what=what)
             case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as plan, answer=answer):
                 steps = "\n".join(f"{n}. {step.name}" for n, step in enumerate(plan.steps, 1))

@@ -34,7 +34,6 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
-from duckflow_tui.state.operations import Outcome, describe_target
 from duckflow_tui.state.plan import REVISE, Plan, PlanChange
 from duckflow_tui.work.loop_limits import TALK
 
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from duckflow_tui.work.services import TurnParts
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
-_REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 
 #: Answers to a card whose words no message of the user repeats.
 _HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action, REJECT.action)
@@ -250,8 +248,8 @@ def collect_wishes(
             case UserMessage(text=text, message_id=message_id):
                 if message_id not in settled and text.strip() != objective.original_query.strip():
                     said.append(words("wishes.said", words=text))
-            case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
-                call = f"{message.operation} {describe_target(message.args)} ({message.intent})"
+            case OperationMessage(for_requirement="") if message.result.outcome.is_refused:
+                call = f"{message.call_text} ({message.intent})"
                 answer = message.result.text.partition("\n")[0]
                 if message.answer is not None and message.answer.remarks:
                     answer = words("wishes.rejected", words=message.answer.full_text)

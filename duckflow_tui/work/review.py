@@ -26,7 +26,7 @@ from duckflow_tui.state.goal import (
     SituationReport,
     TaskObjective,
 )
-from duckflow_tui.state.operations import ApprovalMode, Outcome, describe_target
+from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
@@ -205,7 +205,7 @@ class Reviewer:
         if not found.done:
             lacks = list_missing(found, case.facts, case.evaluation, findings)
             for message in denied[-1:]:
-                call = one_line(f"{message.operation} {describe_target(message.args)}", 300)
+                call = one_line(message.call_text, 300)
                 what = self._parts.notices.words("judging.denied", call=call)
                 lacks = (*lacks, MissingItem(what=what))
             missing = MissingInfoAnalysis(missing=lacks)
@@ -368,11 +368,10 @@ class Reviewer:
         """
         specs = self._parts.router.registry.specs()
         acting = {spec.name for spec in specs if spec.has_side_effects}
-        no = (Outcome.REJECTED, Outcome.DECLINED)  # to a plan, too
-        effects = [m for m in log if m.operation in acting or m.result.outcome in no]
+        effects = [m for m in log if m.operation in acting or m.result.outcome.is_refused]
         if not effects:
             return False
-        if effects[-1].result.outcome in no:
+        if effects[-1].result.outcome.is_refused:
             return True
         changes = [message for message in effects if message.result.changes]
         if not changes:

@@ -276,7 +276,7 @@ def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[s
 
 def _describe_call(message: OperationMessage) -> str:
     result = message.result
-    text = f"{message.operation} {describe_target(message.args)}".rstrip()
+    text = message.call_text
     if result.outcome is not Outcome.OK:
         text = f"{text}: {result.text}"
     elif result.changes:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from duckflow_tui.state.calls import (
     ChangesRedone,
@@ -26,7 +26,7 @@ from duckflow_tui.state.gates import (
     GateOpened,
     GateWithdrawn,
 )
-from duckflow_tui.state.operations import Outcome, Risk
+from duckflow_tui.state.operations import Risk
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.plan_events import PlanAnswered, WorkStarted
 from duckflow_tui.state.turn import PauseRequested, TurnOutcome, TurnPaused, TurnResumed
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.work.pace import PaceKeeper
-
-
-FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID})  # outcomes that count as an error
 
 
 class ReplyStopped(Exception):
@@ -181,7 +178,7 @@ class PhaseKeeper:
             case CardAnswered() | CardWithdrawn(reason="stopped"):
                 self._resume_status(state)
             case OperationFinished(message=message):
-                if message.result.outcome in FAILED:
+                if message.result.outcome.is_failure:
                     status, detail = Status.ERROR, message.result.text[:200]
                     self._machine.set_status(status, detail)
                     if not message.step_id and _failed_twice(state):  # S4-50
@@ -207,7 +204,7 @@ def _failed_twice(state: AgentState) -> bool:
         if isinstance(m, OperationMessage) and not (m.step_id or m.by_user or m.for_requirement)
     )
     newest = list(islice(calls, 2))
-    return len(newest) == 2 and all(m.result.outcome in FAILED for m in newest)
+    return len(newest) == 2 and all(m.result.outcome.is_failure for m in newest)
 
 
 def _was_approval_question(state: AgentState) -> bool:

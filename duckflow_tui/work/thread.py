@@ -214,12 +214,12 @@ class Thread(ABC):
             message = await self.run_call(action)
             self.ran.append(message)
             outcome = message.result.outcome
-            if outcome in (Outcome.ERROR, Outcome.INVALID):
+            if outcome.is_failure:
                 failure = f"{action.operation} {action.args_hash}", message.result.text
                 self._failures[failure] += 1
                 if self._failures[failure] >= REPEATS:
                     self._stuck = message, self._failures[failure]
-            elif outcome in (Outcome.DECLINED, Outcome.REJECTED) and not is_left_out(message):
+            elif outcome.is_refused and not is_left_out(message):
                 skip = words(f"skip.{outcome}")
             self.course_changed = bool(skip)
 

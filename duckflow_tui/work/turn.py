@@ -14,7 +14,7 @@ from duckflow_tui.state.decision import Action, NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
 from duckflow_tui.state.goal import ENDED_WELL, RequirementState, Review, ReviewMessage
 from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, apply_delta
-from duckflow_tui.state.operations import Outcome, describe_target
+from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
@@ -500,7 +500,7 @@ class TurnEnding:
                 case ReportMessage(report=report) if report.plan_id == plan.plan_id:
                     return True
                 case OperationMessage(operation=name, step_id=step_id, result=result):
-                    ran = result.outcome in (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
+                    ran = result.outcome.may_have_effects
                     if (ran and name.startswith("task_loop.")) or plan.get_step(
                         step_id
                     ) is not None:
@@ -561,7 +561,7 @@ class TurnEnding:
         denied = [m for m in self.list_calls() if m.result.outcome is Outcome.DENIED]
         if outcome == "denied" and denied:
             last = denied[-1]
-            params = {"what": one_line(f"{last.operation} {describe_target(last.args)}", 200)}
+            params = {"what": one_line(last.call_text, 200)}
             reasons = last.gate.impact.reasons if last.gate is not None else ()
             if "from_text" in reasons:  # no flag of the command line would allow it
                 return Reason(code="from_text", params=params)

@@ -488,17 +488,6 @@ async def test_a_change_that_was_denied_is_judged_not_done_without_a_model(
         assert attempts(s) == []
 
 
-async def test_what_was_done_beside_a_denied_change_is_judged_by_a_model(tmp_path: Path) -> None:
-    """In a mode that allows one of two changes the judge decides, and the turn stays denied."""
-    both = decision("", write("x\n"), write("x\n", ".git/config"), requirements=[WORDS])
-    script = story(both, done("notes.txt is there."), satisfaction=(judged(0.3),))
-    async with session(tmp_path, script, mode="trusted") as s:
-        end = await s.turn("write the notes")
-        assert (end.outcome, end.satisfaction) == ("denied", 0.3)
-        assert "judging.halted" in s.notices()
-        assert attempts(s) == []
-
-
 async def test_after_the_users_no_there_is_no_loop_of_attempts(tmp_path: Path) -> None:
     """R20."""
     script = story(
@@ -904,16 +893,6 @@ async def test_the_user_can_give_it_up(tmp_path: Path) -> None:
         before = objective(s).objective_id
         await s.turn("go on")
         assert objective(s).objective_id != before
-
-
-async def test_headless_nobody_answers_and_the_result_is_partial(tmp_path: Path) -> None:
-    async with session(tmp_path, thrice(), mode="trusted", headless=True) as s:
-        end = await s.turn("write the notes")
-        assert (end.outcome, end.satisfaction) == ("partial", 0.4)
-        assert s.state.cards == ()
-        (told,) = [n for n in told_by(s) if n.key == "judging.unasked"]
-        assert told.params == {"attempts": "3", "score": "0.40", "missing": "the reason"}
-        assert objective(s).closed
 
 
 async def test_the_users_next_message_on_the_same_request_brings_new_attempts(

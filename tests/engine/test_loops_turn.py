@@ -242,15 +242,6 @@ async def test_in_plan_mode_nothing_is_written_and_the_turn_goes_on(tmp_path: Pa
         assert s.results()[1].result.outcome is Outcome.DENIED
 
 
-async def test_headless_without_consent_denies_what_needs_a_gate(tmp_path: Path) -> None:
-    """R19."""
-    folder = workspace(tmp_path)
-    async with session(tmp_path, main_job(), headless=True) as s:
-        end = await s.turn("fix the total")
-        assert end.outcome == "denied"
-        assert (folder / "shop.py").read_text() == BUGGY
-
-
 async def test_a_forbidden_move_is_recorded_and_the_actions_still_run(tmp_path: Path) -> None:
     """Covers S4-51."""
     workspace(tmp_path)

@@ -170,11 +170,6 @@ def test_a_further_attempt_knows_what_the_ones_before_it_came_to() -> None:
     assert (found.alternative_strategies, found.missing_info) == (("another",), missing)
 
 
-def test_checks_alone_leave_nothing_of_an_evaluator() -> None:
-    found = make_continuation_context(objective(), review(items=()), MissingInfoAnalysis(), [])
-    assert (found.identified_problems, found.suggested_improvements) == ((), ())
-
-
 def attempt_words(of: Review, plan: ExecutionPlan) -> str:
     """What the model is told at the begin of the second of three attempts."""
     return WORDS("judging.attempt", attempt="2", most="3", **format_attempt(of, plan))
@@ -205,12 +200,6 @@ def test_the_model_is_told_what_was_missing_why_and_how_it_goes_on() -> None:
         "Begin your reply with one line to the user on what was missing, then bring it. What is "
         "met stays as it is. End with done, and name the result that shows each requirement.",
     ]
-
-
-def test_nothing_is_said_under_a_heading_that_has_nothing() -> None:
-    words = attempt_words(review(items=ITEMS[:1]), ExecutionPlan())
-    assert words.count("<") == 2  # the frame of what is missing
-    assert "The way now" not in words
 
 
 def test_the_user_is_told_what_was_collected_in_its_newest_form() -> None:

@@ -25,7 +25,6 @@ from duckflow_tui.work.report import (
     count_outcomes,
     describe_report,
     has_done_some,
-    result_line,
 )
 from duckflow_tui.work.task_lists import MAX_TASKS, read_tasks
 
@@ -57,13 +56,6 @@ def read(*items: JsonObject) -> tuple[Task, ...]:
 
 
 # --- lists -----------------------------------------------------------------------------------
-
-
-def test_tasks_get_ids_of_ours_and_need_no_words() -> None:
-    one, two = read(item(description="look"), item("f.write", args={"path": "a"}))
-    assert (one.operation, one.description) == ("f.read", "look")
-    assert (two.args, two.description) == ({"path": "a"}, "")
-    assert one.task_id != two.task_id
 
 
 @pytest.mark.parametrize(
@@ -141,12 +133,6 @@ def test_changed_files_are_named_once_where_they_are_now() -> None:
         ran("a", changes=(change("b.py"), change("c.py", "d.py"))),
     ]
     assert changed_files(log) == ("b.py", "a.py", "d.py")
-
-
-def test_a_result_is_one_line_with_what_it_was_where_it_was_not_well() -> None:
-    assert result_line(ran("a")) == "it says this"
-    assert result_line(ran("a", Outcome.ERROR)) == "error: it says this"
-    assert result_line(ran("a", text="x" * 300)) == "x" * 199 + "…"
 
 
 REPORT = StepReport(

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-from pydantic import ValidationError
 from support.prompt_states import OPERATIONS, busy_state, compiler
 
 from duckflow_tui.prompting.budget import Budgets, Cuttable, Layer, Trim, fit_layers
@@ -95,14 +93,6 @@ def test_the_factor_of_a_model_tightens_the_budget() -> None:
     (fitted,) = fit_layers([layer(16)], words, factor=1.5)
     assert fitted.use.tokens <= 16
     assert "evidence" in fitted.use.trimmed
-
-
-def test_defaults_and_bounds() -> None:
-    """Covers S4-76."""
-    budgets = Budgets()
-    assert (budgets.base, budgets.main, budgets.specialized) == (500, 800, 1200)
-    with pytest.raises(ValidationError):
-        Budgets(main=5)
 
 
 def test_a_crowded_memory_keeps_goal_constraints_requirements_and_gates() -> None:

@@ -53,12 +53,6 @@ def plan(*steps: Step) -> Plan:
     return Plan(plan_id="plan_1", name="p", goal="g", steps=steps)
 
 
-def test_progress_is_what_is_completed_of_all() -> None:
-    ways = [*WorkStatus, WorkStatus.COMPLETED]
-    made = plan(*(step(str(number), status=way) for number, way in enumerate(ways)))
-    assert made.progress == (2, len(ways))
-
-
 @pytest.mark.parametrize(
     ("steps", "code", "params"),
     [
@@ -86,18 +80,6 @@ def test_why_a_plan_cannot_be_is_told_to_the_user_and_the_model(
         check_steps(steps)
     assert caught.value.for_user == LocalizedText(key=f"plan.problem.{code}", params=params)
     assert WORDS(caught.value.told)
-
-
-def test_why_a_plan_cannot_be_changed_is_told_to_the_user() -> None:
-    made = plan(step("a", status=WorkStatus.COMPLETED), step("b", "a"), step("c", "b"))
-    for edit, code, params in (
-        (PlanEdit(op="drop", step_id="b"), "is_needed", {"step": "b", "by": "c"}),
-        (PlanEdit(op="drop", step_id="a"), "has_begun", {"step": "a"}),
-        (PlanEdit(op="move", step_id="z"), "no_step", {"step": "z"}),
-    ):
-        with pytest.raises(PlanProblem) as caught:
-            apply_edits(made, (edit,))
-        assert caught.value.for_user == LocalizedText(key=f"plan.problem.{code}", params=params)
 
 
 @pytest.mark.parametrize(
@@ -210,15 +192,16 @@ def test_edits_keep_order_and_say_what_cannot_be() -> None:
     )
     assert [s.step_id for s in new.steps] == ["c", "a", "n", "b"]
     assert new.version == made.version + 1
-    for edit, word in (
-        (PlanEdit(op="drop", step_id="b"), "is_needed"),
-        (PlanEdit(op="drop", step_id="a"), "has_begun"),
-        (PlanEdit(op="change", step_id="a", name="x"), "has_begun"),
-        (PlanEdit(op="change", step_id="b", depends_on=("c",)), "circle"),
-        (PlanEdit(op="drop", step_id="zzz"), "no_step"),
+    for edit, code, params in (
+        (PlanEdit(op="drop", step_id="b"), "is_needed", {"step": "b", "by": "c"}),
+        (PlanEdit(op="drop", step_id="a"), "has_begun", {"step": "a"}),
+        (PlanEdit(op="change", step_id="a", name="x"), "has_begun", {"step": "a"}),
+        (PlanEdit(op="change", step_id="b", depends_on=("c",)), "circle", {"steps": "b → c → b"}),
+        (PlanEdit(op="drop", step_id="z"), "no_step", {"step": "z"}),
     ):
-        with pytest.raises(PlanProblem, match=word):
+        with pytest.raises(PlanProblem) as caught:
             apply_edits(made, (edit,))
+        assert caught.value.for_user == LocalizedText(key=f"plan.problem.{code}", params=params)
 
 
 def test_the_difference_names_each_change_once() -> None:
