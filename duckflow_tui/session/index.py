@@ -38,7 +38,8 @@ def read_facts(place: SessionPlace) -> tuple[str, SessionFacts] | None:
     with contextlib.suppress(*_FAULTS):
         head = json.loads(_read_lines(place.path, 1)[0])
         if head["made_by"] == _MADE_BY:
-            return str(head["stamp"]), SessionFacts.model_validate(head["facts"])
+            facts = SessionFacts.model_validate(head["facts"])
+            return str(head["stamp"]), facts.replace(problem="")  # of those none is written
     return None
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.prepared import run_program
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
 
-from duckflow_tui.cli import UNREAD
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.resume import resume_journal
 
@@ -171,19 +169,6 @@ def test_what_is_elsewhere_is_named_where_nothing_is_here(shop: Shop) -> None:
     assert "in other workspaces: --all" in unknown.stderr
 
 
-def test_a_reader_that_has_seen_enough_ends_it_without_a_word(shop: Shop) -> None:
-    run, write = os.pipe()
-    os.close(run)
-    program = [sys.executable, "-m", "duckflow_tui", "sessions", "--all"]
-    environ = {**os.environ, "DUCKFLOW_HOME": str(shop.home)}
-    done = subprocess.run(
-        program, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, env=environ
-    )
-    os.close(write)
-    assert "pipe" not in done.stderr
-    assert done.returncode == UNREAD
-
-
 def test_lists_of_what_could_be_meant_have_titles(shop: Shop, tmp_path: Path) -> None:
     environ = {**os.environ, "DUCKFLOW_HOME": str(shop.home)}
     shop_dir = tmp_path / "work"
@@ -201,18 +186,6 @@ def test_lists_of_what_could_be_meant_have_titles(shop: Shop, tmp_path: Path) ->
     gone = said(*headless, "--resume", "00000001")
     assert f"worked in {WORKSPACE}, which no longer exists" in gone
     assert "duckflow-tui replay session_00000001" in gone
-
-
-def test_a_home_without_sessions_has_none(tmp_path: Path) -> None:
-    environ = {**os.environ, "DUCKFLOW_HOME": str(tmp_path / "none")}
-    done = subprocess.run(
-        [sys.executable, "-m", "duckflow_tui", "sessions"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environ,
-    )
-    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_figures_are_shown_month_by_month(shop: Shop) -> None:

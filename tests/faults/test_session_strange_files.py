@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -17,17 +16,15 @@ from support.journal_events import said, started
 from support.session_shelf import NOW, asked, called, paid, record, replied, whole
 
 from duckflow_tui.choice import Unusable
-from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.session.export import export_lines, json_lines, read_export, write_file
+from duckflow_tui.session.export import export_lines, json_lines, read_export
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.records import encode
 from duckflow_tui.session.replay import load_tape
 from duckflow_tui.session.resume import open_to_read, resume_journal
-from duckflow_tui.session.words import format_day, format_time
 from duckflow_tui.sessions_cli import find_session_id, has_several
-from duckflow_tui.state.base import MOST_COUNTED, SystemClock, hash_data
+from duckflow_tui.state.base import MOST_COUNTED, SystemClock
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnFinished
@@ -60,20 +57,6 @@ def test_the_newest_session_is_found_past_a_journal_that_is_no_file(
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-async def test_a_blob_that_is_no_file_is_refused_and_put_again(tmp_path: Path, kind: str) -> None:
-    blobs = FileBlobs(tmp_path)
-    sha = hash_data(b"good")
-    path = tmp_path / sha[:2] / sha
-    path.parent.mkdir()
-    STRANGE[kind](path)
-    with pytest.raises(OSError, match=sha):
-        await blobs.get(sha)
-    if kind != "folder":
-        assert await blobs.put(b"good") == sha
-        assert await blobs.get(sha) == b"good"
-
-
-@pytest.mark.parametrize("kind", STRANGE)
 def test_a_record_in_a_blob_that_is_no_file_is_counted_and_the_rest_is_read(
     tmp_path: Path, kind: str
 ) -> None:
@@ -84,14 +67,6 @@ def test_a_record_in_a_blob_that_is_no_file_is_counted_and_the_rest_is_read(
     found = open_to_read(path)
     assert [unread.reason for unread in found.read.unread] == ["blob_unreadable"]
     assert found.missing_count == 1
-
-
-@pytest.mark.parametrize("pid", ["99999999999", "9" * 19])
-def test_a_lock_with_a_number_no_process_has_costs_no_list(tmp_path: Path, pid: str) -> None:
-    path = record(tmp_path, "session_00000001", [asked("hello", NOW)])
-    (path / "lock").write_text(pid)
-    (facts,) = Catalog(tmp_path).list_all()
-    assert not facts.in_use
 
 
 def test_a_session_with_counts_out_of_all_measure_opens_and_adds_up(tmp_path: Path) -> None:
@@ -110,12 +85,6 @@ def test_a_session_with_counts_out_of_all_measure_opens_and_adds_up(tmp_path: Pa
     assert found.state.usage.tokens_in == MOST_COUNTED + 9000
     assert found.state.last_turn is not None
     assert found.state.last_turn.tokens == MOST_COUNTED
-
-
-@pytest.mark.parametrize("at", [1e300, -1e300, 1e17, -1e12])
-def test_a_time_that_no_calendar_has_is_not_shown(at: float) -> None:
-    assert (format_time(at), format_day(at, NOW)) == ("", "")
-    assert format_day(NOW, at) == ""
 
 
 @pytest.mark.parametrize("at", [1e300, -1e300])
@@ -205,24 +174,6 @@ def test_a_recording_without_times_is_none(tmp_path: Path, figure: Any) -> None:
     assert len(read_export(target).unread) == records
     with pytest.raises(NotASession):
         load_tape(target)
-
-
-def test_what_is_no_plain_file_is_no_recording(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NotASession) as refused:
-        load_tape(tmp_path / "pipe")
-    assert refused.value.code == "foreign"
-
-
-def test_no_export_takes_the_place_of_a_pipe_or_a_device(tmp_path: Path) -> None:
-    pipe, link = tmp_path / "pipe", tmp_path / "null"
-    os.mkfifo(pipe)
-    link.symlink_to("/dev/null")
-    for path in (pipe, link):
-        with pytest.raises(OSError, match=path.name) as refused:
-            write_file(path, ["x"], replace=True)
-        assert refused.value.errno == errno.ENOTSUP
-    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
 
 
 # --- numbers at the end of what a name or a line can hold ----------------------------------------

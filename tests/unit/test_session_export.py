@@ -70,7 +70,7 @@ def test_the_transcript_says_what_was_asked_done_planned_and_paid(tmp_path: Path
         ObjectiveChanged(objective=state.objective),
     ]
     text = as_markdown(record(tmp_path, "session_00000001", events))
-    assert text.startswith("# Mend the total\n")
+    assert text.startswith("# discounts\n")  # its plan
     for said in (
         "calls 1 · tokens 9,310 · $0.03",
         "- ✓ P1 10 % and 10 % make 19 % — met",

@@ -13,7 +13,7 @@ import pytest
 from support.journal_disks import FaultyDisk
 
 from duckflow_tui.safety.file_changes import Disk
-from duckflow_tui.session.faults import NotASession, SessionInUse
+from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import (
     SessionFolder,
     draft_in,
@@ -136,34 +136,6 @@ def test_only_a_lock_that_a_living_process_holds_is_one(tmp_path: Path) -> None:
     assert not is_written(tmp_path)
 
 
-def test_a_session_is_locked_once_and_says_by_whom(tmp_path: Path) -> None:
-    path = session_path(tmp_path, HERE, "s1")
-    folder = SessionFolder.create(path, Disk())
-    other = SessionFolder.open(path)
-    try:
-        assert not folder.locked
-        folder.lock()
-        assert (folder.locked, is_written(path)) == (True, True)
-        assert (path / "lock").read_text() == f"{os.getpid()}\n"
-        assert stat.S_IMODE((path / "lock").stat().st_mode) == 0o600
-        with pytest.raises(SessionInUse) as raised:
-            other.lock()
-        assert (raised.value.pid, raised.value.path, other.locked) == (os.getpid(), path, False)
-        (path / "lock").write_text("nobody says whose lock this is")
-        with pytest.raises(SessionInUse) as raised:
-            other.lock()
-        assert raised.value.pid == 0
-        folder.close()
-        folder.close()
-        assert not folder.locked
-        other.lock()
-        assert is_written(path)
-        assert (path / "lock").read_text() == f"{os.getpid()}\n"
-    finally:
-        other.close()
-    assert not is_written(path)
-
-
 def test_a_folder_has_its_files_by_number_and_reads_only_plain_ones(tmp_path: Path) -> None:
     path = session_path(tmp_path, HERE, "s1")
     folder = SessionFolder.create(path, Disk())
@@ -185,21 +157,6 @@ def test_a_folder_has_its_files_by_number_and_reads_only_plain_ones(tmp_path: Pa
             folder.open_file("link")
     finally:
         folder.close()
-
-
-def test_a_folder_of_ours_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
-    path = session_path(tmp_path / "state", HERE, "s1")
-    old = os.umask(0o277)
-    try:
-        SessionFolder.create(path, Disk()).close()
-    finally:
-        os.umask(old)
-    below = [path, path.parent, path.parent.parent]
-    assert [stat.S_IMODE(folder.stat().st_mode) for folder in below] == [0o700] * 3
-    for before, after in ((0o755, 0o700), (0o740, 0o700), (0o701, 0o700), (0o500, 0o500)):
-        path.chmod(before)
-        SessionFolder.open(path).close()
-        assert stat.S_IMODE(path.stat().st_mode) == after
 
 
 def test_what_lies_above_a_session_is_made_with_it_and_is_on_the_disk(tmp_path: Path) -> None:
@@ -234,10 +191,3 @@ def test_a_draft_that_was_left_is_swept_and_nothing_else(tmp_path: Path) -> None
         (tmp_path / name).write_bytes(b"half")
         sweep_drafts(folder)
     assert set(os.listdir(tmp_path)) == {*before, "whole"}
-
-
-@pytest.mark.parametrize("session_id", ["", "../x", "a/b", "-a", "a" * 65, "a.b"])
-def test_what_is_no_id_leads_to_no_folder(tmp_path: Path, session_id: str) -> None:
-    with pytest.raises(NotASession):
-        session_path(tmp_path, HERE, session_id)
-    assert session_path(tmp_path, HERE, "a" * 64).name == "a" * 64

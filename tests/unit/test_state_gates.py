@@ -189,13 +189,6 @@ def test_what_a_gate_does_not_offer_is_refused(
     assert store.state.gates == (gate,)
 
 
-@pytest.mark.parametrize("choice", list(GateChoice))
-def test_only_a_yes_approves(choice: GateChoice) -> None:
-    refuses = (GateChoice.REJECT, GateChoice.EDIT, GateChoice.ALTERNATIVE)
-    approves = choice not in refuses
-    assert ANSWER.model_copy(update={"choice": choice}).is_approval is approves
-
-
 # --- cards -----------------------------------------------------------------------------------
 
 

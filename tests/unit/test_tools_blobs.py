@@ -112,11 +112,3 @@ async def test_only_a_plain_file_is_read(tmp_path: Path, place: str) -> None:
         path.symlink_to(tmp_path / "x")
     with pytest.raises(OSError, match=r"Invalid|symbolic links"):
         await blobs.get(sha)
-
-
-async def test_a_file_over_a_gigabyte_is_not_read(tmp_path: Path) -> None:
-    blobs = FileBlobs(tmp_path)
-    sha = await blobs.put(b"x")
-    os.truncate(tmp_path / sha[:2] / sha, LARGEST + 1)
-    with pytest.raises(OSError, match="too large"):
-        await blobs.get(sha)
