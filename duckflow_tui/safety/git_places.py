@@ -6,9 +6,7 @@ import contextlib
 import os
 import re
 import stat
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
 from itertools import islice
 from os.path import isfile
 from pathlib import Path
@@ -24,7 +22,6 @@ _WORD: Final = re.compile(r"[^\s\"';|&()!=\[\]]+")
 _MAX_BYTES: Final = 256 * 1024  # of one file of settings that are read
 _MAX_FILES: Final = 20  # files of settings
 _MAX_WORDS: Final = 2_000  # of one file that are looked up
-_SETTLED_S: Final = 2.0  # seconds after which a change leaves another stamp on any disk
 
 #: Folders in which files are looked for, those of submodules included.
 _MAX_FOLDERS: Final = 1_000
@@ -104,33 +101,21 @@ class _Settings(NamedTuple):
     """The settings of one file of git that matter here."""
 
     leads: tuple[tuple[str, str], ...]  # a key of ``_LEADS`` in lower case, and its value
-    words: Mapping[str, tuple[str, ...]]  # all of them as paths: by the folder, the last names
+    words: Mapping[str, list[str]]  # all of them as paths: by the folder, the last names
 
 
 _NO_SETTINGS: Final = _Settings((), {})
 
 
 def _read_settings(path: str) -> _Settings:
-    """The settings in a file, read again only where it has changed; empty where there is none."""
-    with contextlib.suppress(OSError, ValueError):
-        info = os.stat(path)
-        if not info.st_size:  # also a FIFO, which would block
+    """The settings in a file as it is now; empty where there is none."""
+    try:
+        if not os.path.getsize(path):  # also a FIFO, which would block
             return _NO_SETTINGS
-        stamp = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-        # A second change may leave the stamp of the first as it is, as long as that is new.
-        is_old = time.time() - info.st_ctime > _SETTLED_S
-        parse = _parse_settings if is_old else _parse_settings.__wrapped__
-        return parse(path, stamp)
-    return _NO_SETTINGS
-
-
-@lru_cache(maxsize=64)
-def _parse_settings(path: str, _stamp: tuple[int, ...]) -> _Settings:
-    """The settings in a file as it is now; ``_stamp`` is only what the cache knows it by. Raises
-    OSError and ValueError.
-    """
-    with open(path, encoding="utf-8", errors="replace") as file:
-        text = file.read(_MAX_BYTES).replace("\\\n", "")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(_MAX_BYTES).replace("\\\n", "")
+    except (OSError, ValueError):
+        return _NO_SETTINGS
     given = (
         (name.lower(), re.split(r"\s[#;]|\0", value)[0].strip().strip('"'))
         for name, value in _LEADS.findall(text)
@@ -139,8 +124,7 @@ def _parse_settings(path: str, _stamp: tuple[int, ...]) -> _Settings:
     for word in islice(dict.fromkeys(_WORD.findall(text)), _MAX_WORDS):
         place, name = os.path.split(word)
         words.setdefault(place, []).append(name)
-    leads = tuple(lead for lead in given if lead[1])
-    return _Settings(leads, {place: tuple(names) for place, names in words.items()})
+    return _Settings(tuple(lead for lead in given if lead[1]), words)
 
 
 def list_git_files(places: Iterable[Path]) -> dict[str, os.stat_result]:

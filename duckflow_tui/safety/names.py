@@ -61,9 +61,6 @@ _BUILD_FILES: Final = words_of(
 
 _EXECUTABLE: Final = 0o111
 
-# Names that Windows takes for a device, whatever their extension.
-_DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?")
-
 # Characters that HFS+ ignores in a name: ``.g\u200cit`` opens ``.git`` there.
 _IGNORED: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
@@ -129,11 +126,6 @@ def seen_suffix(name: str) -> str:
     folded = fold_name(name)
     dot = folded.rfind(".")
     return folded[dot:] if dot >= 0 else ""
-
-
-def is_device_name(name: str) -> bool:
-    """Whether Windows would take the name for a device."""
-    return _DEVICES.fullmatch(fold_name(name)) is not None
 
 
 def has_unseen_characters(name: str) -> bool:

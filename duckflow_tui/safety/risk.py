@@ -21,7 +21,6 @@ from duckflow_tui.safety.names import (
     EXECUTABLE_SUFFIXES,
     fold_name,
     holds_secrets,
-    is_device_name,
     is_protected,
     is_secret,
     is_secret_name,
@@ -117,9 +116,8 @@ def assess_call(
             found.add_reason("bulk_data", Risk.HIGH)
         if "hard_link" in marks and effect is not Effect.MOVE:  # a rename parts no names
             found.add_reason("hard_link", Risk.MEDIUM)
-        for mark in ("through_link", "device_name"):
-            if mark in marks:
-                found.add_reason(mark, Risk.MEDIUM)
+        if "through_link" in marks:
+            found.add_reason("through_link", Risk.MEDIUM)
     text = "" if line is None else line.text
     if content is not None:
         text = content.decode("utf-8", "replace")
@@ -150,7 +148,6 @@ def _place_marks(place: Place) -> set[str]:
         **dict.fromkeys(obeyed, True),
         "through_link": place.is_link,
         "hard_link": "hard_link" in place.reasons,
-        "device_name": is_device_name(name),
         "script": seen_suffix(name) in EXECUTABLE_SUFFIXES,
     }
     return set(compress(marks, marks.values()))
@@ -240,7 +237,7 @@ class ZoneMap:
 
     def read_git_settings(self) -> None:
         """Protect what git is told to obey in the root by its settings as they are now, in place
-        of what it was before. Blocking: 0.3 ms, more where a file of settings has changed.
+        of what it was before. Blocking: 0.3 ms.
         """
         git = find_git_places(self.root)
         closed = (*self._own_dirs, *git.closed)

@@ -66,7 +66,7 @@ class Program:
             stdout=stdout,
             stderr=stderr,
             pass_fds=pass_fds,
-            start_new_session=os.name != "nt",  # R07c
+            start_new_session=True,  # R07c
         )
         return cls(transport, pipes)
 
@@ -95,10 +95,7 @@ class Program:
     def signal(self, number: int) -> bool:
         """Send a signal to its process group; whether there was anyone in it."""
         try:
-            if os.name == "nt":
-                self._transport.kill()
-            else:
-                os.killpg(self.pid, number)
+            os.killpg(self.pid, number)
         except ProcessLookupError:
             return False
         except PermissionError:

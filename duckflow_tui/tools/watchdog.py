@@ -30,8 +30,7 @@ _PROGRAM: Final = (
 
 
 class Watchdog:
-    """Ends the programs it is told of when the app dies. Used from the loop alone; on Windows it
-    does nothing.
+    """Ends the programs it is told of when the app dies. Used from the loop alone.
 
     ``expect`` comes before a start and ``leads`` after it, so that no moment is left in which a
     killed app leaves something behind.
@@ -79,8 +78,6 @@ class Watchdog:
             log.warning("the watchdog still ends what was left running")
 
     def _tell_worker(self, mark: str, line: str) -> None:
-        if os.name == "nt":
-            return
         self._watched[mark] = line
         if self._process is not None:
             if self._write_line(self._process, line):

@@ -14,7 +14,6 @@ from duckflow_tui.safety.names import (
     PROTECTED,
     fold_name,
     has_unseen_characters,
-    is_device_name,
     is_protected,
     is_secret,
     obeyed_kind,
@@ -118,13 +117,6 @@ def test_secrets_by_directory() -> None:
     assert is_secret([".config", "gcloud", "x.db"])
     assert not is_secret(["gcloud", "deploy.py"])
     assert not is_secret([])
-
-
-def test_device_names() -> None:
-    assert is_device_name("NUL")
-    assert is_device_name("com1.txt")
-    assert not is_device_name("console.py")
-    assert not is_device_name("com10")
 
 
 def test_odd_names() -> None:

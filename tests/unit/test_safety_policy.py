@@ -75,7 +75,13 @@ HELD, UNHELD = CallFact.HELD, CallFact.UNHELD
         ("shell.run", RUN, OUTSIDE, (HELD,), (D, G, G, G)),
         ("shell.run", RUN, INSIDE, (UNHELD,), (D, G, G, G)),
         ("shell.run", RUN, INSIDE, (UNHELD, NAMED), (D, G, G, G)),
+        ("shell.run", RUN, SECRET, (NAMED,), (D, G, G, G)),
+        ("shell.output", READ, NONE, (), (A, A, A, A)),
+        ("shell.end", STATE, NONE, (), (D, A, A, A)),
+        ("shell.other", READ, NONE, (), (D, D, D, D)),
         # MCP
+        ("mcp.docs.find", READ, NONE, (NAMED,), (G, G, A, A)),
+        ("mcp.docs.add", REMOTE, NONE, (NAMED,), (D, G, A, A)),
         ("mcp.docs.find", READ, NONE, (), (G, G, G, G)),
         ("mcp.docs.find", READ, NONE, (APPROVED,), (G, G, A, A)),
         ("mcp.docs.add", REMOTE, NONE, (), (D, G, G, G)),
@@ -551,11 +557,6 @@ def test_what_the_sandbox_holds_may_be_allowed_for_the_step_and_never_for_the_pr
     assert can == (True, True, False)
 
 
-def test_that_a_command_runs_outside_the_sandbox_is_told() -> None:
-    found = command("ls", UNHELD)
-    assert (found.kind, found.reasons, found.risk) == (G, ("outside_sandbox",), Risk.MEDIUM)
-
-
 def test_only_a_gate_that_offers_it_lets_a_key_allow_until_the_step_ends() -> None:
     shown = gate("file_ops.edit_file src/a.py").replace(step_id="s1")
     for bad in (shown, shown.replace(step_id="", can_grant_step=True)):
@@ -646,26 +647,6 @@ def test_a_key_for_a_program_allows_it_in_the_sandbox_with_whatever_words() -> N
         assert command(line, HELD, UNHELD, grants=given).kind is G, line
     for line in ("make > log", "make && ls", "make $(ls)", "./make", "x=1 make", "'make …'"):
         assert command(line, HELD, grants=given).kind is G, line
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("cat .env", "secret"),
-        ("ls \u202e", "hidden_characters"),
-        ("ls \u3164", "hidden_characters"),
-        pytest.param("rm -r sub #" + "x" * 8_000, "not_readable", id="too long"),
-        ("rm -r sub; echo ${a[", "not_readable"),
-    ],
-)
-def test_a_secret_file_and_what_cannot_be_read_ask_each_time(line: str, reason: str) -> None:
-    """A command can read the secret file that its line names."""
-    for mode in (STANDARD, TRUSTED):
-        for facts in ((HELD,), ()):
-            found = command(line, *facts, mode=mode, grants=("*sandbox", line), step="s1")
-            assert (found.kind, found.can_grant_session, found.can_grant_step) == (G, False, False)
-            assert reason in found.reasons
-    assert command(line, HELD, NAMED).kind is A
 
 
 def test_letters_that_look_like_others_are_told_of_in_a_command_too() -> None:
