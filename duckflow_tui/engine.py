@@ -488,7 +488,7 @@ class RuleActions:
                 self.add_denial(rule, "settings")
 
     def add_denial(self, rule: str, source: Literal["key", "settings"] = "key") -> None:
-        """Forbid in this session what ``safety.rules.find_denial`` finds by this rule."""
+        """Forbid in this session what ``safety.rules.find_denying_rule`` finds by this rule."""
         now, rule_id = self._store.clock.now(), self._ids("grant")
         grant = Grant(
             grant_id=rule_id, operation=DENY, path=rule, gate_id="", source=source, at=now

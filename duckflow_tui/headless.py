@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from duckflow_tui.commands import Invocation, describe_unknown, parse_command
 from duckflow_tui.engine import Engine
-from duckflow_tui.safety.rules import ANY_END, as_flags, rules_for
+from duckflow_tui.safety.rules import ANY_END, format_flags, rules_for
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.faults import log_fault
@@ -647,7 +647,7 @@ def _flags_for(message: OperationMessage) -> list[str]:
         rules = rules_for(str(message.args.get("command", "")))
     elif ruling.row in ("mcp", "mcp read", "mcp approved read"):
         rules = (message.operation,)
-    return [as_flags((rule,)) for rule in rules]
+    return [format_flags((rule,)) for rule in rules]
 
 
 def _describe_target(message: OperationMessage) -> str:

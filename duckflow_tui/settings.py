@@ -175,7 +175,7 @@ class LimitSettings(_Section):
     max_tokens: int = Field(default=0, ge=0, le=1_000_000_000)
 
 
-#: A rule of ``safety.rules.find_denial``.
+#: A rule of ``safety.rules.find_denying_rule``.
 DeniedWords = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 

@@ -280,11 +280,13 @@ def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:
     """
     folder = next(git_dirs(root), None) if secret else None
     index = folder and _read_small_file(str(folder / "index"), _MAX_INDEX)
-    return tuple(path for path in secret if not (index and _is_in(index, root, path)))
+    return tuple(path for path in secret if not (index and _is_index_entry(index, root, path)))
 
 
-def _is_in(index: bytes, root: Path, path: str) -> bool:
-    """Whether an index in the format of versions 2 and 3 names the file as it is, with no flag."""
+def _is_index_entry(index: bytes, root: Path, path: str) -> bool:
+    """Whether git's index, in the format of versions 2 and 3, lists the file at ``path`` with its
+    present content and no flag.
+    """
     name = os.fsencode(os.path.relpath(path, root))
     data = _read_small_file(path, _SAID)
     if data is None:

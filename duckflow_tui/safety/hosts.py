@@ -52,6 +52,7 @@ def read_host(text: str) -> str:
 
 
 def _is_name(name: str) -> bool:
+    """Whether it is an address, or a name that the system reads as nothing else."""
     if _parse_address(name) is not None:
         return True
     # The system would read the last two as addresses: ``127.1``, ``0x7f000001``.
@@ -84,18 +85,18 @@ def is_covered(hosts: Iterable[str], given: Iterable[str]) -> bool:
     return True
 
 
-def named_here(name: str) -> bool:
-    """Whether the name is an address, or says that it is this machine: then it was named for what
-    it is, private or not.
+def names_address(name: str) -> bool:
+    """Whether the name is a literal address or ``localhost``: who allows it knows where it leads,
+    so it may be private.
     """
     return _parse_address(name) is not None or name == "localhost" or name.endswith(".localhost")
 
 
-def is_here(host: str) -> bool:
-    """Whether a host is this machine, by its name."""
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine: ``localhost`` or a loopback address, also with a port."""
     name = urlsplit(f"//{host}").hostname or "" if _parse_address(host) is None else host
     address = _parse_address(name)
-    return named_here(name) and (address is None or address.is_loopback)
+    return names_address(name) and (address is None or address.is_loopback)
 
 
 def is_public(text: str) -> bool:

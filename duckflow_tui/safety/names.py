@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of a text, which is how the longer tables of names are written."""
+    """The words of a text as a set: longer tables of names are written so."""
     return frozenset(text.split())
 
 
@@ -121,7 +121,7 @@ def obeyed_kind(
     return "build_file" if fold_name(parts[-1]) in _BUILD_FILES else ""
 
 
-def seen_suffix(name: str) -> str:
+def effective_suffix(name: str) -> str:
     """The extension as an opening program would see it: ``run.SH. `` gives ``.sh``."""
     folded = fold_name(name)
     dot = folded.rfind(".")

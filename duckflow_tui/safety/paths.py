@@ -347,8 +347,10 @@ def open_by_component(directory: int, path: str, flags: int, mode: int = 0) -> i
 
 
 @functools.cache
-def best_opener() -> Opener:
-    """Whether this machine has the call; old kernels and some containers refuse ``openat2``."""
+def choose_opener() -> Opener:
+    """The opener for this machine: the kernel's where it works; old kernels, some containers and
+    macOS have none.
+    """
     if not sys.platform.startswith("linux"):
         return open_by_component
     try:

@@ -15,7 +15,7 @@ from duckflow_tui.safety.command_parsing import read_command
 from duckflow_tui.safety.hosts import ON_NETWORK, is_covered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_zone
-from duckflow_tui.safety.rules import find_denial, leaves_unsure
+from duckflow_tui.safety.rules import can_hide_denied, find_denying_rule
 from duckflow_tui.state.base import ModelText, clip_value
 from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import (
@@ -157,7 +157,7 @@ def judge_access(
     if row is None:
         return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
     ruling = Ruling(said="deny", mode=mode, row=row.name)
-    rule = find_denial(denials, access.operation, access.command)
+    rule = find_denying_rule(denials, access.operation, access.command)
     if rule:
         ruling = ruling.replace(rules=(denials[rule],))
     denial = _find_denial(access, access.effect, zone, max_write, rule)
@@ -173,7 +173,7 @@ def judge_access(
             found.risk = Risk.LOW
         for fact in _RISKS & access.facts:
             found.add_reason(fact.value, Risk.MEDIUM)
-        if leaves_unsure(denials, line):
+        if can_hide_denied(denials, line):
             found.add_reason("deny_unsure", Risk.MEDIUM)  # R06f
         always = () if CallFact.NAMED in access.facts else _ASKS_EACH_TIME & {*found.reasons}
     asks = sorted(always)
@@ -294,7 +294,7 @@ def _grant_subject(access: Access) -> str:
         return access.places[0].resolved
     if access.places or not access.operation.startswith("mcp."):
         return ""
-    return any_call(access.version)
+    return name_any_call(access.version)
 
 
 def _programs_in_sandbox(access: Access) -> tuple[str, ...]:
@@ -341,7 +341,7 @@ def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[s
     return tuple(rule for rule, hosts in given.items() if not set(hosts).isdisjoint(access.hosts))
 
 
-def any_call(version: str) -> str:
+def name_any_call(version: str) -> str:
     """The subject of a grant for all calls of a server's tool, as long as the server says the same
     of it.
     """

@@ -19,6 +19,7 @@ from duckflow_tui.safety.git_places import REPOSITORY_NAMES, find_git_places, is
 from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
+    effective_suffix,
     fold_name,
     holds_secrets,
     is_protected,
@@ -26,7 +27,6 @@ from duckflow_tui.safety.names import (
     is_secret_name,
     lies_in_secrets,
     obeyed_kind,
-    seen_suffix,
 )
 from duckflow_tui.safety.paths import MAX_PATH, DirectoryEntry, FileKind, Identity, Location, Place
 from duckflow_tui.safety.secrets import holds_secret
@@ -148,7 +148,7 @@ def _place_marks(place: Place) -> set[str]:
         **dict.fromkeys(obeyed, True),
         "through_link": place.is_link,
         "hard_link": "hard_link" in place.reasons,
-        "script": seen_suffix(name) in EXECUTABLE_SUFFIXES,
+        "script": effective_suffix(name) in EXECUTABLE_SUFFIXES,
     }
     return set(compress(marks, marks.values()))
 
@@ -186,7 +186,7 @@ def _add_secret(found: Assessment, text: str, folders: list[Path]) -> None:
 
 def is_binary_program(place: Place | None, content: bytes | None) -> bool:
     """Whether a write would put a program for a machine there: by its name or by its bytes."""
-    if place is not None and seen_suffix(place.real.name) in BINARY_SUFFIXES:
+    if place is not None and effective_suffix(place.real.name) in BINARY_SUFFIXES:
         return True
     if content is None:
         return False
@@ -247,7 +247,7 @@ class ZoneMap:
         self.own_names = _fold_paths((*closed, *self.own))
         self.run_by_git = _fold_paths(git.programs)
 
-    def close_found(self, paths: Iterable[Path]) -> None:
+    def protect_found(self, paths: Iterable[Path]) -> None:
         """Protect these places, which a look below the root found, in place of those before."""
         self._found = _fold_paths(paths)
 

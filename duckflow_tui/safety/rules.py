@@ -99,7 +99,7 @@ class AllowRules:
         return cls(frozenset(argvs), tuple(operations), tuple(prefixes))
 
     def has_part(self, line: CommandLine) -> bool:
-        """Whether a command of the line was named."""
+        """Whether at least one command of the line was named, by a beginning too."""
         return any(self._names_words(part.argv, held=True) for part in line.parts)
 
     def names_exactly(self, line: CommandLine) -> bool:
@@ -115,7 +115,9 @@ class AllowRules:
         """Whether an operation was named; a glob speaks about servers' tools only."""
         return any(map(partial(fnmatchcase, operation), self.operations))
 
-    def why_not(self, line: CommandLine, inside: Callable[[str], bool], *, held: bool) -> str:
+    def find_objection(
+        self, line: CommandLine, inside: Callable[[str], bool], *, held: bool
+    ) -> str:
         """Empty when every part of the line was named; else a code (R04, R06). A beginning names
         nothing unless the command is ``held`` by a full sandbox (R05).
 
@@ -156,15 +158,15 @@ def rules_for(command: str) -> tuple[str, ...]:
         named = AllowRules.parse_rules(rules)
     except RuleRefused:
         return ()
-    return rules if not named.why_not(line, lambda _: False, held=False) else ()
+    return rules if not named.find_objection(line, lambda _: False, held=False) else ()
 
 
-def as_flags(rules: Iterable[str]) -> str:
-    """The rules as they are typed on a command line."""
+def format_flags(rules: Iterable[str]) -> str:
+    """``--allow`` options for the rules, quoted for a shell."""
     return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
 
 
-def find_denial(rules: Iterable[str], operation: str, command: str | None) -> str:
+def find_denying_rule(rules: Iterable[str], operation: str, command: str | None) -> str:
     """The first rule that forbids this call, empty for none.
 
     A rule is a glob over the tools of servers, or words: it forbids each line in which a command
@@ -182,8 +184,10 @@ def find_denial(rules: Iterable[str], operation: str, command: str | None) -> st
     return ""
 
 
-def leaves_unsure(rules: Iterable[str], line: CommandLine) -> bool:
-    """Whether a line is more than plain words, so that it may hold what a rule forbids (R06)."""
+def can_hide_denied(rules: Iterable[str], line: CommandLine) -> bool:
+    """Whether a line is more than plain words, so that it may run what a rule about commands denies
+    (R06).
+    """
     return bool(line.reason) and any(not _TOOLS.fullmatch(rule) for rule in rules)
 
 

@@ -28,7 +28,7 @@ from duckflow_tui.safety.paths import (
     Place,
     Walk,
     WorkspaceGone,
-    best_opener,
+    choose_opener,
     translate_os_error,
     walk_path,
 )
@@ -73,7 +73,7 @@ class Workspace:
         ids = (*(None for _ in names[1:]), self._zones.identity) if names else ()
         self._start = Location(names, ids)  # of every relative path
         self._home = home
-        self._opener = opener or best_opener()
+        self._opener = opener or choose_opener()
         self._changer = Changer(self._opener, disk or Disk())
 
     @property
@@ -111,11 +111,11 @@ class Workspace:
         """
         self._zones.read_git_settings()
 
-    def close_found(self, paths: Iterable[Path]) -> None:
+    def protect_found(self, paths: Iterable[Path]) -> None:
         """Protect these places, which a look below the root found, in place of those before: what
         repositories in it lead to, which may lie anywhere.
         """
-        self._zones.close_found(paths)
+        self._zones.protect_found(paths)
 
     # --- judging -----------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Workspace:
         return file
 
     @contextlib.contextmanager
-    def opened_folder(self, place: Place) -> Generator[str]:
+    def open_folder_path(self, place: Place) -> Generator[str]:
         """A path by which a child process reaches exactly the directory that was judged.
 
         It holds as long as the context. Raises ``PathRefused``, ``FileFailed``, ``WorkspaceGone``.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.places import read_plain_file, write_private
-from duckflow_tui.safety.paths import WorkspaceError, best_opener
+from duckflow_tui.safety.paths import WorkspaceError, choose_opener
 from duckflow_tui.safety.pending_questions import Desk, Unanswered
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Spawn, canonical_json, hash_data
@@ -224,7 +224,7 @@ def _read_plain(workspace: Workspace, name: str) -> bytes:
         path = place.resolved
     folder = os.open(workspace.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        handle = best_opener()(folder, path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0)
+        handle = choose_opener()(folder, path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0)
     finally:
         os.close(folder)
     try:

@@ -343,7 +343,7 @@ class CommandRunner:
         The folder holds as long as the context. Raises ToolFault where there is no bash.
         """
         argv = self._find_bash(command)
-        with self._workspace.opened_folder(place) as folder:
+        with self._workspace.open_folder_path(place) as folder:
             yield argv, folder, self._environ
 
     def _find_bash(self, command: str, *options: str) -> tuple[str, ...]:
@@ -396,7 +396,7 @@ class CommandRunner:
                 argv, keepers, unread, later = await self.sandbox.hold_command(
                     argv, network=network, named=named, channel=channel
                 )
-            with self._workspace.opened_folder(place) as folder:
+            with self._workspace.open_folder_path(place) as folder:
                 group = await ProcessGroup.start(
                     argv,
                     folder,

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from duckflow_tui.safety.hosts import has_host, is_here, is_public, named_here
+from duckflow_tui.safety.hosts import has_host, is_loopback, is_public, names_address
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.usage import HostContacted
 from duckflow_tui.tools.sandbox_worker import PROXY
@@ -58,7 +58,7 @@ def proxy_variables(hosts: Iterable[str]) -> Mapping[str, str]:
     need none, unless one of the hosts is this machine.
     """
     url = f"http://{PROXY[0]}:{PROXY[1]}"
-    direct = "" if any(map(is_here, hosts)) else "localhost,127.0.0.1,::1"
+    direct = "" if any(map(is_loopback, hosts)) else "localhost,127.0.0.1,::1"
     found = {"HTTP_PROXY": url, "HTTPS_PROXY": url, "ALL_PROXY": url, "NO_PROXY": direct}
     return found | {name.lower(): value for name, value in found.items()}
 
@@ -183,7 +183,7 @@ class HostProxy:
                 look_up = partial(socket.getaddrinfo, name, port, type=socket.SOCK_STREAM)
                 found = await loop.run_in_executor(_LOOKUPS, look_up)
                 addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
-                allowed = [one for one in addresses if named_here(name) or is_public(one)]
+                allowed = [one for one in addresses if names_address(name) or is_public(one)]
                 if not allowed:
                     why = "was refused: it leads to an address that is not public"
                     raise self._refuse_request(shown, f"{shown} {why} ({', '.join(addresses)})")

@@ -233,7 +233,7 @@ class Sandbox:
         """The places that can be kept from commands, and why that is not all; blocking."""
         why = ""
         below = find_guarded_places(self._workspace, self._known)
-        self._workspace.close_found([*map(Path, below.closed), *below.led])
+        self._workspace.protect_found([*map(Path, below.closed), *below.led])
         links = below.links if rung == "bwrap" else ()
         if not below.whole:  # too much to be passed on to a command
             below, why = _NOTHING, CROWDED

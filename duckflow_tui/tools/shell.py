@@ -129,18 +129,18 @@ class NamedCommands:
         said = {
             CallFact.HELD: self._is_sandboxed(args),
             CallFact.UNHELD: unheld,
-            CallFact.NAMED: not (unheld or self.why_not(args)),
+            CallFact.NAMED: not (unheld or self.find_objection(args)),
             CallFact.BACKGROUND: args.background,
             CallFact.UNDOABLE: self._undoes and not args.background,
         }
         return frozenset(fact for fact, holds in said.items() if holds)
 
-    def why_not(self, args: Run) -> str:
+    def find_objection(self, args: Run) -> str:
         """Empty for a command that was named; else the code of the reason. A rule holds in the
         folder it was given for, which is the workspace, and names a secret file only word for word.
         """
         line, root = read_command(args.command), self._workspace.root
-        code = self._rules.why_not(
+        code = self._rules.find_objection(
             line, lambda target: self._is_root(args.cwd, target), held=self._is_sandboxed(args)
         )
         if code:
@@ -302,7 +302,7 @@ class Shell:
             facts["hosts" if only else "hosts_open"] = ", ".join(args.hosts)
             if facts["sandbox"] in ("full", "seatbelt"):
                 facts["sandbox"] += "_hosts"
-        facts["rule"] = self.named.why_not(args) or "named"
+        facts["rule"] = self.named.find_objection(args) or "named"
         return facts
 
     async def _run(

@@ -22,7 +22,7 @@ from duckflow_tui.safety.paths import (
     FileKind,
     PathRefused,
     WorkspaceGone,
-    best_opener,
+    choose_opener,
 )
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import hash_data
@@ -84,7 +84,7 @@ async def test_a_file_that_may_not_be_read_is_not_taken_for_none(root: Path) -> 
     def refuse(directory: int, path: str, flags: int, mode: int) -> int:
         if threading.current_thread() is not threading.main_thread():
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-        return best_opener()(directory, path, flags, mode)
+        return choose_opener()(directory, path, flags, mode)
 
     workspace = Workspace(root, opener=refuse)
     with pytest.raises(FileFailed) as failed:
@@ -148,7 +148,7 @@ async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> Non
             workspace.read_bytes(workspace.locate_path("src")),
             workspace.read_bytes(workspace.locate_path("link")),
         )
-        with workspace.opened_folder(workspace.locate_path("src")) as folder:
+        with workspace.open_folder_path(workspace.locate_path("src")) as folder:
             assert os.listdir(folder) == ["a.py"]
         with pytest.raises(OSError, match=os.strerror(errno.EINVAL)):
             workspace.open_below("pipe")
@@ -542,7 +542,7 @@ class SlowWalk:
     """Opens files as always, but in a thread only when the test lets it go on."""
 
     def __init__(self) -> None:
-        self.open = best_opener()
+        self.open = choose_opener()
         self.reached = threading.Event()
         self.go_on = threading.Event()
 

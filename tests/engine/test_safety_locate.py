@@ -22,7 +22,7 @@ from duckflow_tui.safety.paths import (
     Opener,
     PathRefused,
     WorkspaceGone,
-    best_opener,
+    choose_opener,
     open_by_component,
     open_in_kernel,
     walk_path,
@@ -692,7 +692,7 @@ def test_where_the_kernel_has_no_such_call_each_part_is_opened(
     def refuse(directory: int, path: str, flags: int, mode: int = 0) -> int:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    choose = inspect.unwrap(best_opener)
+    choose = inspect.unwrap(choose_opener)
     before = descriptors()
     choose()
     monkeypatch.setattr(paths, "open_in_kernel", refuse)

@@ -20,7 +20,7 @@ import pytest
 from support.bench import done
 from support.shell import ShellBench, no_full_sandbox
 
-from duckflow_tui.safety.hosts import has_host, is_covered, is_here, is_public, read_host
+from duckflow_tui.safety.hosts import has_host, is_covered, is_loopback, is_public, read_host
 from duckflow_tui.session.network import host_facts
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
@@ -405,7 +405,7 @@ def test_a_host_is_written_in_one_way_and_a_pattern_is_none(given: str, host: st
     ],
 )
 def test_a_host_is_this_machine_by_its_name(host: str, here: bool) -> None:
-    assert is_here(host) is here
+    assert is_loopback(host) is here
 
 
 def test_a_host_without_a_port_stands_for_those_of_the_web() -> None:

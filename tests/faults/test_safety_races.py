@@ -18,7 +18,7 @@ from duckflow_tui.safety.paths import (
     FileFailed,
     Opener,
     PathRefused,
-    best_opener,
+    choose_opener,
     open_by_component,
 )
 from duckflow_tui.safety.workspace import Workspace
@@ -30,7 +30,7 @@ SHA = hash_data(b"mine")
 
 @pytest.fixture(params=["best", "component"])
 def opener(request: pytest.FixtureRequest) -> Opener:
-    return best_opener() if request.param == "best" else open_by_component
+    return choose_opener() if request.param == "best" else open_by_component
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_a_directory_swapped_for_a_link(
 @pytest.mark.parametrize("to", ["link", "directory"])
 async def test_a_directory_swapped_while_it_is_judged(root: Path, tmp_path: Path, to: str) -> None:
     """R01: the names said inside; the descriptor, opened a moment later, decides."""
-    real = best_opener()
+    real = choose_opener()
 
     def late(directory: int, path: str, flags: int, mode: int) -> int:
         if not (root / "away").exists():
@@ -93,7 +93,7 @@ async def test_a_directory_swapped_while_it_is_judged(root: Path, tmp_path: Path
 
 async def test_a_file_that_goes_while_it_is_judged(root: Path) -> None:
     """R01, R02: what cannot be looked at by descriptor is not judged."""
-    real = best_opener()
+    real = choose_opener()
 
     def late(directory: int, path: str, flags: int, mode: int) -> int:
         (root / "dir/sub/a.txt").unlink(missing_ok=True)

@@ -20,7 +20,7 @@ RULES = AllowRules.parse_rules(
 
 def runs(line: str, *, held: bool = True) -> bool:
     """Whether the line would run by the rules."""
-    return not RULES.why_not(read_command(line), lambda target: target == "sub", held=held)
+    return not RULES.find_objection(read_command(line), lambda target: target == "sub", held=held)
 
 
 SHELL = """

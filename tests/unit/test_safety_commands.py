@@ -229,9 +229,9 @@ def test_bash_runs_exactly_what_was_read(teller: Path, tail: str) -> None:
 RULES = AllowRules.parse_rules(["pytest -q", "ruff check .", "mcp.shop.*", "mcp.clock.now"])
 
 
-def why_not(text: str) -> str:
+def find_objection(text: str) -> str:
     inside = ("sub", "/work/sub")
-    return RULES.why_not(read_command(text), lambda target: target in inside, held=False)
+    return RULES.find_objection(read_command(text), lambda target: target in inside, held=False)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def why_not(text: str) -> str:
     ],
 )
 def test_a_line_of_named_commands_is_named(text: str) -> None:
-    assert why_not(text) == ""
+    assert find_objection(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_line_of_named_commands_is_named(text: str) -> None:
     ],
 )
 def test_one_part_that_is_not_named_is_enough_to_ask(text: str, code: str) -> None:
-    assert why_not(text) == code
+    assert find_objection(text) == code
 
 
 @pytest.mark.parametrize(
@@ -305,16 +305,16 @@ def test_a_beginning_names_whatever_follows_in_a_full_sandbox_alone(text: str, c
     """R05."""
     rules = AllowRules.parse_rules(["pytest:*", "npm run test:*", "tail:*", "bash:*"])
     line = read_command(text)
-    assert rules.why_not(line, lambda target: target == "sub", held=True) == code
-    assert rules.why_not(line, lambda target: target == "sub", held=False) != ""
-    assert rules.why_not(read_command("pytest"), lambda _: True, held=False) == "not_held"
+    assert rules.find_objection(line, lambda target: target == "sub", held=True) == code
+    assert rules.find_objection(line, lambda target: target == "sub", held=False) != ""
+    assert rules.find_objection(read_command("pytest"), lambda _: True, held=False) == "not_held"
 
 
 @given(
     st.lists(st.sampled_from(["pytest -q", "ruff check .", "rm x", "cd sub", "cd .."]), min_size=1)
 )
 def test_no_line_is_named_that_holds_a_part_which_is_not(parts: list[str]) -> None:
-    allowed = why_not(" && ".join(parts)) == ""
+    allowed = find_objection(" && ".join(parts)) == ""
     assert not (allowed and {"rm x", "cd .."} & set(parts))
 
 

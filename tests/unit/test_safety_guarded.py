@@ -16,7 +16,7 @@ from duckflow_tui.safety.guarded import (
     KnownSecrets,
     find_guarded_places,
 )
-from duckflow_tui.safety.paths import best_opener
+from duckflow_tui.safety.paths import choose_opener
 from duckflow_tui.safety.risk import tree_below
 from duckflow_tui.safety.workspace import Workspace
 
@@ -28,7 +28,7 @@ def test_what_cannot_be_looked_into_is_closed(tmp_path: Path) -> None:
     def opener(directory: int, path: str, flags: int, mode: int) -> int:
         if path == "a/shut":
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-        return best_opener()(directory, path, flags, mode)
+        return choose_opener()(directory, path, flags, mode)
 
     found = find_guarded_places(Workspace(tmp_path, opener=opener))
     info = (tmp_path / "a/shut").stat()
@@ -168,7 +168,7 @@ def test_a_folder_that_is_gone_needs_not_be_closed(tmp_path: Path) -> None:
         if path == "a":
             (tmp_path / "a").rmdir()
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-        return best_opener()(directory, path, flags, mode)
+        return choose_opener()(directory, path, flags, mode)
 
     assert find_guarded_places(Workspace(tmp_path, opener=opener)) == ({}, (), True, (), ())
 

@@ -12,12 +12,12 @@ from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
     PROTECTED,
+    effective_suffix,
     fold_name,
     has_unseen_characters,
     is_protected,
     is_secret,
     obeyed_kind,
-    seen_suffix,
     words_of,
 )
 
@@ -58,7 +58,7 @@ def test_twins_fold_to_the_same(name: str) -> None:
 )
 def test_the_extension_a_system_would_see(name: str, expected: str) -> None:
     """C20: `run.SH` and `x.exe ` are what they are."""
-    assert seen_suffix(name) == expected
+    assert effective_suffix(name) == expected
 
 
 def test_the_scripts_of_the_requirements() -> None:

@@ -11,7 +11,7 @@ from typing import Final, get_args
 from pydantic import Field
 
 from duckflow_tui.llm.codec import wire_name
-from duckflow_tui.safety.policy import CallFact, any_call
+from duckflow_tui.safety.policy import CallFact, name_any_call
 from duckflow_tui.state.base import JsonObject, ModelText, canonical_json, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Effect, Outcome
@@ -184,7 +184,7 @@ class McpServers:
         if not operation.startswith(PREFIX):
             return frozenset()
         now = self._now.get(operation)
-        subject = any_call(now.version) if now is not None else ""
+        subject = name_any_call(now.version) if now is not None else ""
         of_server = f"{operation.rpartition('.')[0]}.{ANY}"
         granted = any(
             (grant.operation, grant.path, grant.source) == (operation, subject, "key")
