@@ -19,6 +19,7 @@ from duckflow_tui.tools.results import MAX_RESULT
 
 HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a few lines between
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
+_WINDOW: Final = 1_000_000  # bytes of output searched at once for secrets, and a line's rest
 _LONG_LINE: Final = 64 * 1024  # characters from which on a line is no longer printed over
 
 #: What colours a terminal, moves its cursor or names its window (ECMA-48, and OSC of xterm).
@@ -144,6 +145,18 @@ class Capture:
             if self._file is not None:
                 self._file.seek(0)
             return self._file
+
+    def copy_redacted(self, file: BinaryIO, redact: Callable[[str], str]) -> BinaryIO:
+        """A copy of an output file, at its beginning, without the secrets that ``redact`` takes out
+        of a text; it has no name. Blocking. Raises OSError.
+        """
+        copy = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - the caller closes it
+        with open(file.fileno(), "rb", closefd=False) as whole:
+            while data := whole.read(_WINDOW) + whole.readline():
+                text = redact(data.decode("utf-8", "surrogateescape"))
+                copy.write(text.encode("utf-8", "surrogateescape"))
+        copy.seek(0)
+        return copy
 
     def close(self) -> None:
         """Let go of the file."""

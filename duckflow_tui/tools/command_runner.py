@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 from duckflow_tui.safety.command_parsing import SimpleCommand, read_command
 from duckflow_tui.safety.file_changes import remove_tree, wait_until_done
 from duckflow_tui.safety.paths import Place, lies_inside
-from duckflow_tui.safety.secrets import REDACTED
+from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.command_output import Capture, OutputPump, clean_output
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from duckflow_tui.state.usage import HostContacted
     from duckflow_tui.tools.proxy import HostProxy
     from duckflow_tui.tools.sandbox import Sandbox
-
-_WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
 
 #: Programs that read all that is written to them, and the words with which they read nothing else.
 _READS_TO_THE_END: Final = frozenset(["tail", "wc", "cat"])
@@ -110,34 +108,6 @@ def remove_left(folder: Path) -> None:
 Keep = Callable[[BinaryIO], Awaitable[str]]
 
 
-class Secrets:
-    """Values that nothing of what a command prints may repeat."""
-
-    def __init__(self, values: frozenset[str]) -> None:
-        known = sorted((value for value in values if value), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
-        raw = (value.encode("utf-8", "surrogateescape") for value in known)
-        self._raw = tuple(sorted(raw, key=len, reverse=True))
-
-    def out_of(self, text: str) -> str:
-        """The text without them."""
-        return text if self._pattern is None else self._pattern.sub(REDACTED, text)
-
-    def strike_out(self, file: BinaryIO) -> None:
-        """Overwrite them in a file, which keeps its length. Raises OSError."""
-        if not self._raw:
-            return
-        descriptor, at = file.fileno(), 0
-        across = len(self._raw[0])  # one that begins in a window and ends behind it
-        while data := os.pread(descriptor, _WINDOW + across, at):
-            struck = data
-            for secret in self._raw:
-                struck = struck.replace(secret, b"*" * len(secret))
-            if struck != data:
-                os.pwrite(descriptor, struck, at)
-            at += _WINDOW
-
-
 class RunningCommand:
     """A command that was started: its processes, its output, its end.
 
@@ -150,20 +120,21 @@ class RunningCommand:
         group: ProcessGroup,
         pump: OutputPump,
         capture: Capture,
-        secrets: Secrets,
+        redact: Callable[[str], str],
         keep: Keep,
         *,
         leaves: bool,
         keepers: int = 0,
         proxy: HostProxy | None = None,
     ) -> None:
-        """``leaves``: what it leaves running goes on after its end. ``keepers``: processes of its
-        sandbox, which are there as long as something else is. ``proxy``: its way to the network.
+        """``redact`` takes secrets out of a text. ``leaves``: what it leaves running goes on after
+        its end. ``keepers``: processes of its sandbox, which are there as long as something else
+        is. ``proxy``: its way to the network.
         """
         self.group = group
         self._pump = pump
         self._capture = capture
-        self._secrets = secrets
+        self._redact = redact
         self._keep = keep
         self._leaves = leaves
         self._keepers = keepers
@@ -240,8 +211,9 @@ class RunningCommand:
             kept = self._capture.read_output()
             short = kept.cut or clean_output(kept.head)[1]
             if short and (file := self._capture.open_file()) is not None:
-                await asyncio.to_thread(self._secrets.strike_out, file)
-                self._blob = await self._keep(file)
+                copied = asyncio.to_thread(self._capture.copy_redacted, file, self._redact)
+                with await copied as copy:
+                    self._blob = await self._keep(copy)
         except OSError as error:
             self._capture.lost = error.strerror or str(error)
         finally:
@@ -261,7 +233,7 @@ class RunningCommand:
             text = f"{text}\n{left}\n{clean_output(kept.tail)[0]}"
         elif short:
             text = f"{text.rstrip()}\n[{self._describe_whole_output()}]"
-        body = self._secrets.out_of(text).rstrip("\n") or "(no output)"
+        body = self._redact(text).rstrip("\n") or "(no output)"
         body = "\n".join(filter(None, (body, self._note, self.refused_hosts)))
         code = self.group.program.exit_code
         summary = f"{self.end_words} · {self.duration_s:.1f}s"
@@ -269,7 +241,7 @@ class RunningCommand:
 
     def last_lines(self, count: int) -> str:
         """The newest lines it printed, and which hosts it was refused."""
-        lines = self._secrets.out_of(self._capture.last_lines(count))
+        lines = self._redact(self._capture.last_lines(count))
         return "\n".join(filter(None, (lines, self.refused_hosts)))
 
     @property
@@ -331,7 +303,7 @@ class CommandRunner:
         self._live: set[RunningCommand] = set()
         self._choice = sandbox or SandboxChoice()
         self._sandbox: Sandbox | None = None
-        self._secrets = Secrets(secret_values(environ) | secrets_known)
+        self._redact = Redactor(secret_values(environ) | secrets_known).redact_text
         self.report: Callable[[HostContacted], None] = lambda contact: None
 
     @contextmanager
@@ -412,12 +384,12 @@ class CommandRunner:
         if proxy is not None:
             proxy.begin_listening()
         capture = Capture(self._spool, self.limits.max_output)
-        pump = OutputPump(group.program, capture, lambda text: tell(self._secrets.out_of(text)))
+        pump = OutputPump(group.program, capture, lambda text: tell(self._redact(text)))
         running = RunningCommand(
             group,
             pump,
             capture,
-            self._secrets,
+            self._redact,
             self._keep,
             leaves=own,
             keepers=keepers,

@@ -197,3 +197,27 @@ async def test_the_mark_does_not_take_the_place_of_a_key_in_a_file(tmp_path: Pat
     assert (tmp_path / "conf.ini").read_text() == held.replace("a = 1", "a = 2")
     plain = await bench.call(WRITE, path="words.md", content=f"It says {REDACTED}.\n")
     assert plain.result.outcome is Outcome.OK
+
+
+def read_kept(folder: Path) -> list[bytes]:
+    """All files that the program wrote below its home."""
+    return [f.read_bytes() for f in (folder / "home").rglob("*") if f.is_file()]
+
+
+async def test_the_whole_of_a_long_output_is_kept_without_keys(tmp_path: Path) -> None:
+    """In its middle too, which no result shows, also where the text is no text."""
+    key = "q7Lr2Vx9Tb4Nw8KdXz5P"
+    line = "b'line of output\\xff\\n' * 90000"
+    program = f"import sys; sys.stdout.buffer.write({line} + b'API_TOKEN={key}\\n' + {line})"
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "show.py").write_text(program)
+    replies = script(decision("I run it.", action("shell.run", command="python3 show.py")), done())
+    async with session(tmp_path, replies, allow=("python3 show.py",)) as s:
+        await s.turn("run it")
+        assert s.results()[0].result.went_well
+    blobs = read_kept(tmp_path)
+    whole = max(blobs, key=len)
+    assert whole.count(b"line of output\xff\n") == 180_000
+    assert b"API_TOKEN=[redacted]\n" in whole
+    assert not any(key.encode() in blob for blob in blobs)
