@@ -74,15 +74,15 @@ def has_host(hosts: Iterable[str], name: str, port: int) -> bool:
 def is_covered(hosts: Iterable[str], given: Iterable[str]) -> bool:
     """Whether a consent to the ``given`` ones is one to these hosts too."""
     allowed = frozenset(given)
-    for host in hosts:
-        url = urlsplit(f"//{host}") if _parse_address(host) is None else None
-        port = None if url is None else url.port
-        at_port = (
-            url is not None and port is not None and has_host(allowed, url.hostname or "", port)
-        )
-        if host not in allowed and not at_port:
-            return False
-    return True
+    return all(host in allowed or has_host(allowed, *_split_host(host)) for host in hosts)
+
+
+def _split_host(host: str) -> tuple[str, int]:
+    """Name and port of a host as ``read_host`` writes it; 0 where it has no port."""
+    if _parse_address(host) is not None:
+        return host, 0
+    url = urlsplit(f"//{host}")
+    return url.hostname or "", url.port or 0
 
 
 def names_address(name: str) -> bool:
@@ -94,7 +94,7 @@ def names_address(name: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine: ``localhost`` or a loopback address, also with a port."""
-    name = urlsplit(f"//{host}").hostname or "" if _parse_address(host) is None else host
+    name, _ = _split_host(host)
     address = _parse_address(name)
     return names_address(name) and (address is None or address.is_loopback)
 

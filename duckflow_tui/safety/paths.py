@@ -331,16 +331,14 @@ def open_in_kernel(directory: int, path: str, flags: int, mode: int = 0) -> int:
 def open_by_component(directory: int, path: str, flags: int, mode: int = 0) -> int:
     """The same where the kernel cannot: one descriptor a component, none of them a link."""
     *parents, name = path.split("/") if path else ["."]
+    if "" in parents or ".." in (*parents, name):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
     here = os.dup(directory)
     try:
         for parent in parents:
-            if parent in ("", ".."):
-                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
             below = os.open(parent, WALK, dir_fd=here)  # R01c
             os.close(here)
             here = below
-        if name == "..":
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=here)
     finally:
         os.close(here)

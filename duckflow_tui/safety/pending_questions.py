@@ -223,10 +223,7 @@ def _check_answer(gate: Gate, answer: GateAnswer) -> None:
     if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):
         raise StateError("this proposal cannot be edited")
     if answer.choice in WIDENS:
-        try:
-            grant_for(gate, "", answer.choice)
-        except ValueError as error:
-            raise StateError("this call can only be allowed once") from error
+        grant_for(gate, "", answer.choice)
     for file, hunk in answer.left_out:
         if file not in range(len(gate.previews)) or hunk not in range(
             len(gate.previews[file].hunks) or bool(gate.also)

@@ -16,7 +16,7 @@ from duckflow_tui.safety.hosts import ON_NETWORK, is_covered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_zone
 from duckflow_tui.safety.rules import can_hide_denied, find_denying_rule
-from duckflow_tui.state.base import ModelText, clip_value
+from duckflow_tui.state.base import ModelText, StateError, clip_value
 from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import (
     FILE_CHANGES,
@@ -209,19 +209,13 @@ def grant_for(
     gate: Gate, grant_id: str, choice: GateChoice = GateChoice.SESSION, at: float = 0.0
 ) -> Grant:
     """The grant that ``s``, ``t``, ``x``, ``p`` or ``a`` in this gate gives, at that time; raises
-    ValueError when it can give none.
+    StateError when it can give none.
     """
     step_id = gate.step_id if choice is GateChoice.STEP else ""
-    can = gate.can_grant_session
-    if choice is GateChoice.STEP:
-        can = gate.can_grant_step and bool(step_id)
-    if choice is GateChoice.PROJECT:
-        can = gate.can_grant_project
-    if choice is GateChoice.ROUTINE:
-        can = gate.can_grant_routine
     operation, _, path = gate.pattern_of(choice).partition(" ")
-    if not can or operation not in (gate.operation, EDITS, ROUTINE) or not path:
-        raise ValueError(f"gate {gate.gate_id} cannot be granted for longer than once")
+    can = gate.can_grant(choice) and bool(path) and (choice is not GateChoice.STEP or bool(step_id))
+    if not can or operation not in (gate.operation, EDITS, ROUTINE):
+        raise StateError(f"gate {gate.gate_id} cannot be granted for longer than once")
     return Grant(
         grant_id=grant_id,
         operation=operation,

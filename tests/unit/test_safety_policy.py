@@ -18,6 +18,7 @@ from duckflow_tui.safety.policy import (
     grant_for,
     judge_access,
 )
+from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import EDITS, ROUTINE, Gate, GateChoice, Grant, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
@@ -498,7 +499,7 @@ def test_the_consent_to_edits_and_held_commands_is_a_key_of_this_session() -> No
     assert judge_access(EDIT, STANDARD, (given.replace(source="project"),)).kind is G
     named = Grant(grant_id="g", operation="file_ops.edit_file", path=ROUTINE, gate_id="gate_1")
     assert judge_access(EDIT, STANDARD, (named,)).kind is G
-    with pytest.raises(ValueError, match="cannot be granted"):
+    with pytest.raises(StateError, match="cannot be granted"):
         grant_for(gate("file_ops.edit_file src/a.py"), "grant_1", GateChoice.ROUTINE)
 
 
@@ -560,7 +561,7 @@ def test_what_the_sandbox_holds_may_be_allowed_for_the_step_and_never_for_the_pr
 def test_only_a_gate_that_offers_it_lets_a_key_allow_until_the_step_ends() -> None:
     shown = gate("file_ops.edit_file src/a.py").replace(step_id="s1")
     for bad in (shown, shown.replace(step_id="", can_grant_step=True)):
-        with pytest.raises(ValueError, match="gate_1"):
+        with pytest.raises(StateError, match="gate_1"):
             grant_for(bad, "grant_1", GateChoice.STEP)
     given = grant_for(shown.replace(can_grant_step=True), "grant_1", GateChoice.STEP)
     assert (given.step_id, given.source) == ("s1", "key")
@@ -595,9 +596,9 @@ def test_reading_a_secret_can_be_granted() -> None:
 
 @pytest.mark.parametrize("pattern", ["", "file_ops.edit_file", "file_ops.write_file a.py"])
 def test_a_gate_without_a_pattern_gives_no_grant(pattern: str) -> None:
-    with pytest.raises(ValueError, match="gate_1"):
+    with pytest.raises(StateError, match="gate_1"):
         grant_for(gate(pattern), "grant_1")
-    with pytest.raises(ValueError, match="gate_1"):
+    with pytest.raises(StateError, match="gate_1"):
         grant_for(gate("file_ops.edit_file a.py", grantable=False), "grant_1")
 
 
