@@ -85,6 +85,9 @@ class Desk:
     async def ask(self, question: Card) -> CardAnswer: ...
     async def ask(self, question: Gate | Card) -> GateAnswer | CardAnswer:
         """The user's answer. Raises Unanswered; cancelled, the question is withdrawn as stopped."""
+        return await self._wait_for_answer(question)
+
+    async def _wait_for_answer(self, question: Gate | Card) -> GateAnswer | CardAnswer:
         if isinstance(question, Gate):
             key, opened = question.gate_id, GateOpened(gate=question)
         else:
@@ -183,11 +186,7 @@ class UnattendedDesk(Desk):
         super().__init__(store, ids, words)
         self._mode = mode
 
-    @overload
-    async def ask(self, question: Gate) -> GateAnswer: ...
-    @overload
-    async def ask(self, question: Card) -> CardAnswer: ...
-    async def ask(self, question: Gate | Card) -> GateAnswer | CardAnswer:
+    async def _wait_for_answer(self, question: Gate | Card) -> GateAnswer | CardAnswer:
         """The answer to a card at once; raises Unanswered where only a user could give one."""
         if isinstance(question, Gate):
             raise Unanswered(  # R19c

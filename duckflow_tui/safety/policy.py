@@ -136,9 +136,10 @@ def judge_access(
     if rules is None:
         access = replace(access, facts=access.facts | {CallFact.REACHES})
     zone = strictest_zone(map(_ZONE, access.places))
-    ruling = Ruling(said="deny", mode=mode)
-    if access.effect is None:
-        return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)
+    row = _find_row(access.operation, access.effect, zone, access.facts)
+    if access.effect is None or row is None:
+        ruling = Ruling(said="deny", mode=mode)
+        return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
     content = access.content
     if content is not None and len(content) > max_write:
         content = None  # refused below; not worth being searched
@@ -153,20 +154,17 @@ def judge_access(
         wide=CallFact.WIDE in access.facts,
         line=line,
     )
-    row = _find_row(access.operation, access.effect, zone, access.facts)
-    if row is None:
-        return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
     ruling = Ruling(said="deny", mode=mode, row=row.name)
     rule = find_denying_rule(denials, access.operation, access.command)
     if rule:
         ruling = ruling.replace(rules=(denials[rule],))
+    kind = row.decisions[_MODES.index(mode)]
     denial = _find_denial(access, access.effect, zone, max_write, rule)
+    if not denial and kind is Decision.DENY:
+        denial = f"{mode}_mode"
     if denial:
         reasons = found.reasons
         return _deny_access(zone, found.risk, denial, access, ruling, reasons, max_write, rule)
-    kind = row.decisions[_MODES.index(mode)]
-    if kind is Decision.DENY:
-        return _deny_access(zone, found.risk, f"{mode}_mode", access, ruling, found.reasons)
     always = ALWAYS_ASK.intersection(found.reasons) if access.effect in FILE_CHANGES else ()
     if line is not None:
         if access.facts >= _HARMLESS and not found.reasons:
@@ -442,7 +440,9 @@ class Row:
     in_step: bool = False
 
 
-def _find_row(operation: str, effect: Effect, zone: Zone, facts: frozenset[CallFact]) -> Row | None:
+def _find_row(
+    operation: str, effect: Effect | None, zone: Zone, facts: frozenset[CallFact]
+) -> Row | None:
     """The first row that speaks about this call."""
     for row in TABLE:
         if effect in row.effects and zone in row.zones and row.facts <= facts:
