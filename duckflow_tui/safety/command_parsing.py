@@ -329,12 +329,14 @@ def _word_value(node: Node) -> str:
 
 
 def _quoted_value(text: str) -> str:
+    """What bash makes of text between double quotes; raises _NotPlain where it expands it."""
     if "$" in text or "`" in text:
         raise _NotPlain("expansion")
     return re.sub(r'\\(["\\])', r"\1", text)
 
 
 def _bare_value(text: str) -> str:
+    """What bash makes of a word without quotes; raises _NotPlain where it expands it."""
     if text.startswith("~") or "=~" in text or ":~" in text:
         raise _NotPlain("expansion")
     made: list[str] = []
