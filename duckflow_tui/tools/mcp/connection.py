@@ -29,7 +29,6 @@ from duckflow_tui.tools.mcp.elicitation import ServerQuestions
 from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
 from duckflow_tui.tools.mcp.sign_in import KeptTokens, SignIn
 from duckflow_tui.tools.mcp.stdio import (
-    ProgramRefused,
     ServerLog,
     ServerProcess,
     server_program,
@@ -235,14 +234,9 @@ class Connection:
             late = self._words("server.why.late", seconds=f"{self._config.timeout_s:g}")
             last = self._log.last_line
             raise ConnectionFailed(printable_line(f"{late}: {last}" if last else late)) from error
-        except ProgramRefused as refused:
-            raise ConnectionFailed(self._words(refused.told)) from refused
-        except OSError as error:
-            words = error.strerror or str(error)
-            named = f"{words}: {error.filename}" if error.filename else words
-            raise ConnectionFailed(printable_line(named)) from error
         except (
             MCPError, httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError,
+            OSError, ToldError,
             # What is no answer of this protocol: the SDK's models and its negotiation say so.
             ValueError, RuntimeError, RecursionError,
         ) as error:  # fmt: skip
@@ -257,7 +251,9 @@ class Connection:
         """The words of an error on one line, in ours where it breaks the protocol."""
         text = str(error) or type(error).__name__
         if isinstance(error, ToldError):
-            text = self._words(error.told)
+            return self._words(error.told)
+        if isinstance(error, OSError):
+            text = ": ".join(filter(None, (error.strerror or text, error.filename)))
         elif isinstance(error, ValidationError):
             first = error.errors(include_url=False, include_context=False)[0]
             where = ".".join(str(part) for part in first["loc"])
