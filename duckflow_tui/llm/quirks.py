@@ -243,6 +243,8 @@ BROAD: Final = (
     Quirk("no_tools", _NO_TOOLS, (*NAMED_STATUSES, *_LATE), "tools", lesson="tools"),
     Quirk("no_schema", _FORMAT, part="json_schema", lesson="format"),
     Quirk("no_json_mode", _FORMAT, part="json_object", lesson="format"),
+    # Whatever else a request with pictures was refused for: those that follow would hold them too.
+    Quirk("no_images", "", (*NAMED_STATUSES, 413), "images", lesson="images"),
 )
 _OPTIONAL_PARAMETERS: Final = (
     "stream_options", "temperature", "reasoning_effort", "reasoning_summary", *OUTPUT_LIMITS

@@ -101,6 +101,8 @@ async def test_a_picture_reaches_a_model_that_sees_and_is_kept_once(
         (404, "No endpoints found that support image input"),
         (500, "image input is not supported - hint: you may need to provide the mmproj"),
         (400, "duck-1 is not a multimodal model"),
+        (400, "Bad Request"),
+        (413, "Request Entity Too Large"),
         (400, "'messages.3.content' : value must be a string"),
         (400, "messages.4.content.0.image: dimensions exceed max allowed size: 8000 pixels"),
     ],
