@@ -273,9 +273,9 @@ def _compile_pattern(args: SearchText) -> Any:
     library: Any = re2
     options = library.Options()
     options.log_errors = False  # it would write over the screen
-    options.literal = not args.regex
+    pattern = args.pattern if args.regex else library.escape(args.pattern)
     try:
-        return library.compile(args.pattern.encode("utf-8", "replace"), options)
+        return library.compile(f"(?m){pattern}".encode("utf-8", "replace"), options)
     except library.error as error:
         raise _make_pattern_fault(f"regex parse error: {error}", args) from error
 
@@ -285,18 +285,36 @@ def _search_files(
 ) -> list[tuple[str, str, bool]]:
     """The rows of these files; of each at most one match more than are told."""
     rows: list[tuple[str, str, bool]] = []
+    workspace = search.workspace
     for path in paths:
         try:
-            place = search.workspace.locate_path(path)
-            file = os.fdopen(search.workspace.open_place(place), "rb")
+            if path.startswith("/"):
+                opened = workspace.open_place(workspace.locate_path(path))
+            else:
+                opened = workspace.open_below(path)  # the walk has judged where it lies
+            file = os.fdopen(opened, "rb")
         except (WorkspaceError, OSError):
             continue
         with file, suppress(OSError):
+            if not _may_match(file, pattern):
+                continue
             rows += (
                 (path, row, is_match)
                 for row, is_match in _search_file(search, pattern, _iter_pieces(file, stopped))
             )
     return rows
+
+
+def _may_match(file: BinaryIO, pattern: Any) -> bool:
+    """Whether a line of the file may match: False where the whole of a short one does not, which is
+    found out much faster than line by line. Ends of a text are those of a line only there.
+    """
+    data = file.read(_PIECE)
+    file.seek(0)
+    is_whole = len(data) < _PIECE and not data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if not is_whole or re.search(rb"\\[Az]", pattern.pattern):
+        return True
+    return pattern.search(data.replace(b"\r\n", b"\n")) is not None
 
 
 def _search_file(
