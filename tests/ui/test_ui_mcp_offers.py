@@ -75,8 +75,8 @@ async def test_resources_are_completed_and_read(tmp_path: Path) -> None:
             await settled(user.pilot, lambda: "net:" in user.offered(), "the server's name")
             await user.pilot.press("tab")
             assert user.composer == "@net:"
-            both = ["net:menu://today", "net:menu://"]
-            await settled(user.pilot, lambda: user.offered() == both, "its resources")
+            every = ["net:menu://today", "net:photo://duck", "net:menu://"]
+            await settled(user.pilot, lambda: user.offered() == every, "its resources")
             await user.presses("today", "tab")
             assert user.composer == "@net:menu://today "
             await user.pilot.press("enter")
