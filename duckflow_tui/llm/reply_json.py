@@ -30,10 +30,11 @@ _FENCES: Final = re.compile(r"```[ \t]*+(?:json[c5]?)?\Z"), re.compile(r"```[ \t
 _BEGIN: Final = re.compile(
     r"""\{(?=\s*(?:["'“/\#]|\w+\s*:))|^[ \t]*(?P<list>\[)(?=\s*[{"'“\]])""", re.M
 )
-#: One token: a string in any quotes, a comment, punctuation, a word or number, or space.
+#: One token: a string in any quotes, a comment, punctuation, a word or number, or space. A string
+#: or comment without an end is none, so that nothing behind its beginning is searched again.
 _TOKEN: Final = re.compile(
     r"\"(?:[^\"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+'|“[^”]*+”"
-    r"|//[^\n]*+|\#[^\n]*+|/\*.*?\*/|[{}\[\],:]|[^\s\"'“{}\[\],:\#/]++|\s++|/",
+    r"|//[^\n]*+|\#[^\n]*+|/\*.*?\*/|[{}\[\],:]|[^\s\"'“{}\[\],:\#/]++|\s++|/(?!\*)",
     re.S,
 )
 _LITERALS: Final = {"True": "true", "False": "false", "None": "null"}  # as Python writes them

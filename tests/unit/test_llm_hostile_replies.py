@@ -34,6 +34,8 @@ SHAPES = {
     "objects that differ": ("", '{"a": 1}{"b": 2}', ""),
     "decisions": ("", '{"reply": "x"}\n', ""),
     "objects that are none": ("", '{"a": x}\n', ""),
+    "comments without an end": ("{a: ", "/* ", ""),
+    "objects in comments without an end": ("", "{a: /* ", ""),
     "fenced objects": ("", '```json\n{"operation": "x"}\n```\n', ""),
     "fences": ("", "```json\n", ""),
     "bare fences": ("", "```\n", ""),
