@@ -42,10 +42,13 @@ class RequirementState(StrEnum):
         return self not in (RequirementState.OPEN, RequirementState.WAIVED)
 
 
+EvidenceKind = Literal["command", "file", "diff", "reply", "user"]
+
+
 class Evidence(Frozen):
     """A fact about whether a requirement is met: an excerpt, where and when it was seen."""
 
-    kind: Literal["command", "file", "diff", "reply", "user"]
+    kind: EvidenceKind
     text: str  # excerpt of an output, of a file or of the reply, lines of a diff, the user's words
     source: str = ""  # the command line, the path, or what it is
     supports: bool = True  # whether it speaks for the requirement

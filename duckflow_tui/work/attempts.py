@@ -58,11 +58,18 @@ _KEPT: Final = 12  # newest results and errors of an attempt
 _REFUSED: Final = (Outcome.DENIED, Outcome.REJECTED)
 
 
-AttemptsEnd = Literal[
+#: How a review ends, and what the user or a further attempt makes of it.
+ReviewEnd = Literal[
+    "skipped",  # the user dropped every requirement
+    "answered",  # nothing ran and nothing was required: there is nothing to judge
+    "done",
     "continue",  # another attempt has begun
     "accepted",  # the user takes what there is
     "cancelled",  # the user wants no more of it
-    "unasked",  # there was nobody to ask
+    "unasked",  # no attempt is left, and there was nobody to ask
+    "refused",  # not done, and the user refused the last change, or no change was carried out
+    "unchecked",  # it seems done, but the user's own check could not be run
+    "failed",  # it could not be judged, which was shown
 ]
 
 
@@ -132,7 +139,7 @@ class Attempts:
         missing: MissingInfoAnalysis,
         log: Sequence[OperationMessage],
         changes: str = "",
-    ) -> AttemptsEnd:
+    ) -> ReviewEnd:
         """The request is not met: begin another attempt where the review says that one follows,
         else ask the user. ``changes``: the difference of the files by now.
         """
@@ -146,7 +153,7 @@ class Attempts:
 
     async def ask_again(
         self, review: Review, report: SituationReport, log: Sequence[OperationMessage]
-    ) -> AttemptsEnd:
+    ) -> ReviewEnd:
         """The user was being asked this after that review when an earlier process ended."""
         _, objective = current_work(self._store.state)
         learned = objective.attempts[-1].lessons_learned if objective.attempts else ()
@@ -163,7 +170,7 @@ class Attempts:
         replan: bool = False,
         instructions: str = "",
         rounds: int = 0,
-    ) -> AttemptsEnd:
+    ) -> ReviewEnd:
         """Begin the next attempt (S1-25, S1-30), in the same conversation. It does the steps again
         that the review names. Where it names none and a plan was followed, or with ``replan``, as
         the way so far did not get there, a plan for it is asked for; ``rounds`` more attempts are
@@ -260,7 +267,7 @@ class Attempts:
         context: ContinuationContext,
         log: Sequence[OperationMessage],
         report: SituationReport,
-    ) -> AttemptsEnd:
+    ) -> ReviewEnd:
         """Put the situation before the user until an answer says how it goes on (S1-29, S1-32…39).
         An instruction without a word asks again (S1-34), and so does help, once it was given.
         """

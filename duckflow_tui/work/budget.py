@@ -34,8 +34,6 @@ What = Literal["calls", "tokens", "cost"]
 ACCEPTED: Final = Reason(code="accepted")
 BY_USER: Final = Reason(code="user")
 
-_TURN: Final = ""  # where the calls are counted that belong to no run of a step
-
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
@@ -153,7 +151,7 @@ class CallBudget:
                 self._before = {}
             case TurnStarted():
                 self._end = None
-                self._forget_step(_TURN)
+                self._forget_step("")  # the calls that belong to no run of a step
             case StepChanged(step_id=step_id, status=WorkStatus.IN_PROGRESS):
                 self._forget_step(step_id)
             case LlmCallFinished(call=call):

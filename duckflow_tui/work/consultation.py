@@ -52,10 +52,6 @@ _LINE: Final = 200  # characters of a strategy
 _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
 
-#: Notices whose name is not that of the answer.
-_NOTICES: Final = {"detailed_requirements": "detailed"}
-
-
 @dataclass(frozen=True, slots=True)
 class ConsultationEnd:
     """How a consultation ends. ``wish``: what a step's conversation is told the user wants
@@ -297,8 +293,7 @@ class Consultation:
         """Show the notice of this name to the user, and tell the model what stands under it in the
         words for models, with the ``data`` in its place.
         """
-        key = f"consulting.{_NOTICES.get(name, name)}"
-        words = {"data": data} if data else {}
+        key, words = f"consulting.{name}", {"data": data} if data else {}
         self._parts.notices.say(
             key,
             for_model=self._parts.notices.words(key, **words),

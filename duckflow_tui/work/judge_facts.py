@@ -15,7 +15,7 @@ from duckflow_tui.state.base import ELLIPSIS, canonical_json, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, Card, CardKind, CardMessage
-from duckflow_tui.state.goal import Evidence, RequirementItem, TaskObjective
+from duckflow_tui.state.goal import Evidence, EvidenceKind, RequirementItem, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
 from duckflow_tui.state.plan import Plan, ReportMessage
 from duckflow_tui.tools.operation import RUN
@@ -26,22 +26,14 @@ if TYPE_CHECKING:
 
 FactKind = Literal["change", "run", "check", "read", "reply", "user"]
 
-_LETTERS: Final[Mapping[FactKind, str]] = {
-    "change": "C",
-    "run": "R",
-    "check": "K",
-    "read": "S",
-    "reply": "P",
-    "user": "U",
-}
-#: The kind of evidence as which a fact is shown on the screen.
-_SHOWN_AS: Final[Mapping[FactKind, Literal["diff", "command", "file", "reply", "user"]]] = {
-    "change": "diff",
-    "run": "command",
-    "check": "file",
-    "read": "file",
-    "reply": "reply",
-    "user": "user",
+#: The letter of the ids of each kind, and the kind of evidence as which it is shown on the screen.
+_KINDS: Final[Mapping[FactKind, tuple[str, EvidenceKind]]] = {
+    "change": ("C", "diff"),
+    "run": ("R", "command"),
+    "check": ("K", "file"),
+    "read": ("S", "file"),
+    "reply": ("P", "reply"),
+    "user": ("U", "user"),
 }
 
 _MAX_TOTAL: Final = 60_000  # characters of all facts together
@@ -100,7 +92,7 @@ class Fact:
         """The fact as evidence stored with a requirement; ``supports``: it speaks for it."""
         command = self.exit_code is not None
         return Evidence(
-            kind="command" if command else _SHOWN_AS[self.kind],
+            kind="command" if command else _KINDS[self.kind][1],
             text=_keep_end(self.text, _MAX_EVIDENCE) if command else self.text[:_MAX_EVIDENCE],
             source=self.source or self.title,
             supports=supports,
@@ -142,7 +134,7 @@ def collect_facts(
     numbers: dict[str, int] = {}
     named: list[Fact] = []
     for fact in facts:
-        letter = _LETTERS[fact.kind]
+        letter = _KINDS[fact.kind][0]
         numbers[letter] = numbers.get(letter, 0) + 1
         named.append(replace(fact, id=f"{letter}{numbers[letter]}"))
     return _limit_total(named)

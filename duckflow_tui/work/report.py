@@ -59,7 +59,9 @@ async def make_report(
     """
     found, specs = count_outcomes(log), parts.router.registry.specs()
     shows = any(m.result.went_well for m in list_evidence_calls(log, specs))
-    if cause is None and has_tried(log, specs) and not has_done_some(log, specs):
+    works = list_works(log, specs)
+    done_some = any(m.result.went_well for m in works)
+    if cause is None and works and not done_some:
         cause = make_cause(parts, "nothing_went_well")
     words = None
     if cause or not shows or plan.run is RunMode.STEP:
@@ -69,7 +71,7 @@ async def make_report(
             cause = make_cause(parts, "not_judged" if said.strip() else "no_operation")
     status = words.status if words is not None else "completed"
     if cause:
-        status = "partial" if has_done_some(log, specs) else "failed"
+        status = "partial" if done_some else "failed"
     text, told = cause if cause is not None else ("", None)
     if words is not None and words.cause.strip():
         told = None
@@ -144,20 +146,10 @@ def count_outcomes(log: Sequence[OperationMessage]) -> dict[str, int]:
     }
 
 
-def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:
-    """Whether a call did a part of the work: to have read something is none."""
-    return any(m.result.went_well for m in _works_of(log, specs))
-
-
-def has_tried(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:
-    """Whether a call was made that should have done a part of the work."""
-    return bool(_works_of(log, specs))
-
-
-def _works_of(
+def list_works(
     log: Sequence[OperationMessage], specs: Sequence[OperationSpec]
 ) -> list[OperationMessage]:
-    """The calls of operations that change something or run a command."""
+    """The calls that should have done a part of the work: to read something is none."""
     effects = {spec.name: spec.effect for spec in specs}
     return [m for m in log if effects.get(m.operation) not in (Effect.READ, Effect.STATE)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.side_questions import missing_question, satisfaction_question
@@ -30,7 +30,7 @@ from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
-from duckflow_tui.work.attempts import Attempts, current_work, read_first_plan
+from duckflow_tui.work.attempts import Attempts, ReviewEnd, current_work, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
 from duckflow_tui.work.judge_facts import Fact, collect_facts, find_followed_plan, format_facts
 from duckflow_tui.work.judgement import (
@@ -59,19 +59,6 @@ if TYPE_CHECKING:
 _MAX_REASON: Final = 200  # characters of the unchecked requirements in a notice
 _MAX_REQUEST: Final = 500  # characters of a request used as its only requirement
 _DID_NOT_RUN: Final = (Outcome.DENIED, Outcome.SKIPPED, Outcome.INVALID)
-
-ReviewEnd = Literal[
-    "skipped",  # the user dropped every requirement
-    "answered",  # nothing ran and nothing was required: there is nothing to judge
-    "done",
-    "continue",  # another attempt has begun
-    "accepted",  # the user takes what there is
-    "cancelled",  # the user wants no more of it
-    "unasked",  # no attempt is left, and there was nobody to ask
-    "refused",  # not done, and the user refused the last change, or no change was carried out
-    "unchecked",  # it seems done, but the user's own check could not be run
-    "failed",  # it could not be judged, which was shown
-]
 
 #: Outcome and status of a turn by the end of its review; any other end counts as done.
 OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {

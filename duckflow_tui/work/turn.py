@@ -22,6 +22,7 @@ from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, derive_end_
 from duckflow_tui.state.plan_events import PlanHalted
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
+from duckflow_tui.work.attempts import ReviewEnd
 from duckflow_tui.work.budget import ACCEPTED, BY_USER, TurnEnd
 from duckflow_tui.work.consultation import Consultation
 from duckflow_tui.work.model_calls import Asker
@@ -36,7 +37,7 @@ from duckflow_tui.work.resumed_work import (
     find_turn_start,
     list_decisions,
 )
-from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
+from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, Reviewer
 from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.thread import Thread
 

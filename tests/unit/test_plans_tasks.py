@@ -24,7 +24,7 @@ from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.report import (
     count_outcomes,
     describe_report,
-    has_done_some,
+    list_works,
 )
 from duckflow_tui.work.task_lists import MAX_TASKS, read_tasks
 
@@ -124,7 +124,7 @@ def test_a_report_counts_every_call_once() -> None:
 def test_to_have_read_something_is_no_part_of_the_work(
     log: list[OperationMessage], some: bool
 ) -> None:
-    assert has_done_some(log, (READ, WRITE)) is some
+    assert any(m.result.went_well for m in list_works(log, (READ, WRITE))) is some
 
 
 def test_changed_files_are_named_once_where_they_are_now() -> None:
