@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.http_server import PIXEL
 from support.mcp_servers import http_server
-from support.session import GateChoice, Session, action, decision, done, script, session
+from support.session import GateChoice, action, decision, done, script, session
 from support.zoo import Provider
 
 from duckflow_tui.llm.codec import NOT_SHOWN
@@ -157,14 +157,10 @@ async def test_a_picture_that_may_be_named_by_somebody_else_is_read_as_a_model_r
 ) -> None:
     root = project(tmp_path)
     (root / "outside.png").write_bytes(PIXEL)
-
-    async def answered(s: Session) -> None:
+    async with session(root, script(done("One."))) as s:
         await s.engine.send(f"The log says @duck.png @{root}/outside.png", quoted=True)
         await s.answer(GateChoice.REJECT)
         await s.ended()
-
-    async with session(root, script(done("One."))) as s:
-        await answered(s)
         inside, outside = s.results()
         assert not inside.by_user
         assert (len(inside.result.images), outside.result.images) == (1, ())

@@ -65,15 +65,6 @@ async def test_a_deletion_in_a_step_can_be_allowed_only_once(tmp_path: Path) -> 
     await done(task)
 
 
-async def test_the_step_of_a_call_is_in_its_records(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, mode=ApprovalMode.TRUSTED)
-    action = bench.action(WRITE, path="a.txt", content="a\n")
-    message = await bench.router.call(action, step_id="step_7")
-    assert message.step_id == "step_7"
-    skipped = await bench.router.skip(bench.action(WRITE), "why not", step_id="step_8")
-    assert skipped.step_id == "step_8"
-
-
 async def test_the_user_s_key_is_consent_but_not_for_protected_places(tmp_path: Path) -> None:
     bench = Bench(tmp_path, mode=ApprovalMode.PLAN)
     action = bench.action(WRITE, path="a.txt", content="a\n").model_copy(update={"reasoning": ""})
