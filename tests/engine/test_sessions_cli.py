@@ -191,7 +191,7 @@ def test_lists_of_what_could_be_meant_have_titles(shop: Shop, tmp_path: Path) ->
 def test_the_figures_are_shown_month_by_month(shop: Shop) -> None:
     """Covers S1-51."""
     rows = [row.split() for row in shop.run("--stats", "--all").stdout.splitlines()]
-    assert rows[0][:3] == ["Month", "Sessions", "Asked"]
+    assert rows[0][:3] == ["Month", "Sessions", "Requests"]
     assert rows[1:] == [
         ["2025-06", "1", "1", "0", "100", "%", "1.0", "–", "1", "–", "0"],
         ["2025-05", "1", "1", "0", "100", "%", "1.0", "–", "1", "–", "0"],

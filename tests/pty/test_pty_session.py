@@ -407,7 +407,7 @@ def test_two_programs_in_one_folder_each_ask_for_their_own_change(tmp_path: Path
         one.type("y")
         one.sees("Now one.")
         assert file.read_text() == "one\n"
-        two.sees("this is the new diff", "1 - one")
+        two.sees("this is the new diff", "- one", "+ two")
         assert file.read_text() == "one\n"
         two.type("\r")
         two.sees("Esc back")

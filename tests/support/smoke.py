@@ -27,7 +27,7 @@ ALTERNATE_ON: Final = b"\x1b[?1049h"
 ALTERNATE_OFF: Final = b"\x1b[?1049l"
 
 #: A line of the diff that goes or comes: its number before or after, its sign, its text.
-_CHANGED: Final = re.compile(r"│ +(\d+) ([-+]) (.*?) *│")
+_CHANGED: Final = re.compile(r"│ +(\d+) +([-+]) (.*?) *│")
 
 
 @dataclass(frozen=True, slots=True)
