@@ -424,7 +424,7 @@ async def test_the_model_is_told_apart_from_the_app(open_apps: OpenApps) -> None
     ):
         text = screen_text(app)
         assert f"AI's view     {SAYS} A fixture sets the price" in text
-        assert "likely cause  It waits for another result" in text
+        assert "likely cause  It is waiting for a different result" in text
 
 
 async def test_what_was_tried_says_how_it_went_and_how_often(open_apps: OpenApps) -> None:

@@ -361,7 +361,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     assert said.endswith("/undo covers all files here")
     brief = held.replace(facts=held.facts | {"until_quit": "__pycache__/"})
     said = sentence_rows(brief, words, DiffDocument([]))[-1].text
-    assert said.endswith("/undo covers all files here (__pycache__/: until you quit)")
+    assert said.endswith("/undo covers all files here (__pycache__/: only until you quit)")
     for risk, shown in ((Risk.MEDIUM, False), (Risk.HIGH, True)):
         risky = held.replace(impact=Impact(zone=Zone.NOWHERE, risk=risk))
         rows = sentence_rows(risky, words, DiffDocument([]))

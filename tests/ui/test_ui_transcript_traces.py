@@ -48,7 +48,7 @@ async def test_details_show_the_change_and_not_its_arguments() -> None:
         await pilot.pause()
         text = "\n".join(app.lines())
         assert '"old"' not in text
-        assert "2 - b = 2" in text
+        assert "2   - b = 2" in text
         assert "2 + b = 3" in text
         assert "- b = 2" in text.partition("b.py")[2]
 

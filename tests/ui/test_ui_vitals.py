@@ -87,7 +87,7 @@ async def test_the_numbers_on_every_gauge_can_be_recomputed_from_what_enter_show
         text = await explain(app, pilot)
 
     mood = part(text, "mood", "focus")
-    share = figures(rf"outcomes: {NUMBER} of {NUMBER} well = {NUMBER}", mood)
+    share = figures(rf"outcomes: {NUMBER} of {NUMBER} good = {NUMBER}", mood)
     assert near(share[2], share[0] / share[1], 0.0001)
     sure = figures(rf"its own confidence: {NUMBER}", mood)[0]
     before = figures(rf"0\.7 × [\d.]+ \+ 0\.3 × {NUMBER} =", mood)[0]

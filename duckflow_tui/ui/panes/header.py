@@ -122,7 +122,7 @@ class Header(Rows):
             ]
         return [
             *auto,
-            BarPart(mode, ink(palette.accent), weight=8, gap=1 if auto else 3),
+            BarPart(mode, ink(palette.text), weight=8, gap=1 if auto else 3),
             BarPart("·", ink(palette.quiet), weight=8, gap=1),
             BarPart(
                 sandbox,

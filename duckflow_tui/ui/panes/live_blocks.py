@@ -358,7 +358,7 @@ def _moving_block(said: str, time: str, look: Look, moment: Moment, color: str) 
     width = look.text_width - 2
     text = f"{said}  {time}" if time else said
     row = [
-        Segment(f"{moment.sign} ", ink(look.palette.accent)),
+        Segment(f"{moment.sign} ", ink(look.palette.ai)),
         Segment(fit(text, width), ink(color)),
     ]
     return ReadyBlock(frame_rows([row], look), "row", moves=True)
@@ -374,7 +374,7 @@ def _running_block(
         sign = Segment("◆ ", ink(palette.accent))
         right: Row = [Segment(words("transcript.needs_you"), ink(palette.accent))]
     elif running.started:
-        sign = Segment(f"{moment.sign} ", ink(palette.accent))
+        sign = Segment(f"{moment.sign} ", ink(palette.ai))
         elapsed = moment.now - running.at
         right = [Segment(clock_text(elapsed), ink(palette.faint))] if elapsed >= 1 else []
     else:

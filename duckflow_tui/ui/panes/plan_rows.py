@@ -13,7 +13,7 @@ from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
+from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkStatus
 from duckflow_tui.state.plan_events import compute_wait_s
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import verb_of
@@ -219,7 +219,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     if (elapsed := elapsed_of(step, pen.now, pen.waits_since)) >= 1 or runs:
         parts.append(BarPart(clock_text(elapsed), ink(palette.quiet), weight=5))
     if runs:
-        parts.append(BarPart(pen.sign, ink(palette.accent), weight=5, gap=1))
+        parts.append(BarPart(pen.sign, ink(palette.ai), weight=5, gap=1))
     mark, colour = _status_mark(step.status, palette)
     if facts.needs_you:
         mark, colour = NEEDS_YOU, palette.accent
@@ -272,14 +272,6 @@ def task_words(task: Task, words: Catalogue) -> str:
         return visible_line(task.description.strip())
     target = find_target(task.args)[0]
     return f"{verb_of(task.operation, words)} {target}".strip()
-
-
-def loop_words(work: WorkInfo, words: Catalogue) -> str:
-    """Return ``task 3/4`` for a list of tasks, ``loop 3/10`` where each action is decided after the
-    last.
-    """
-    key = "plan.at_task" if work.mode == "tasklist" else "vitals.loop"
-    return words(key, number=work.loop, limit=work.limit)
 
 
 def current_step(plan: Plan, asking: Collection[str] = ()) -> Step | None:
@@ -402,7 +394,7 @@ def _needs_words(numbers: Sequence[int], words: Catalogue) -> str:
 def _status_mark(status: WorkStatus, palette: Palette) -> tuple[str, str]:
     colours = {
         WorkStatus.COMPLETED: palette.good,
-        WorkStatus.IN_PROGRESS: palette.accent,
+        WorkStatus.IN_PROGRESS: palette.ai,
         WorkStatus.BLOCKED: palette.accent,
         WorkStatus.FAILED: palette.bad,
     }

@@ -183,7 +183,7 @@ class StatusLine(Rows):
             has_moved = bool(changes_of(name, self._vitals))
             colour = level_colour(name, value, palette) if has_moved else palette.quiet
             title = self.words(f"vitals.{name}")
-            parts.append(BarPart(title, ink(palette.quiet), weight=1, gap=1))
+            parts.append(BarPart(title, ink(palette.quiet), weight=3, gap=1))
             parts.append(BarPart(spark_of(value), ink(colour), weight=weight, gap=1))
         return parts
 
@@ -207,7 +207,7 @@ class StatusLine(Rows):
             parts.append(BarPart(self._context_words(usage), quiet, weight=5))
         if usage.calls:
             key = "status.call" if usage.calls == 1 else "status.calls"
-            parts.append(BarPart(self.words(key, count=usage.calls), quiet, weight=3))
+            parts.append(BarPart(self.words(key, count=usage.calls), quiet, weight=1))
         if usage.cost is not None:
             parts.append(BarPart(cost_text(usage.cost), quiet, weight=4, gap=2))
         if self._unkept:

@@ -36,6 +36,7 @@ from duckflow_tui.ui.panes.vitals_words import (
     level_word,
     limit_blocks,
     limit_summary,
+    list_level_words,
     lowering_cause,
 )
 
@@ -45,7 +46,9 @@ SHOWN_CHANGES: Final = 4  # of each vital, where they are explained
 LIMIT: Final = "limit"  # what is explained below the three
 CONSULTED: Final = "consulted"
 _INDENT: Final = 3
+_BAR: Final = 10  # cells
 _LEAST_BAR: Final = 4
+_ROOMY: Final = 46  # cells beside the names; below, bars and curves are short
 _LEAST_POINTS: Final = 3
 
 
@@ -235,9 +238,9 @@ class VitalsPane(LineView, can_focus=True):
             elif name in fallen_vitals(self._vitals):
                 lines += self._fall_lines(name, width)
         if self._turn is not None or self._ended:
-            stands = rows_of(
-                [(self._phase_words(), ink(palette_of(self).quiet))], max(8, width - 2)
-            )
+            stands: list[Row] = []
+            for part in break_equation(self._phase_words(), max(8, width - 2)):
+                stands += rows_of([(part, ink(palette_of(self).quiet))], max(8, width - 2))
             lines += [_Line(row) for row in prefix_rows(stands, (" ", ink(None)))]
         if self.explained:
             lines += self._limit_lines(width)
@@ -272,8 +275,8 @@ class VitalsPane(LineView, can_focus=True):
         colour = ink(level_colour(name, value, palette) if sparks else palette.quiet)
         if not self.explained:
             word = level_word(name, self._vitals, self.words)
-            widest = max(cell_len(level_word(each, self._vitals, self.words)) for each in NAMES)
-            full, empty = gauge_parts(value, min(10, max(_LEAST_BAR, width - names - widest - 4)))
+            widest = max(map(cell_len, list_level_words(self.words)))
+            full, empty = gauge_parts(value, min(_BAR, max(_LEAST_BAR, width - names - widest - 4)))
             return [
                 Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
                 Segment(full, colour),
@@ -281,7 +284,8 @@ class VitalsPane(LineView, can_focus=True):
                 Segment(f" {fit(word, max(0, width - names - 3))}", ink(palette.quiet)),
             ]
         said, more = gauge_words(name, self._vitals, self.words)
-        bar, points = self._column_widths(width - names)
+        wide = width - names >= _ROOMY
+        bar, points = (_BAR, POINTS) if wide else (_LEAST_BAR, _LEAST_POINTS)
         full, empty = gauge_parts(value, bar)
         row: Row = [
             Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
@@ -295,15 +299,6 @@ class VitalsPane(LineView, can_focus=True):
             said = f"{said} · {more}"
         row.append(Segment(fit(said, max(0, room)), ink(palette.quiet)))
         return row
-
-    def _column_widths(self, width: int) -> tuple[int, int]:
-        """Return the cells of bars and sparklines. They are left out before a word is cut, because
-        a bar without its word says less (S0-44).
-        """
-        said = max(cell_len(gauge_words(name, self._vitals, self.words)[0]) for name in NAMES)
-        bar = max(_LEAST_BAR, min(10, width - said - POINTS - 10))
-        points = max(_LEAST_POINTS, min(POINTS, width - said - bar - 10))
-        return bar, points
 
     def _why_lines(self, name: str, width: int) -> list[_Line]:
         """Return the explanation of a vital: meaning, formula, newest changes."""

@@ -94,6 +94,12 @@ def level_word(name: str, vitals: Vitals, words: Catalogue) -> str:
     return words(f"vitals.word.{name}.{level(getattr(vitals, name), name)}")
 
 
+def list_level_words(words: Catalogue) -> list[str]:
+    """Return every word that ``level_word`` may return, so that a gauge can leave room for it."""
+    levels = [f"word.{name}.{level}" for name in NAMES for level in ("high", "middle", "low")]
+    return [words(f"vitals.{key}") for key in ("neutral", *levels)]
+
+
 def fallen_vitals(vitals: Vitals) -> list[str]:
     """Return the names of vitals below ``high``; of stamina, which only falls, below ``middle``."""
     fine = {"stamina": ("high", "middle")}
