@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support import drawing
+from support.app_states import settled
 from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
 from support.open_apps import OpenApps
 from textual import events
@@ -25,7 +26,7 @@ from duckflow_tui.ui.panes.gate_words import (
     sentence_rows,
     subject_words,
 )
-from duckflow_tui.ui.panes.key_guard import ANEW_S
+from duckflow_tui.ui.panes.key_guard import ANEW_S, DELAY_S
 from duckflow_tui.words.catalogue import Catalogue
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
@@ -79,6 +80,21 @@ async def test_y_asks_once_before_what_was_not_on_screen(
         await press(pilot, "y")
         assert app.answers == []
         app.clock.advance(ANEW_S)
+        await press(pilot, "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+
+
+async def test_the_second_y_counts_a_second_after_the_first_was_pressed(
+    open_apps: OpenApps,
+) -> None:
+    """The time that the first one waited is part of it."""
+    async with open_apps.asking(gate([many_lines(602)])) as (app, pilot):
+        await at_gate(pilot)
+        app.post_message(events.Key("y", "y"))
+        await settled(pilot, lambda: app.card.is_holding, "the first y")
+        app.clock.advance(DELAY_S)
+        await settled(pilot, lambda: "You have not seen" in app.text(), "the question")
+        app.clock.advance(ANEW_S - DELAY_S)
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 

@@ -46,9 +46,9 @@ class InlineField(Input):
 #: stood there before.
 SETTLE_S: Final = 0.3
 
-#: The same after a key was asked about, which the same key then answers: as long as keyboards wait
-#: at most before they repeat a key that is held. Each key that comes meanwhile begins it anew, so
-#: that none answers while it is held.
+#: The same after a key was pressed and asked about, which the same key then answers: as long as
+#: keyboards wait at most before they repeat a key that is held. Each key that comes meanwhile
+#: begins it anew, so that none answers while it is held.
 ANEW_S: Final = 1.0
 
 #: Seconds that a key waits before it acts; whoever is typing text presses the next one sooner.
@@ -84,6 +84,7 @@ class KeyGuard:
         self._show = show
         self._settled_at: float | None = None
         self._settle_s = SETTLE_S
+        self._pressed_at = 0.0  # when the newest printable key came, on the clock
         #: Printable keys since the last pause. A single letter is kept after the pause, because a
         #: space that follows makes it a word of a text.
         self._typed: list[events.Key] = []
@@ -103,6 +104,11 @@ class KeyGuard:
         self._settled_at = shown_at + seconds
         self._pending_act = None
         self._set_standing("")
+
+    def begin_anew(self) -> None:
+        """Guard a question that the newest key asked: only pressed anew, and not held, it acts."""
+        newest = self._clock.monotonic() - DELAY_S  # one that was guarded on another page
+        self.begin_settling(ANEW_S, since=max(self._pressed_at, newest))
 
     def stop_guarding(self) -> None:
         """Stop guarding until the next ``begin_settling``."""
@@ -154,6 +160,7 @@ class KeyGuard:
         """
         if not is_text(event):
             return await self._take_other(event)
+        self._pressed_at = self._clock.monotonic()
         before = self._typed[-1] if self._typed else None
         again = before is not None and before.key == event.key
         goes_on = before is not None and _is_space(event) and not _is_space(before)

@@ -44,7 +44,6 @@ from duckflow_tui.ui.panes.gate_words import (
     scope_rows,
 )
 from duckflow_tui.ui.panes.key_guard import (
-    ANEW_S,
     InlineField,
     KeyGuard,
     Typed,
@@ -845,7 +844,7 @@ class QuestionPane(Vertical, can_focus=True):
             self._rows.reveal_unseen()
         self._arguments.reveal_unseen()
         self.diff.view.reveal_unseen()
-        self._guard.begin_settling(ANEW_S)
+        self._guard.begin_anew()
         self._refresh_frame()
         return True
 
