@@ -1,4 +1,4 @@
-"""What else a call may be: part of a plan's step, run by the user."""
+"""What else a call may be: tried again, part of a plan's step, run by the user."""
 
 from __future__ import annotations
 
@@ -10,9 +10,64 @@ from support.bench import Bench, done
 
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.gates import EDITS, GateChoice
-from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Operation,
+    Output,
+    Registry,
+    ToolContext,
+    ToolFault,
+    Work,
+)
 
 WRITE = "file_ops.write_file"
+
+
+class _Nothing(Arguments):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("effect", "failures", "transient", "calls", "text"),
+    [
+        (Effect.READ, 2, True, 3, "[tried 3 times; before: not now]\nthere"),
+        (Effect.READ, 3, True, 3, "not now It was tried 3 times."),
+        (Effect.READ, 1, False, 1, "not now"),
+        (Effect.REMOTE, 1, True, 1, "not now"),  # may have had an effect
+    ],
+)
+async def test_only_a_read_is_tried_again_and_only_after_a_transient_fault(
+    tmp_path: Path, effect: Effect, failures: int, transient: bool, calls: int, text: str
+) -> None:
+    """Covers S3-22."""
+    made = 0
+
+    async def prepare(args: _Nothing, places: object, context: ToolContext) -> Work:
+        async def run() -> Output:
+            nonlocal made
+            made += 1
+            if made <= failures:
+                raise ToolFault("text", text="not now", transient=transient)
+            return Output("there")
+
+        return Work(run)
+
+    name = "shell.output" if effect is Effect.READ else "mcp.shop.buy"
+    operation = Operation(
+        name=name,
+        summary="Fails, then works.",
+        effect=effect,
+        arguments=_Nothing,
+        paths=lambda args: (),
+        prepare=prepare,
+        retries=2,
+    )
+    bench = Bench(tmp_path, registry=Registry([operation]))
+    bench.router.retry_after_s = 0.0
+    call = bench.call if effect is Effect.READ else bench.approved
+    message = await call(name)
+    assert (made, message.result.text) == (calls, text)
 
 
 async def test_consent_for_a_step_holds_for_edits_in_that_step_alone(tmp_path: Path) -> None:
