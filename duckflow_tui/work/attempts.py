@@ -424,13 +424,11 @@ def make_continuation_context(
 ) -> ContinuationContext:
     """Everything a further attempt may know (S1-17…20), from the objective as it was reviewed."""
     evaluation = review.evaluation
-    problems = [
-        one_line(
-            f"{item.requirement_id}: {item.requirement} — {_describe_evidence(item)}", 2 * _LINE
-        )
-        for item in review.items
-        if item.state is RequirementState.REFUTED
-    ]
+    problems: list[str] = []
+    for item in review.items:
+        if item.state is RequirementState.REFUTED:
+            said = (f"{item.requirement_id}: {item.requirement}", _describe_evidence(item))
+            problems.append(one_line(" — ".join(filter(None, said)), 2 * _LINE))
     suggested = list(missing.suggested_improvements)
     if evaluation is not None:
         problems.extend(evaluation.missing_aspects)
@@ -504,11 +502,11 @@ def make_situation_report(
 
 
 def _describe_evidence(item: RequirementItem) -> str:
-    """Describe the evidence of a requirement on one line."""
+    """Describe the evidence of a requirement on one line; empty where there is none."""
     told: list[str] = []
     for fact in item.evidence:
         if fact.kind == "diff":
             continue
         code = "" if fact.exit_code is None else f" exit {fact.exit_code}"
         told.append(one_line(f"{fact.source}{code}: {fact.text}", 2 * _LINE).rstrip(": "))
-    return "; ".join(told) or "nothing shows it"
+    return "; ".join(told)
