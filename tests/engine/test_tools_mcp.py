@@ -397,7 +397,7 @@ async def test_a_server_that_dies_is_reported_and_started_for_the_next_call(
 
 
 async def test_a_read_is_tried_again_twice_after_its_server_ended(tmp_path: Path) -> None:
-    """Covers S3-38."""
+    """Covers S3-22, S3-38."""
     notes = tmp_path / "notes"
     async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
         shown: list[str] = []

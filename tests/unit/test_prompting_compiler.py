@@ -111,12 +111,6 @@ def test_long_memory_and_session_fields() -> None:
         assert fact not in prompt.system
 
 
-def test_without_long_memory_the_session_is_counted() -> None:
-    """Covers S4-9, S4-10."""
-    tail = of(busy_state()).tail
-    assert "requests 2, files read 1, operations that went well 3\n" in tail
-
-
 @pytest.mark.parametrize(
     ("phase", "pattern", "heading"),
     [

@@ -27,7 +27,6 @@ from duckflow_tui.startup_facts import LANGUAGES
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import BESIDE_THE_WORK, AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, PromptPattern
-from duckflow_tui.state.gates import Card, CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import Plan, ReportMessage, StepReport
@@ -410,21 +409,7 @@ def test_asides_in_a_long_turn_leave_no_result_without_its_call() -> None:
                 assert asked in for_turn
 
 
-def test_requests_are_counted_over_all_threads_and_asides_are_none() -> None:
-    """Covers S4-9."""
-    talk = working_talk()
-    talk.user("How far?", aside=True)
-    for prompt in (of_turn(talk), of_step(talk), of_aside(talk)):
-        assert "requests 1, files read 0, operations that went well 1\n" in prompt.tail
-
-
 # --- cards, reports, the mode -----------------------------------------------------------------
-
-
-def a_card(for_model: str) -> CardMessage:
-    card = Card(card_id="card_1", kind=CardKind.PLAN, subject="s", options=(), opened_at=START)
-    answer = CardAnswer(card_id="card_1", subject="s", action="run_all")
-    return CardMessage(message_id="m", card=card, answer=answer, for_model=for_model, at=START)
 
 
 def a_report(for_model: str) -> ReportMessage:
@@ -432,19 +417,6 @@ def a_report(for_model: str) -> ReportMessage:
         report_id="r", plan_id="p", step_id=READING, step_name="n", status="completed"
     )
     return ReportMessage(message_id="m", report=report, for_model=for_model, at=START)
-
-
-@pytest.mark.parametrize("message", [a_card, a_report])
-def test_cards_and_reports_count_by_what_they_tell_the_model(
-    message: Callable[[str], Message],
-) -> None:
-    def history(*more: Message) -> int:
-        talk = working_talk()
-        talk.state.messages.extend(more)
-        return next(use.tokens for use in of_turn(talk).uses if use.layer == "history")
-
-    assert history(message("")) == history()
-    assert history(message("The user approved the plan. " * 40)) > history() + 200
 
 
 def test_a_digest_ends_with_a_report_where_nothing_was_said_after_it() -> None:
@@ -460,18 +432,3 @@ def test_a_digest_ends_with_a_report_where_nothing_was_said_after_it() -> None:
 def test_an_execution_mode_that_rules_stands_in_the_tail_of_the_turn(mode: Any) -> None:
     prompt = compiler(mode=mode).compile(working_talk().state, (*OPERATIONS, LIST))
     assert (f"\nExecution mode {mode}: " in prompt.tail) is (mode != "auto")
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_planning_points_to_the_operation_for_plans(language: str) -> None:
-    """Covers S2-17."""
-    talk = Talk()
-    talk.user("Build a shop.")
-    talk.state.phase = Phase.PLANNING
-    prompt = compiler(language).compile(
-        talk.state, (*OPERATIONS, PROPOSE), pattern=PromptPattern.BASE_MAIN_SPECIALIZED
-    )
-    planning, main = prompt.tail.split("# Now" if language == "en" else "# 現在")
-    assert PROPOSE.name in planning
-    assert PROPOSE.name not in main
-    assert PROPOSE.name in prompt.formats["json"]

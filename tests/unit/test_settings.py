@@ -217,11 +217,6 @@ def test_a_denial_that_no_call_matches_is_named_and_the_others_hold(places: Plac
     assert [(problem.source, problem.line) for problem in problems] == [("x", 2)] * 3
 
 
-def test_one_wrong_key_does_not_cost_its_neighbours(places: Places) -> None:
-    write(places, "[execution]\nmax_steps = 'many'\nmax_model_calls = 5\n")
-    assert load_settings(places, {}).settings.execution.max_model_calls == 5
-
-
 @pytest.mark.parametrize(
     "data", [b"[execution\n", b"\xff\xfe broken", b"#" * 300_000, b"a = 1\na = 2\n"]
 )
@@ -257,10 +252,6 @@ def test_flags_make_an_endpoint_of_their_own(places: Places, tmp_path: Path) -> 
     assert main is not None
     assert (main.endpoint, main.model) == ("cli", "org/m")
     assert choice.settings.endpoints["cli"].protocol == "json"
-
-
-def test_without_an_endpoint_the_choice_says_so(places: Places, tmp_path: Path) -> None:
-    assert choose_session(Flags(workspace=tmp_path), places, "en", {}).endpoint_missing
 
 
 @pytest.mark.parametrize(
