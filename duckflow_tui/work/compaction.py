@@ -92,6 +92,15 @@ class Compactor:
             return "running"
         return "" if await self.make_room("user", hint) else "nothing"
 
+    def count_freeable(self) -> int:
+        """The tokens that a compaction by hand would free now, before its digest; 0 where there is
+        too little to shorten.
+        """
+        specs = self._parts.router.registry.specs()
+        prompts = self._parts.models.prompts
+        cut = prompts.find_overflow(self._store.state, specs, keep=BY_HAND, always=True)
+        return cut.tokens - cut.left if cut is not None else 0
+
     async def undo_compaction(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
         """Let the full messages travel again; a code of what is in the way, and its figures."""
         if self._store.state.turn is not None:

@@ -398,11 +398,12 @@ async def test_after_a_resume_figures_and_compactions_are_there_and_texts_are_no
 async def test_the_user_compacts_and_takes_it_back(tmp_path: Path) -> None:
     async with session(tmp_path, talk(8, digest=(DIGEST,)), window=64_000) as s:
         await hold(s, 6)
-        compact = s.engine.context.compact_by_hand
+        compact, freeable = s.engine.context.compact_by_hand, s.engine.context.count_freeable()
         assert await asyncio.gather(compact("the names of files"), compact()) == ["", "running"]
         assert "the names of files" in s.server.of("digest")[0].text
         (card,) = shown(s)
         assert (card.by, card.hint) == ("user", "the names of files")
+        assert 0 < card.tokens_before - card.tokens_after < freeable  # the digest takes some
         await hold(s, 1, first=6)
         short = s.server.of("main")[-1].text
         assert "question 1 of many" not in short.replace("- question 1 of many", "")
@@ -437,6 +438,7 @@ async def test_it_is_not_taken_back_where_the_whole_has_no_room(tmp_path: Path) 
 async def test_an_empty_conversation_and_running_work_are_not_compacted(tmp_path: Path) -> None:
     held = done("Later.", step="PLANNING").model_copy(update={"hold": "work"})
     async with session(tmp_path, script(held)) as s:
+        assert s.engine.context.count_freeable() == 0
         assert await s.engine.context.compact_by_hand() == "nothing"
         await s.engine.send("work")
         await s.server.reached("work")

@@ -153,6 +153,9 @@ class FakeContext:
         self.problem = ""
         self.no_undo: Undo = ""
 
+    def count_freeable(self) -> int:
+        return 8_100
+
     def list_sent_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         return self.texts.get(llm_id)
 

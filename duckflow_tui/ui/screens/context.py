@@ -124,14 +124,18 @@ class ContextSource(StateSource[PromptFigures]):
             name = pad(words(f"context.part.{part}"), names)
             share = f"{size / max(item.tokens, 1):.0%}"
             count = f"{tokens_text(size, item):>7} {share:>4}"
-            room_left = width - 6 - names - cell_len(count)
-            about = f"  {fit(words(f'context.about.{part}'), room_left)}" if room_left > 8 else ""
+            room_left = width - 8 - names - cell_len(count)
+            longest = max(room_left // 3, 0)  # of a bar, which has a third of the row's rest
+            bar = "━" * max(round(longest * size / max(item.tokens, 1)), 1 if longest else 0)
+            room_left -= longest
+            about = fit(words(f"context.about.{part}"), room_left) if room_left > 8 else ""
             rows.append(
                 color_parts(
                     [
                         (f"{character_of(part)} ", colour_of(part, palette)),
-                        (f"{name}  {count}", palette.text),
-                        (about, palette.faint),
+                        (f"{name}  {count}  ", palette.text),
+                        (pad(bar, longest), colour_of(part, palette)),
+                        (f"  {about}", palette.faint),
                     ]
                 )
             )
@@ -151,6 +155,11 @@ class ContextSource(StateSource[PromptFigures]):
         if (limits := self._find_limits(request)) is not None:
             at, reply = short_count(limits.compacts_at), short_count(limits.reply)
             facts.append(words("context.limits", at=at, reply=reply))
+        engine = self.host.session.engine
+        if engine is not None and request is self.state.requests[-1]:
+            freed = engine.context.count_freeable()
+            size = f"~{short_count(freed)}"
+            facts.append(words("context.frees" if freed else "context.frees_nothing", tokens=size))
         return facts
 
     def _find_limits(self, request: PromptFigures) -> Limits | None:
