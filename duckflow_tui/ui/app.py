@@ -259,9 +259,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if said:
             self.status.show_message(said, stays=True)
 
-    def _keep_setting(self, name: str, value: str) -> None:
+    def _choose_setting(self, key: str, value: str) -> None:
+        """Have a setting of the screen at once, and in later sessions."""
+        self.apply_setting(key, value)
         if self.options.keep is not None:
-            self.save_in_background(partial(self.options.keep, f"ui.{name}", value, self.words))
+            self.save_in_background(partial(self.options.keep, key, value, self.words))
 
     def apply_setting(self, key: str, value: object) -> bool:
         """Have a setting of the screen at once; False for one that later sessions alone have."""
@@ -365,13 +367,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.exit(0)
 
     def action_language(self, language: str) -> None:
-        self.words = Catalogue(language)
-        self.bench.words = self.words
-        self._keep_setting("language", language)
+        self._choose_setting("ui.language", language)
 
     def action_theme(self, theme: str) -> None:
-        self.show_theme(theme)
-        self._keep_setting("theme", theme)
+        self._choose_setting("ui.theme", theme)
 
     def show_theme(self, theme: str) -> None:
         """Draw everything in this theme."""
@@ -402,9 +401,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def action_vitals(self, place: VitalsPlace) -> None:
         """Choose where the gauges are shown; see ``VitalsPlace``."""
-        self.bench.vitals_place = place
+        self._choose_setting("ui.vitals", place)
         self.status.show_notice(f"vitals.{place}")
-        self._keep_setting("vitals", place)
 
     def on_diff_view_arranged(self, event: DiffView.Arranged) -> None:
         self.bench.arrange_diffs(split=event.split, wrap=event.wrap)

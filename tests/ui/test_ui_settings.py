@@ -52,8 +52,9 @@ def app_of(places: Places, language: str = "en", shows: str = "", **environ: str
 
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int], wanted: str = "") -> None:
-    await settled(pilot, lambda: not app.session.opening)
-    app.bench.to_composer()
+    bench = app.bench
+    await settled(pilot, lambda: bench.focused is not None and bench.focused is bench.talk.welcome)
+    bench.to_composer()
     await commanded(pilot, f"/settings {wanted}".strip())
     await settled(pilot, lambda: is_listing(app, SettingSource), "the page")
     await pilot.pause()

@@ -38,8 +38,8 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.operation_blocks import CommandBlock
 from duckflow_tui.ui.panes.transcript import Transcript
+from duckflow_tui.ui.screens.edit_proposal import EditText
 from duckflow_tui.ui.screens.list_page import ListPage
-from duckflow_tui.ui.screens.waiting import EditMessage
 from duckflow_tui.words.catalogue import Catalogue
 
 CALL = "call_00000001"
@@ -166,12 +166,12 @@ async def test_a_waiting_message_is_rewritten(open_apps: OpenApps, keys: tuple[s
     async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, *keys)
         await pilot.press("down", "enter")
-        await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
+        await settled(pilot, lambda: isinstance(app.screen, EditText), "the editor")
         await pilot.press("!", "ctrl+s")
         await settled(pilot, lambda: isinstance(app.screen, ListPage))
         assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
         await pilot.press("enter")
-        await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
+        await settled(pilot, lambda: isinstance(app.screen, EditText), "the editor")
         await pilot.press("x", "escape")
         await settled(pilot, lambda: isinstance(app.screen, ListPage))
         assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
@@ -184,7 +184,7 @@ async def test_what_was_rewritten_too_late_is_in_the_composer(open_apps: OpenApp
     async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
         await pilot.press("enter")
-        await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
+        await settled(pilot, lambda: isinstance(app.screen, EditText), "the editor")
         store.dispatch(QueueItemRemoved(message_id=store.state.queue[0].message_id))
         await pilot.press("!", "ctrl+s")
         await settled(pilot, lambda: app.bench.composer.text == f"{QUEUE[0]}!")

@@ -10,7 +10,6 @@ from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.edit_proposal import EditText, ProposalEditor
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
-from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -42,7 +41,10 @@ class QueueSource(StateSource[QueuedMessage]):
         return [*actions, back]
 
     def _edit_message(self, message: QueuedMessage) -> None:
-        screen = EditMessage(self.words, self.state.queue.index(message) + 1, message.text)
+        editor = ProposalEditor(message.text, soft_wrap=True, tab_behavior="indent")
+        editor.move_cursor(editor.document.end)
+        title = self.words("waiting.editing", number=self.state.queue.index(message) + 1)
+        screen = EditText(self.words, editor, title, self.words("waiting.edit_apply"))
         self.host.push_screen(screen, lambda text: self._rewrite_message(message, text))
 
     def _rewrite_message(self, message: QueuedMessage, text: str | None) -> None:
@@ -78,15 +80,3 @@ class QueueSource(StateSource[QueuedMessage]):
 
     def render_detail(self, item: QueuedMessage, width: int, room: int) -> list[Row]:
         return self.wrap_text(make_visible(item.text), width)
-
-
-class EditMessage(EditText):
-    """A waiting message, with the cursor at its end."""
-
-    def __init__(self, words: Catalogue, number: int, text: str) -> None:
-        editor = ProposalEditor(text, soft_wrap=True, tab_behavior="indent")
-        title = words("waiting.editing", number=number)
-        super().__init__(words, editor, title, words("waiting.edit_apply"))
-
-    def on_mount(self) -> None:
-        self.editor.move_cursor(self.editor.document.end)
