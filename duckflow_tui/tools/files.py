@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from pydantic import Field
@@ -95,7 +96,7 @@ def _find_left_out(hunks: Sequence[Hunk]) -> tuple[str, int] | None:
     for hunk in hunks:
         come = [line.text.strip() for line in hunk.lines if line.mark == "+"]
         lost = sum(line.mark == "-" for line in hunk.lines) - len([x for x in come if x])
-        for line, below in zip(come, [*come[1:], ""], strict=True) if lost > _FEW else ():
+        for line, below in pairwise([*come, ""]) if lost > _FEW else ():
             is_short = "..." in line or "…" in line or not below
             if is_short and line.startswith(_COMMENTS):
                 return line, lost + 1
