@@ -60,7 +60,7 @@ def said(app: ChatApp) -> list[str]:
 
 FOLDED = [
     "› mend the total",
-    "▸ Read 2 files, searched once, edited  pricing.py +3 −2, ran pytest",
+    "▸ Read 2 files, ran 1 search, edited  pricing.py +3 −2, ran pytest",
     "-q, 1 command not allowed",
     "◆ They are applied one after the other now.",
     "3 calls",

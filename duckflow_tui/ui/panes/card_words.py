@@ -492,7 +492,7 @@ def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogu
 def counts_words(report: StepReport, words: Catalogue) -> str:
     """``4 operations, 1 failed · 4 calls · 0:41``: figures of the app."""
     asked = report.succeeded + report.failed + report.refused + report.skipped
-    parts = [words("work.operation.one" if asked == 1 else "work.operation.many", count=asked)]
+    parts = [words("work.operation", count=asked)]
     if report.failed:
         parts.append(words("card.failed", count=report.failed))
     if report.refused:

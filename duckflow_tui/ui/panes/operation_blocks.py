@@ -232,7 +232,7 @@ class OperationBlock(Block):
 
 def count_words(kind: str, count: int, look: Look) -> str:
     """Return a count of calls of one kind in words, such as ``3 files read``."""
-    return look.words(f"work.{kind}.{'one' if count == 1 else 'many'}", count=f"{count:,}")
+    return look.words(f"work.{kind}", count=f"{count:,}")
 
 
 def file_pieces(changes: list[FileChange], look: Look) -> list[Piece]:
