@@ -94,6 +94,7 @@ def card_question(
         choices.append(AnswerChoice(_REMARK, "", words("gate.key.remark"), acts="remark"))
     changed = card.kind is CardKind.PLAN and (plan is None or plan.fingerprint != card.subject)
     count = words("gate.waiting", number=1, total=waiting)
+    is_asked = card.kind in (CardKind.QUESTION, CardKind.SERVER)
     headline = QuestionRow(heading, subject)
     return QuestionSpec(
         title=Title(heading, subject, f"  {count}" if waiting > 1 else "", named=True),
@@ -103,6 +104,7 @@ def card_question(
         choices=choices,
         unlisted=more,
         hint=words(hint_of(card, chosen)),
+        leads_here="card.hint_answer" if is_asked else "gate.hint",
         prompt=consult_question(card, words),
         blocks="card.changed_meanwhile" if changed else "",
         folds=card.kind in CONSULTS,

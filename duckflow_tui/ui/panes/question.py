@@ -79,6 +79,7 @@ class QuestionSpec:
     rows: Sequence[QuestionRow]
     choices: Sequence[AnswerChoice]
     hint: str  # the keys beside the choices, while they act
+    leads_here: str = "gate.hint"  # entry that says which key leads to it
     path: QuestionRow | None = None  # what the title is about, where that is cut there
     arguments: Sequence[QuestionRow] = ()
     details: Sequence[QuestionRow] = ()  # everything about it, where that was asked for

@@ -519,7 +519,7 @@ class QuestionPane(Vertical, can_focus=True):
             return self.words("gate.hint_remark")
         if self._scope is not None:
             return self.words("gate.rule.hint", key=self._scope.key)
-        return question.hint if lit else self.words("gate.hint")
+        return question.hint if lit else self.words(question.leads_here)
 
     def _key_hints(self, question: QuestionSpec) -> tuple[KeyHint, ...]:
         if self._staying:
