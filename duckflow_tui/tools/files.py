@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final
 
 from pydantic import Field
@@ -89,15 +88,15 @@ _FEW: Final = 3  # lines that a comment may take the place of
 
 
 def _find_left_out(hunks: Sequence[Hunk]) -> tuple[str, int] | None:
-    """The comment that stands for lines of the file in its new text, and for how many: one that
-    holds an ellipsis, or that is about no code right below it, where more lines go than come. None
-    for none.
+    """Find a comment that stands for lines of the file: one with an ellipsis, or the only line that
+    a hunk adds, in a hunk that removes over ``_FEW`` lines more than it adds. Returns it with the
+    count of lines it replaces; None for none.
     """
     for hunk in hunks:
-        come = [line.text.strip() for line in hunk.lines if line.mark == "+"]
-        lost = sum(line.mark == "-" for line in hunk.lines) - len([x for x in come if x])
-        for line, below in pairwise([*come, ""]) if lost > _FEW else ():
-            is_short = "..." in line or "…" in line or not below
+        come = [x.text.strip() for x in hunk.lines if x.mark == "+" and x.text.strip()]
+        lost = sum(line.mark == "-" for line in hunk.lines) - len(come)
+        for line in come if lost > _FEW else ():
+            is_short = "..." in line or "…" in line or len(come) == 1
             if is_short and line.startswith(_COMMENTS):
                 return line, lost + 1
     return None

@@ -299,13 +299,11 @@ HEAD = "line_0 = 100\nline_1 = 1\n"
         (f"# ... as before\n{LONG[-40:]}", "# ... as before"),
         (f"{HEAD}\n<!-- ... -->\n\nline_29 = 29\n", "<!-- ... -->"),
         (f"{HEAD}# (unchanged)\n", "# (unchanged)"),
-        (f"{HEAD}line_2 = 5\n// keep the rest\n", "// keep the rest"),
-        (f"{HEAD}# existing code here\n\nline_30 = 30\nline_31 = 31\n", "# existing code here"),
-        (f"/* (same as before) */\n\nline_28 = 5\n{LONG[-13:]}", "/* (same"),
         # Every line is there, or what is gone is not stood for.
         (f"{HEAD}# The others are computed.\nlines = make_lines(30)\n", ""),
         (f"{HEAD}# Each line has\n# its number.\nlines = make_lines(30)\n", ""),
         (LONG.replace("line_3 = 3\n", "# ... more\n"), ""),
+        ("# Title\n\nShort now.\n\n## Use\n\nline_29 = 29\n", ""),  # headings of Markdown
         (f"{LONG}# ... and so on\n", ""),
         (HEAD, ""),
         ("# A new file\nx = 1\n", ""),
