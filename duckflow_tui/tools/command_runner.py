@@ -36,7 +36,7 @@ from duckflow_tui.tools.command_output import Capture, OutputPump, clean_output
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
-from duckflow_tui.tools.results import read_on
+from duckflow_tui.tools.results import reading_hint
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -259,8 +259,8 @@ class RunningCommand:
             lost = self._capture.lost
             return f"the whole could not be kept: {lost}" if lost else "the whole comes at its end"
         if self._capture.is_complete:
-            return f"the whole is kept: {read_on(self._blob)}"
-        return f"the first {size_words(self._capture.limit)} are kept: {read_on(self._blob)}"
+            return f"the whole is kept: {reading_hint(self._blob)}"
+        return f"the first {size_words(self._capture.limit)} are kept: {reading_hint(self._blob)}"
 
 
 def how_it_ended(exit_code: int | None) -> str:

@@ -1,4 +1,4 @@
-"""A started program, and all that it started: ended as a whole, wherever its children went."""
+"""Start a program, read its output, and end it together with every process that it started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _REAPED: Final = 1.0  # seconds until the end of a program that was killed is kn
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """Tells at once that the program ended; asyncio waits for pipes that a child may hold."""
+    """Set ``exited`` as soon as the program ends; asyncio itself waits until its pipes are closed
+    too, which a child process may keep open.
+    """
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -33,7 +35,7 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
 
 
 class Program:
-    """A program in a session of its own, without a terminal."""
+    """A child process in a session of its own, without a terminal."""
 
     def __init__(self, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
         self._transport = transport
@@ -54,8 +56,8 @@ class Program:
         stderr: int = asyncio.subprocess.PIPE,
         pass_fds: Sequence[int] = (),
     ) -> Program:
-        """Start it; ``pass_fds``: descriptors that it keeps. Raises OSError, and ValueError for a
-        NUL in an argument.
+        """Start a program; ``pass_fds`` are descriptors that it inherits. Raises OSError where it
+        cannot be started, and ValueError for a NUL in an argument.
         """
         transport, pipes = await asyncio.get_running_loop().subprocess_exec(
             _Pipes,
@@ -72,16 +74,23 @@ class Program:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative: the signal that ended it."""
+        """The exit code; None while the program runs, negative the number of the signal that ended
+        it.
+        """
         return self._transport.get_returncode()
 
     async def wait(self) -> int | None:
-        """The exit code of the program itself; what it started may still run."""
+        """Wait until the program ends and return its exit code. Processes that it started may still
+        run.
+        """
         await asyncio.shield(self.exited)
         return self.exit_code
 
     async def read(self, pipe: asyncio.StreamReader | None) -> bytes:
-        """The next piece of an output; empty soon after the program's end, whoever has the pipe."""
+        """Return the next piece of ``stdout`` or ``stderr``; empty at its end, at most ``DRAIN``
+        seconds after the program's end even if a child keeps the pipe open, and where ``pipe``
+        is None.
+        """
         if pipe is None:
             return b""
         reading = asyncio.ensure_future(pipe.read(_PIECE))
@@ -93,7 +102,7 @@ class Program:
             reading.cancel()
 
     def signal(self, number: int) -> bool:
-        """Send a signal to its process group; whether there was anyone in it."""
+        """Send a signal to the program's process group; return False where the group is empty."""
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -103,7 +112,7 @@ class Program:
         return True
 
     def close(self) -> None:
-        """Let go of its pipes; a program that still runs is killed, its group with it."""
+        """Close the pipes, and kill the program with its process group if it still runs."""
         if self.exit_code is None:
             self.signal(signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -111,7 +120,9 @@ class Program:
 
 
 class ProcessGroup:
-    """A program with all that it started, killed with the app by the watchdog until its release."""
+    """A program with every process that it started. Until ``release``, the watchdog kills all of
+    them when the app dies.
+    """
 
     def __init__(self, program: Program, mark: str, watchdog: Watchdog) -> None:
         self.program = program
@@ -132,7 +143,9 @@ class ProcessGroup:
         pass_fds: Sequence[int] = (),
         **streams: int,
     ) -> ProcessGroup:
-        """Start it under a mark that its children inherit. Raises OSError."""
+        """Start a program with a mark in its environment, which its children inherit. Raises
+        OSError.
+        """
         mark = watchdog.expect_program()
         try:
             marked = {**environ, MARK: mark}
@@ -144,25 +157,29 @@ class ProcessGroup:
         return cls(program, mark, watchdog)
 
     def release(self) -> None:
-        """It has ended, or what is left of it may outlive the app."""
+        """Tell the watchdog to forget the program: it has ended, or its processes may outlive the
+        app.
+        """
         self._watchdog.forget_program(self._mark)
 
     async def count_left(self) -> int:
-        """How many of its processes run."""
+        """Return how many processes of the group run."""
         return len(await asyncio.to_thread(self._find_members))
 
     async def end(self, grace: float = GRACE) -> None:
-        """Ask everything to end, and kill what is left after ``grace`` seconds.
+        """Send SIGTERM to all processes, and kill those that run after ``grace`` seconds.
 
-        Done once, whoever asks and how often. Cancelled, it kills at once what is left; the
-        cancellation is raised when nothing runs any more.
+        Further calls wait for the same end. A cancelled call kills the rest at once, and raises the
+        cancellation when nothing runs any more.
         """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end_members(grace))
         await wait_until_done(self._ending, self._hurried.set)
 
     async def _end_members(self, grace: float) -> None:
-        """The process table is read, and slept over, in a thread: that may take long."""
+        """Do the work of ``end``. The process table is read in a thread, since that may
+        take long.
+        """
         await asyncio.to_thread(lambda: self._signal_members(self._find_members(), signal.SIGTERM))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
@@ -177,9 +194,13 @@ class ProcessGroup:
             await asyncio.wait_for(self.program.wait(), _REAPED)
 
     def _signal_members(self, members: frozenset[int], number: signal.Signals) -> None:
+        """Send a signal to the program's process group while the program runs, and to each of these
+        processes.
+        """
         if self.program.exit_code is None:
             self.program.signal(number)  # nobody else has the number while it was not waited for
         send_signal(members, number)
 
     def _find_members(self) -> frozenset[int]:
+        """Return the ids of the processes that run now; blocking."""
         return self._offspring.find_running(lambda _: self.program.exit_code is None)

@@ -1,6 +1,7 @@
-"""Which processes of this machine a started command has, wherever they went, and their end.
+"""Find the processes that a command started, even where they left its process group, and signal or
+kill them.
 
-Of the standard library only: the watchdog's own program stands on it too.
+Standard library only, because the watchdog's own program imports it too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PROC: Final = "/proc"
 
 
 class Process(NamedTuple):
-    """A line of the process table."""
+    """One running process, as the process table lists it."""
 
     pid: int
     parent: int
@@ -30,26 +31,32 @@ class Process(NamedTuple):
 
 
 class Offspring:
-    """A program that was started in a session of its own, with everything it started.
+    """A program that was started in a session of its own, with every process that it started.
 
-    Found by the mark in their environment, by session and by descent where the system has a
-    ``/proc``. Elsewhere, and for one that left its session, cleared its environment and outlived
-    its parents unseen, only the process group is known.
+    With a ``/proc``, they are found by the mark in their environment, by session and group, and by
+    descent. A process is missed if it left the session, cleared its environment, and lost its
+    parent before it was seen. Without a ``/proc``, only the program's process group is known.
     """
 
     def __init__(self, mark: str, leader: int = 0, began: int = 0) -> None:
-        """``leader``: the program itself, which ``began`` then; 0 while it is not known."""
+        """``mark`` is the value of the variable ``MARK`` in their environment. ``leader`` is the id
+        of the program itself and ``began`` its start in clock ticks, both 0 while they are not
+        known.
+        """
         self._mark = f"{MARK}={mark}".encode()
         self._leader = leader
         self._began = began
         self._known: dict[int, int] = {}  # processes found so far, and when each began
 
     def find_running(self, group_holds: Callable[[int], bool]) -> frozenset[int]:
-        """Those that run. ``group_holds`` says whether the leader's number still is its own."""
+        """Return the ids of the processes that run, without the caller's own. ``group_holds`` is
+        asked only without a ``/proc``: whether the leader's process group still exists; then the
+        leader's id alone is returned.
+        """
         table = list_processes()
         if not table:
             return frozenset({self._leader} if self._leader and group_holds(self._leader) else ())
-        led = self._leader_is_no_other(table)
+        led = self._has_same_leader(table)
         found = {
             process.pid
             for process in table.values()
@@ -71,12 +78,13 @@ class Offspring:
         self._known |= {pid: table[pid].began for pid in found}
         return frozenset(found)
 
-    def _leader_is_no_other(self, table: dict[int, Process]) -> bool:
-        """Whether its number was not given to another process after its end."""
+    def _has_same_leader(self, table: dict[int, Process]) -> bool:
+        """Whether the leader's id is known and has not been given to another process since."""
         now = table.get(self._leader)
         return self._leader > 0 and (now is None or now.began == self._began)
 
     def _is_marked(self, process: Process) -> bool:
+        """Whether the process has the mark in its environment; False where that cannot be read."""
         try:
             environ = _read_file(process.pid, "environ")
         except OSError:
@@ -85,7 +93,9 @@ class Offspring:
 
 
 def send_signal(members: Iterable[int], number: signal.Signals) -> None:
-    """Signal them; one that ended meanwhile is no fault."""
+    """Send a signal to each process; those that have ended or belong to another user are
+    skipped.
+    """
     for pid in members:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -95,7 +105,9 @@ def kill_all(
     members: Callable[[], frozenset[int]],
     signal_them: Callable[[frozenset[int], signal.Signals], None],
 ) -> None:
-    """Halt all, until none starts another, and kill; returns when none is found, or soon."""
+    """Stop all processes with SIGSTOP until no new one appears, then kill them. ``members`` finds
+    the running ones. Blocking; returns when none is left, or after ``_SWEEPS`` attempts.
+    """
     halted: frozenset[int] = frozenset()
     for _ in range(_SWEEPS):
         new = members() - halted
@@ -112,20 +124,24 @@ def kill_all(
 
 
 def list_processes() -> dict[int, Process]:
-    """The processes of the system that are not dead already; empty where it cannot be told."""
+    """Return all processes of the system by id, without zombies; empty where there is no
+    ``/proc``.
+    """
     found: dict[int, Process] = {}
     try:
         names = os.listdir(PROC)
     except OSError:
         return found
     for name in names:
-        if name.isdigit() and (process := looked_up(int(name))) is not None:
+        if name.isdigit() and (process := read_process(int(name))) is not None:
             found[process.pid] = process
     return found
 
 
-def looked_up(pid: int, *, also_dead: bool = False) -> Process | None:
-    """A process; ``also_dead``: one that ended and was not waited for yet counts too."""
+def read_process(pid: int, *, also_dead: bool = False) -> Process | None:
+    """Return a process by its id; None where it does not run or there is no ``/proc``. With
+    ``also_dead``, a zombie counts as running.
+    """
     try:
         line = _read_file(pid, "stat")
     except OSError:
@@ -139,5 +155,6 @@ def looked_up(pid: int, *, also_dead: bool = False) -> Process | None:
 
 
 def _read_file(pid: int, name: str) -> bytes:
+    """Return the content of a file of a process below ``/proc``. Raises OSError."""
     with open(f"{PROC}/{pid}/{name}", "rb") as file:
         return file.read()

@@ -1,7 +1,7 @@
-"""The only way from a sandboxed command to the network: a proxy to the hosts the user agreed to.
+"""The proxy by which a sandboxed command reaches the hosts that the user agreed to, and no others.
 
-It runs in the app, outside of the sandbox. What it listens on is a socket of the sandbox's own
-network, which ``sandbox_worker.py`` opens there and hands over before the command starts.
+It runs in the app, outside of the sandbox. Its listening socket belongs to the sandbox's own
+network: ``sandbox_worker.py`` opens it there and passes it to the app before the command starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from duckflow_tui.state.usage import HostContacted
 from duckflow_tui.tools.sandbox_worker import PROXY
 
 MAX_CONNECTIONS: Final = 64  # of one command at a time
-HEAD_S: Final = 30.0  # seconds until a request has said what it wants
+HEAD_S: Final = 30.0  # seconds in which the head of a request must arrive
 CONNECT_S: Final = 20.0  # seconds for a name and a connection to its address
 IDLE_S: Final = 300.0  # seconds without a byte in either direction
 TOLD_S: Final = 1.0  # seconds between two reports on one host: a command may ask for thousands
@@ -46,7 +46,9 @@ Report = Callable[[HostContacted], None]
 
 
 class NotPassedOn(Exception):
-    """A request that goes nowhere: the status of the answer, and why."""
+    """A request that the proxy does not pass on. ``status`` is the HTTP status of its answer, the
+    text the reason.
+    """
 
     def __init__(self, status: str, why: str) -> None:
         super().__init__(why)
@@ -54,8 +56,8 @@ class NotPassedOn(Exception):
 
 
 def proxy_variables(hosts: Iterable[str]) -> Mapping[str, str]:
-    """The environment variables by which programs find the proxy. Their own servers on loopback
-    need none, unless one of the hosts is this machine.
+    """Return the environment variables that make programs use the proxy. Loopback addresses are
+    excepted unless a loopback host is among ``hosts``.
     """
     url = f"http://{PROXY[0]}:{PROXY[1]}"
     direct = "" if any(map(is_loopback, hosts)) else "localhost,127.0.0.1,::1"
@@ -64,10 +66,12 @@ def proxy_variables(hosts: Iterable[str]) -> Mapping[str, str]:
 
 
 class HostProxy:
-    """The proxy of one command: from ``begin`` until ``close``."""
+    """The proxy of one command, in service from ``begin_listening`` until ``close``."""
 
     def __init__(self, hosts: Iterable[str], report: Report) -> None:
-        """``report`` hears of the requests that are passed on, and of their bytes at their end."""
+        """``report`` is called with the requests and bytes of each host, at most once in ``TOLD_S``
+        seconds for a host, and at the end.
+        """
         self._hosts = frozenset(hosts)
         self._report = report
         self._ours, self._theirs = socket.socketpair()
@@ -80,22 +84,28 @@ class HostProxy:
 
     @property
     def channel_fd(self) -> int:
-        """The descriptor that the command's sandbox answers on; until ``begin``."""
+        """The descriptor that the command's sandbox inherits to send its listening socket; valid
+        until ``begin_listening``.
+        """
         return self._theirs.fileno()
 
     @property
     def refused_hosts(self) -> str:
-        """The refused hosts, in words for the model; empty for none."""
+        """A line for the model on each refused host, at most ten; empty for none."""
         return "\n".join(f"[network: {said}]" for said in self._refused.values())
 
     def begin_listening(self) -> None:
-        """The sandbox has its end of the channel: wait for the socket to listen on."""
+        """Close the sandbox's end of the channel, which it has inherited by now, and wait in the
+        background for its listening socket.
+        """
         self._theirs.close()
         self._ours.setblocking(False)
         asyncio.get_running_loop().add_reader(self._ours, self._take_socket)
 
     async def close(self) -> None:
-        """End every connection."""
+        """Stop listening, end every connection, and report the traffic that was not
+        reported yet.
+        """
         asyncio.get_running_loop().remove_reader(self._ours)
         self._ours.close()
         self._theirs.close()
@@ -112,6 +122,9 @@ class HostProxy:
     def _count_traffic(
         self, host: str, requests: int = 0, sent: int = 0, received: int = 0
     ) -> None:
+        """Add to the traffic of a host, and report it if the last report on the host is
+        old enough.
+        """
         now, at = time.monotonic(), time.time()
         old = self._untold.get(host) or HostContacted(host=host, use="command", at=at)
         self._untold[host] = old.replace(
@@ -125,6 +138,7 @@ class HostProxy:
             self._report(self._untold.pop(host))
 
     def _take_socket(self) -> None:
+        """Receive the listening socket from the sandbox and start to serve on it."""
         asyncio.get_running_loop().remove_reader(self._ours)
         with contextlib.suppress(OSError):  # a sandbox that could not be made sends nothing
             received = socket.recv_fds(self._ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
@@ -133,11 +147,15 @@ class HostProxy:
                 self._starting = asyncio.create_task(self._listen_on(listening), name="proxy")
 
     async def _listen_on(self, listening: socket.socket) -> None:
+        """Serve the connections to this socket."""
         self._server = await asyncio.start_server(self._serve_client, sock=listening, limit=_HEAD)
 
     async def _serve_client(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        """Serve one connection: read its request, connect to the target, and pass data in both
+        directions. A request that is refused gets an HTTP error.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._served.add(task)
@@ -150,15 +168,15 @@ class HostProxy:
             if not isinstance(request, h11.Request):
                 return  # it hung up
             name, port, path = _parse_target(request)
-            answers, wants = await self._connect_to_target(name, port)
+            answers, upstream = await self._connect_to_target(name, port)
             if path:
                 shown = f"[{name}]" if ":" in name else name
                 host = shown if port == 80 else f"{shown}:{port}"
                 sent = _rebuild_request(request, host, path, partial(_read_event, client, reader))
             else:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                sent = self._read_tunnel(name, client.trailing_data[0], reader, wants)
-            await self._pass_on(f"{name}:{port}", sent, wants, answers, writer)
+                sent = self._read_tunnel(name, client.trailing_data[0], reader, upstream)
+            await self._pass_on(f"{name}:{port}", sent, upstream, answers, writer)
         except (NotPassedOn, h11.RemoteProtocolError) as no:
             status = no.status if isinstance(no, NotPassedOn) else "400 Bad Request"
             body = f"duckflow-tui: {no}\n".encode()
@@ -173,7 +191,9 @@ class HostProxy:
     async def _connect_to_target(
         self, name: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to where a request goes; raises NotPassedOn where it may not, or cannot."""
+        """Connect to a host that the user agreed to, at a public address unless the host is named
+        by its address. Raises NotPassedOn where that is refused or fails.
+        """
         shown = name if has_host((name,), name, port) else f"{name}:{port}"
         if not has_host(self._hosts, name, port):
             raise self._refuse_request(shown, f"{shown} was refused; ask for it with hosts")
@@ -198,21 +218,22 @@ class HostProxy:
         reason = (failed and failed.strerror) or "no answer"
         raise NotPassedOn("502 Bad Gateway", f"{shown} could not be reached: {reason}")
 
-    def _refuse_request(self, shown: str, said: str) -> NotPassedOn:
+    def _refuse_request(self, name: str, message: str) -> NotPassedOn:
+        """Note a refusal for the model under this name, and return the exception to raise."""
         if len(self._refused) < _TOLD:
-            self._refused.setdefault(shown, one_line(said, 200))
-        return NotPassedOn("403 Forbidden", said)
+            self._refused.setdefault(name, one_line(message, 200))
+        return NotPassedOn("403 Forbidden", message)
 
     async def _read_tunnel(
         self,
         name: str,
         first: bytes,
         reader: asyncio.StreamReader,
-        wants: asyncio.StreamWriter,
+        upstream: asyncio.StreamWriter,
     ) -> AsyncGenerator[bytes]:
-        """All that the client sends through its tunnel to ``name``, of which ``first`` is read
-        already; its end ends what ``wants`` it. Raises NotPassedOn for what is no TLS, or asks for
-        another host: one address serves many.
+        """Yield the bytes that the client sends through its tunnel to ``name``, beginning with
+        ``first``; at their end, close the sending side of ``upstream``. Raises NotPassedOn for
+        anything but TLS and for TLS to another host, since one address may serve many hosts.
         """
         data, asked = await _read_server_name(first or await reader.read(_PIECE), reader)
         if data and asked not in (name, ""):
@@ -222,33 +243,38 @@ class HostProxy:
         while data:
             yield data
             data = await reader.read(_PIECE)
-        wants.write_eof()
+        upstream.write_eof()
 
     async def _pass_on(
         self,
         host: str,
         sent: AsyncGenerator[bytes],
-        wants: asyncio.StreamWriter,
+        upstream: asyncio.StreamWriter,
         answers: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Send these pieces to the host, and its answers to the client, until the host ends."""
+        """Send these pieces to the host and its answers to the client until the host closes the
+        connection, and count the traffic. Raises TimeoutError after ``IDLE_S`` seconds without a
+        byte.
+        """
         self._count_traffic(host, requests=1)
         counted = {"sent": 0, "received": 0}
         loop = asyncio.get_running_loop()
 
         async def send(piece: bytes, to: asyncio.StreamWriter, way: str) -> None:
+            """Write a piece, count its bytes, and restart the idle time-out."""
             to.write(piece)
             counted[way] += len(piece)
             idle.reschedule(loop.time() + IDLE_S)
             await to.drain()
 
         async def send_all() -> None:
+            """Send all pieces to the host; on an error, close the connection to it."""
             try:
                 async for piece in sent:
-                    await send(piece, wants, "sent")
+                    await send(piece, upstream, "sent")
             except (NotPassedOn, h11.ProtocolError, OSError):
-                wants.close()
+                upstream.close()
 
         back = asyncio.create_task(send_all())
         try:
@@ -258,20 +284,20 @@ class HostProxy:
         finally:
             back.cancel()
             await asyncio.gather(back, return_exceptions=True)
-            wants.close()
+            upstream.close()
             self._count_traffic(host, **counted)
 
 
 async def _read_event(client: h11.Connection, reader: asyncio.StreamReader) -> object:
-    """The next event of a client; raises h11.RemoteProtocolError for what is no HTTP."""
+    """Return the next HTTP event of a client. Raises h11.RemoteProtocolError for invalid HTTP."""
     while (event := client.next_event()) is h11.NEED_DATA:
         client.receive_data(await reader.read(_PIECE))
     return event
 
 
 def _parse_target(request: h11.Request) -> tuple[str, int, str]:
-    """The host and port that a request to the proxy names, and the path there; empty for a tunnel.
-    Raises NotPassedOn for what is no request to a proxy.
+    """Return host, port and path of a request to the proxy; the path is empty for CONNECT, which
+    opens a tunnel. Raises NotPassedOn for anything that is no request to a proxy.
     """
     target, tunnel = request.target.decode("ascii"), request.method == b"CONNECT"
     with contextlib.suppress(ValueError):
@@ -288,8 +314,9 @@ def _parse_target(request: h11.Request) -> tuple[str, int, str]:
 async def _rebuild_request(
     request: h11.Request, host: str, path: str, read_event: Callable[[], Awaitable[object]]
 ) -> AsyncGenerator[bytes]:
-    """The request with its body, written anew from its parsed parts for this host, whatever its
-    headers say. Nothing that follows it goes along.
+    """Yield the request and its body, rebuilt from the parsed parts with ``host`` as its Host
+    header, whatever the client's headers say. Nothing that the client sends behind it is passed
+    on.
     """
     given = dict(request.headers)
     headers = [(b"Host", host.encode()), (b"Connection", b"close")]
@@ -307,8 +334,8 @@ async def _rebuild_request(
 
 
 async def _read_server_name(data: bytes, reader: asyncio.StreamReader) -> tuple[bytes, str | None]:
-    """A client's first message of TLS, which begins with ``data``, and the host that it asks for:
-    empty where it names none, None where the message cannot be read.
+    """Read a client's TLS greeting, which begins with ``data``; return the bytes read and the host
+    that it names: empty for none, None where the greeting is invalid.
     """
     names: list[str] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,4 +1,6 @@
-"""file_ops.read_file: a file or ranges of its lines, with what a reader must know of it."""
+"""The operation file_ops.read_file: read a text file, a range of its lines, its changes, or an
+earlier result.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +40,8 @@ _RANGE: Final = re.compile(r"\s*([1-9]\d{0,8})\s*(?:([-–:])\s*(\d{0,9})\s*)?")
 
 
 class ReadFile(Arguments):
+    """Arguments of file_ops.read_file."""
+
     path: str = Field(description="A file, or result:… as a cut result names it.")
     start_line: int | None = Field(default=None, ge=1)
     end_line: int | None = Field(default=None, ge=1)
@@ -47,7 +51,10 @@ class ReadFile(Arguments):
 
 
 class _Lines(NamedTuple):
-    """Some lines of a file; ``total`` is None where nobody counted to the end."""
+    """A range of lines. ``first`` is the number of its first line, ``total`` the lines of the file,
+    None where they were not counted; ``facts`` are notable properties for the model, ``sha`` the
+    file's hash if it was read whole.
+    """
 
     lines: Sequence[str]
     first: int
@@ -57,11 +64,14 @@ class _Lines(NamedTuple):
 
     @property
     def last_number(self) -> int:
-        """The number of the last of them."""
+        """The number of the range's last line."""
         return self.first + len(self.lines) - 1
 
 
 async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
+    """Check the ranges and return the work that reads. Raises ToolFault for a range that ends
+    before its start.
+    """
     for start, end in [(args.start_line, args.end_line), _column_range(args)]:
         if end is not None and end < (start or 1):
             raise ToolFault(
@@ -71,12 +81,12 @@ async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: T
     place = places[0] if places else None
     if args.diff and place is not None:
         return Work(partial(_read_diff, place, context))
-    return Work(partial(_read_whole, args, place, context))
+    return Work(partial(_read_target, args, place, context))
 
 
 def _column_range(args: ReadFile) -> tuple[int, int]:
-    """The first and the last character of each line that is shown, at most MAX_LINE of them. Raises
-    ToolFault.
+    """Return the first and the last column to show of each line, counted from 1, at most MAX_LINE
+    columns. Raises ToolFault for an invalid range.
     """
     found = _RANGE.fullmatch(args.columns or "1-")
     if found is None:
@@ -87,7 +97,9 @@ def _column_range(args: ReadFile) -> tuple[int, int]:
 
 
 async def _read_diff(place: Place, context: ToolContext) -> Output:
-    """The difference between before the request and now, of one file or of those in a folder."""
+    """Return the difference between the files before the current request and now, for one file or
+    all those in a folder.
+    """
     locate = context.workspace.locate_path
     before = {
         path: was
@@ -99,14 +111,16 @@ async def _read_diff(place: Place, context: ToolContext) -> Output:
     return Output(told, str(len(before) if text else 0))
 
 
-def own_result(args: Arguments) -> frozenset[CallFact]:
-    """``CallFact.OWN_RESULT`` where a handle is read instead of a file."""
+def reading_facts(args: Arguments) -> frozenset[CallFact]:
+    """Return ``CallFact.OWN_RESULT`` where a call reads an earlier result instead of a file; else
+    nothing.
+    """
     handle = isinstance(args, ReadFile) and args.path.startswith(HANDLE)
     return frozenset({CallFact.OWN_RESULT}) if handle else frozenset()
 
 
-async def _from_result(args: ReadFile, context: ToolContext) -> Output:
-    """A part of what an earlier call of this session gave; nothing of the disk is named."""
+async def _read_result(args: ReadFile, context: ToolContext) -> Output:
+    """Return a range of the result of an earlier call of this session. Raises ToolFault."""
     text = await context.result(args.path.removeprefix(HANDLE).strip())
     lines = await asyncio.to_thread(split_lines, text)
     if not lines:
@@ -116,23 +130,30 @@ async def _from_result(args: ReadFile, context: ToolContext) -> Output:
 
 
 def _read_range(
-    args: ReadFile, said: str, lines: Sequence[str], facts: tuple[str, ...] = (), sha: str = ""
+    args: ReadFile, label: str, lines: Sequence[str], facts: tuple[str, ...] = (), sha: str = ""
 ) -> _Lines:
+    """Return the requested range of these lines. Raises ToolFault, naming the file as ``label``,
+    where it begins behind the last line.
+    """
     first = args.start_line or 1
     if first > len(lines):
-        raise ToolFault("read.no_line", path=said, count=str(len(lines)), line=str(first))
+        raise ToolFault("read.no_line", path=label, count=str(len(lines)), line=str(first))
     return _Lines(lines[first - 1 : args.end_line or len(lines)], first, len(lines), facts, sha)
 
 
-async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext) -> Output:
+async def _read_target(args: ReadFile, place: Place | None, context: ToolContext) -> Output:
+    """Return the requested range of a file, or of an earlier result where ``place`` is None. A
+    picture is returned as an image, of another binary file only its kind and size. Raises
+    ToolFault.
+    """
     if place is None:
-        return await _from_result(args, context)
+        return await _read_result(args, context)
     if place.is_dir:
         raise ToolFault("read.is_directory", path=place.label)
     if not place.exists:
         raise ToolFault("read.missing", path=place.label)
     if place.size > WHOLE_BYTES:
-        return _make_answer(args, place.shown, await _from_large(args, place, context), context)
+        return _make_answer(args, place.shown, await _read_large(args, place, context), context)
     data = await context.workspace.read_bytes(place)
     sha = hash_data(data)
     read = {place.shown: sha}
@@ -151,8 +172,10 @@ async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext)
     return _make_answer(args, place.shown, found, context, partly=place.zone is Zone.INSIDE)
 
 
-async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
-    """The range from a file that is not held whole: its lines are counted piece by piece."""
+async def _read_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
+    """Return the requested range of a file that is too large to be read whole; its lines are
+    counted piece by piece. Raises ToolFault.
+    """
     first = args.start_line or 1
     last = args.end_line or first + DEFAULT_LINES - 1
     head = await context.workspace.read_bytes(place, 0, _SNIFFED)
@@ -193,7 +216,10 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
 def _make_answer(
     args: ReadFile, shown: str, found: _Lines, context: ToolContext, *, partly: bool = True
 ) -> Output:
-    """``partly``: whether who was given a part of the file counts as knowing it."""
+    """Return the answer for these lines, cut to the limits, with a header and notes on what was
+    cut. With ``partly`` the file counts as read by the model even where only a part is shown,
+    else only where all of it is.
+    """
     ranged = args.start_line is not None or args.end_line is not None
     budget = RANGE_BYTES if ranged else DEFAULT_BYTES
     most = len(found.lines) if ranged else DEFAULT_LINES
@@ -248,7 +274,7 @@ def _make_answer(
 
 
 def _make_binary_fault(place: Place, head: bytes, size: int, problem: ModelText) -> ToolFault:
-    """The fault of a file that is no text: its kind by its first bytes, and its size."""
+    """Return the fault for a binary file, with its kind, by its first bytes, and its size."""
     kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
     about = f"{kind}, " if kind else ""
     return ToolFault(

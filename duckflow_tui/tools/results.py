@@ -1,4 +1,6 @@
-"""Results of calls as a model reads them: within a limit, and with the user's own hand in it."""
+"""Results of calls as the model reads them: bounded in size, with pictures, changes, and the user's
+edits described.
+"""
 
 from __future__ import annotations
 
@@ -59,16 +61,18 @@ _HEADING: Final = re.compile(
 )
 
 
-def read_on(handle: str) -> str:
-    """The note on a result of which the model sees a part."""
+def reading_hint(handle: str) -> str:
+    """Return the note that tells the model how to read the rest of a result."""
     return f'file_ops.read_file with path "{HANDLE}{handle}" reads any part of it'
 
 
 def hide_reading_hint(text: str, handle: str) -> str:
-    """The text of a result for the user: without the hint that tells the model how to read on."""
+    """Return a result's text for the user, without the hint to the model on how to read
+    the rest.
+    """
     if not handle:
         return text
-    how = read_on(handle)
+    how = reading_hint(handle)
     whole = f"the whole is kept: {how}"
     for hint in (f"; {whole}, with columns", f"; {whole}", f"\n[{whole}]", f": {how}"):
         text = text.replace(hint, "")
@@ -76,8 +80,9 @@ def hide_reading_hint(text: str, handle: str) -> str:
 
 
 async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
-    """The text with lines of at most MAX_LINE characters and head and tail within MAX_RESULT, the
-    number of characters left out, and the handle of the whole; empty where nothing is left out.
+    """Return the text with lines of at most MAX_LINE characters, and of more than MAX_RESULT bytes
+    only head and tail; the number of characters left out; and the hash of the blob that keeps
+    the whole text, empty where nothing is left out or it could not be kept.
     """
     raw = text.encode("utf-8", "surrogatepass")
     lines, cut = _cut_lines(text)
@@ -85,7 +90,7 @@ async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
         return text, 0, ""
     try:
         blob = await blobs.put(raw)
-        kept = f"the whole is kept: {read_on(blob)}"
+        kept = f"the whole is kept: {reading_hint(blob)}"
     except OSError as error:
         blob, kept = "", f"the whole could not be kept: {error.strerror}"
     if cut:
@@ -103,8 +108,8 @@ async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
 
 
 def find_image_kind(data: bytes) -> str:
-    """The media type of a picture that models can be shown, by its first bytes; empty for others,
-    and for one of more than MAX_IMAGE bytes.
+    """Return the media type of a picture that models can be shown, by its first bytes; empty for
+    other data, and for more than MAX_IMAGE bytes.
     """
     if len(data) > MAX_IMAGE:
         return ""
@@ -114,8 +119,8 @@ def find_image_kind(data: bytes) -> str:
 
 
 async def keep_images(pictures: Iterable[bytes], blobs: Blobs) -> tuple[Image, ...]:
-    """Keep pictures as blobs, and name them; those that models cannot be shown are left out. Raises
-    OSError.
+    """Store pictures as blobs and return them as references, each once; data that is no picture for
+    models is skipped. Raises OSError.
     """
     found = {data: kind for data in pictures if (kind := find_image_kind(data))}
     return tuple(
@@ -127,8 +132,8 @@ async def keep_images(pictures: Iterable[bytes], blobs: Blobs) -> tuple[Image, .
 
 
 def _cut_lines(text: str) -> tuple[str, int]:
-    """The text with the end of each line of more than MAX_LINE characters replaced by a count, and
-    the number of characters that were replaced.
+    """Return the text with the end of each overlong line replaced by a count, and the number of
+    characters removed.
     """
     if len(text) <= MAX_LINE:
         return text, 0
@@ -143,8 +148,11 @@ def _cut_lines(text: str) -> tuple[str, int]:
     return "\n".join(shown), cut
 
 
-async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
-    """The whole result of a call of this session, by its id or hash; raises ToolFault."""
+async def load_earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
+    """Return the whole text of a result of this session. ``handle`` is the id of its call, or the
+    hash of its blob or of a background command's output. Raises ToolFault where there is none,
+    or its blob is gone.
+    """
     for message in reversed(state.messages if handle else ()):
         if isinstance(message, OperationMessage) and handle in (
             message.call_id,
@@ -166,8 +174,10 @@ async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
         raise ToolFault("result.gone", handle=clip_value(handle)) from None
 
 
-async def files_before(state: AgentState, blobs: Blobs) -> dict[str, Original]:
-    """Each file that was changed on the request in hand, by its path of now, as it was before."""
+async def load_originals(state: AgentState, blobs: Blobs) -> dict[str, Original]:
+    """Return the files that calls have changed since the current request of the user, by their
+    present path, as they were before.
+    """
     since = state.objective.message_id if state.objective is not None else ""
     changes: list[FileChange] = []
     for message in reversed(state.messages):
@@ -191,9 +201,10 @@ async def files_before(state: AgentState, blobs: Blobs) -> dict[str, Original]:
 
 
 async def net_change(before: Mapping[str, Original], workspace: Workspace) -> str:
-    """The difference between each file before its first change and now, with indentation and the
-    heading of the function around it; source before tests, at most 600 lines. What was taken
-    back is left out; of a file that cannot be compared only the name is there.
+    """Return the difference between these files and their present content, for the model: a line
+    for each file, then hunks with the heading of the function around them, source before tests,
+    at most 600 lines. Unchanged files are left out; files that are secret, outside, too large or
+    unreadable are only named.
     """
     heads: list[str] = []
     source: list[str] = []
@@ -234,15 +245,16 @@ async def net_change(before: Mapping[str, Original], workspace: Workspace) -> st
     return "\n".join([*heads, *shown])
 
 
-async def by_the_user(
+async def describe_user_edits(
     proposed: Sequence[PlannedChange],
     applied: Iterable[PlannedChange],
     answer: GateAnswer,
     instead_of: bytes | None,
     words: Callable[..., str],
 ) -> list[str]:
-    """The user's edits of a change before approving it, in the ``words`` for models;
-    ``instead_of`` is the content they edited.
+    """Describe to the model the user's edits of a change before they approved it: new text, and
+    parts that they left out. ``instead_of`` is the content that they edited, None where they
+    edited none; ``words`` renders texts for the model.
     """
     told: list[str] = []
     if instead_of is not None:
@@ -270,7 +282,7 @@ async def by_the_user(
 
 
 def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
-    """Paths that the calls changed, in the order of their first change."""
+    """Return the paths that these calls changed, each once, in the order of their first change."""
     paths = (
         change.target or change.path
         for m in log
@@ -280,7 +292,7 @@ def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
 
 
 def find_hashes_after(changes: Iterable[FileChange]) -> dict[str, str]:
-    """Hashes of files as the model knows them after these changes; empty for those that went."""
+    """Return the hash of each file after these changes, by path; empty for a file that is gone."""
     found: dict[str, str] = {}
     for change in changes:
         if change.kind == "move":
@@ -292,7 +304,9 @@ def find_hashes_after(changes: Iterable[FileChange]) -> dict[str, str]:
 
 
 def describe_figures(changes: Sequence[FileChange]) -> str:
-    """Lines added and removed, or sizes where nothing can be counted in lines."""
+    """Return the lines added and removed in all, as ``+3 −1``, or the sizes of the files where no
+    lines are counted.
+    """
     added = removed = 0
     for change in changes:
         added += change.added
@@ -303,12 +317,14 @@ def describe_figures(changes: Sequence[FileChange]) -> str:
 
 
 def list_changes(changes: Iterable[FileChange]) -> str:
-    """Changes that were made, on one line."""
+    """Return a description of these changes on one line."""
     return "; ".join(describe_change(change) for change in changes)
 
 
 def make_stop_fault(made: Sequence[FileChange], *, started: bool) -> ToolFault:
-    """The fault of a call that was stopped, with the changes that it left behind."""
+    """Return the fault of a call that was stopped, with the changes that it had made by then;
+    ``started``: it was running, not waiting.
+    """
     if made:
         return ToolFault("call.stopped_after", Outcome.STOPPED, done=list_changes(made))
     return ToolFault(f"call.stopped_{'running' if started else 'before'}", Outcome.STOPPED)

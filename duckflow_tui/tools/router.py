@@ -1,4 +1,4 @@
-"""The one way from a call of the model to an effect, and to its result."""
+"""The router: every call of an operation is judged, asked about, run and recorded here."""
 
 from __future__ import annotations
 
@@ -84,16 +84,16 @@ from duckflow_tui.tools.operation import (
     Touched,
     Work,
 )
-from duckflow_tui.tools.reading import own_result
+from duckflow_tui.tools.reading import reading_facts
 from duckflow_tui.tools.results import (
     MASKED,
     bound_result,
-    by_the_user,
     describe_figures,
-    earlier_result,
-    files_before,
+    describe_user_edits,
     find_hashes_after,
     keep_images,
+    load_earlier_result,
+    load_originals,
 )
 from duckflow_tui.tools.undo import Undoing
 from duckflow_tui.tools.watch import OwnWrites
@@ -113,9 +113,9 @@ _SERIAL: Final = frozenset({Effect.EXECUTE, Effect.REMOTE})
 
 @dataclass(slots=True)
 class ToolRouter:
-    """Calls operations, one path for all of them; effects in the workspace one after the other.
+    """Runs calls of operations. Calls that have effects in the workspace run one at a time.
 
-    ``facts`` finds out what else the policy has to know of a call. ``retry_after_s``: seconds
+    ``facts`` finds out what else the policy needs to know of a call. ``retry_after_s``: seconds
     before a read with a transient fault is tried again, doubled each time (S3-22).
     """
 
@@ -147,19 +147,22 @@ class ToolRouter:
         )
 
     def proposed_text(self, gate_id: str) -> str | None:
-        """The whole new content behind an open gate; what an edit of it starts from."""
+        """The whole new content of the file that an open gate proposes, for the user to edit; None
+        where there is none.
+        """
         return self._keeper.proposed.get(gate_id)
 
     async def call(
         self, action: Action, *, step_id: str = "", by_user: bool = False, for_requirement: str = ""
     ) -> OperationMessage:
-        """Run one action to its recorded end; refusals and faults are results, not exceptions.
+        """Run one action and return its recorded result; refusals and faults are results, not
+        exceptions.
 
-        ``step_id``: the plan's step it belongs to. ``by_user``: the user runs it with a key, which
-        is the consent; it waits for no other effect, and protected places stay protected.
-        ``for_requirement``: the app runs it as that requirement's check; it is judged like any.
-        Raises CancelledError when it is cancelled, after the call was recorded as stopped, and
-        StateError for a call id that runs already.
+        ``step_id``: the plan's step it belongs to. ``by_user``: the user started it, which is their
+        consent; it does not wait for other effects, and protected places stay protected.
+        ``for_requirement``: the app runs it as that requirement's check; it is judged like any
+        other. Raises CancelledError when it is cancelled, after the call was recorded as stopped,
+        and StateError for a call id that already runs.
         """
         call = Call(action, step_id, by_user=by_user, for_requirement=for_requirement)
         if action.call_id in map(_CALL_ID, self.store.state.running):
@@ -186,7 +189,9 @@ class ToolRouter:
         return message
 
     async def skip(self, action: Action, reason: str, *, step_id: str = "") -> OperationMessage:
-        """Record that an action was not run, and why: nothing of it was looked at."""
+        """Record that an action was not run, with the reason, and return the record. The action is
+        not examined.
+        """
         call = Call(action, step_id)
         await self.store.commit(
             OperationRequested(**call.asked_fields(), at=self.store.clock.now())
@@ -198,6 +203,9 @@ class ToolRouter:
     # --- one call ----------------------------------------------------------------------------
 
     async def _perform_call(self, call: Call) -> Output:
+        """Parse and attempt a call, again whenever its files, its edits by the user or the rules
+        have changed, and return its output. Raises ToolFault where a file keeps changing.
+        """
         call.meant = operation, args = self._parse_call(call)
         unasked = 0
         while True:
@@ -222,9 +230,9 @@ class ToolRouter:
     async def _retry_outside(
         self, call: Call, operation: AnyOperation, args: Arguments, output: Output
     ) -> Output:
-        """The output of a command that its sandbox probably held back, or of the same one outside
-        of it where the user lets it run there, once: a gate of its own asks. A command that they
-        said no to is not offered again.
+        """Ask the user whether a command that its sandbox probably held back may run outside of it,
+        and run it if so. Return the output with a note on what happened. Headless runs and
+        commands that the user has refused before are not asked about.
         """
         call.held_back = output.held_back
         text = f"{output.text}\n{self.words(f'sandbox.held_{output.held_back}')}"
@@ -249,12 +257,14 @@ class ToolRouter:
         return replace(again, text=f"{text}\n\n{self.words('sandbox.ran_outside')}\n{again.text}")
 
     async def runs_unasked(self, command: str) -> bool:
-        """Whether a command line would run in the workspace as things are, without a question."""
+        """Whether the policy would let a command line run in the workspace now, without a
+        question.
+        """
         return await self._kind_of(RUN, {"command": command}) is Decision.ALLOW
 
     async def current_permissions(self) -> Permissions:
-        """The policy's present verdict on an ordinary call of each operation with effects, and on
-        what consents and rules name beyond that.
+        """Return what the policy would decide now on an example call of each operation with
+        effects, and the commands and paths that rules and consents allow besides.
         """
         found: dict[Decision, list[str]] = {kind: [] for kind in Decision}
         examples = self.registry.list_examples()
@@ -285,19 +295,24 @@ class ToolRouter:
         )
 
     async def highest_risk(self, actions: Sequence[Action]) -> Risk:
-        """The highest risk of these calls, as far as it is known before anything is looked at."""
+        """Return the highest risk of these calls, judged by their arguments alone; LOW where none
+        can be judged.
+        """
         found = [await self._verdict_of(action.operation, action.args) for action in actions]
         risks = [verdict.risk for verdict in found if verdict is not None]
         return max(risks, key=attrgetter("rank"), default=Risk.LOW)
 
     async def _kind_of(self, name: str, args: JsonObject) -> Decision | None:
-        """The decision on a call as things are; None where it cannot be."""
+        """Return the policy's present decision on a call; None for an unknown operation or invalid
+        arguments.
+        """
         verdict = await self._verdict_of(name, args)
         return verdict and verdict.kind
 
     async def _verdict_of(self, name: str, args: JsonObject) -> Verdict | None:
-        """The policy's verdict on a call as things are, before anything is looked at; None where
-        there is no such operation, or a call with these arguments cannot be.
+        """Return the policy's present verdict on a call, judged by its arguments without reading a
+        file; None for an unknown operation or invalid arguments. A server's tool is judged
+        without arguments.
         """
         operation = self.registry.get(name)
         if operation is None:
@@ -322,7 +337,9 @@ class ToolRouter:
         return self._judge_access(access)
 
     def _parse_call(self, call: Call) -> tuple[AnyOperation, Arguments]:
-        """The operation and its arguments; raises ToolFault for what cannot be meant."""
+        """Return the operation of a call and its validated arguments. Raises ToolFault for an
+        unknown operation or invalid arguments.
+        """
         name = call.action.operation
         operation = self.registry.get(name)
         if operation is None:
@@ -334,11 +351,14 @@ class ToolRouter:
         return operation, self.registry.check_arguments(name, call.args)
 
     async def _attempt_call(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
-        """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
+        """Judge a call, ask the user where needed, and run it. Raises ToolFault for a refusal,
+        EditedByUser where the user edited the change, and Renewed, ContentChanged or JudgedAnew
+        where it must be attempted again.
+        """
         if operation.ready is not None and not call.by_user:
             await operation.ready()
         places = tuple(map(self.workspace.locate_path, operation.paths(args)))
-        known_facts = own_result(args)
+        known_facts = reading_facts(args)
         for_user = call.action.for_user and not self.store.state.session.headless
         known_facts |= {CallFact.FOR_USER} if for_user else _NO_FACTS
         known_facts |= {CallFact.FROM_TEXT} if call.action.from_text else _NO_FACTS
@@ -412,6 +432,9 @@ class ToolRouter:
     async def _make_proposal(
         self, call: Call, operation: AnyOperation, args: Arguments, places: tuple[Place, ...]
     ) -> Proposal:
+        """Return the changes or the work that a call proposes, or the user's own version of its
+        change. Raises ToolFault.
+        """
         if call.edited is not None:
             if any(preview.unseen for preview in call.previews):
                 return unseen_write(places[0], call.edited)
@@ -419,9 +442,11 @@ class ToolRouter:
         state, call_id = self.store.state, call.action.call_id
 
         def progress(text: str) -> None:
+            """Show a note on the running call."""
             self.store.dispatch(OperationProgress(call_id=call_id, text=text))
 
         def output(text: str) -> None:
+            """Show a piece of the running call's output."""
             now = self.store.clock.now()
             self.store.dispatch(OperationOutput(call_id=call_id, text=text, at=now))
 
@@ -436,7 +461,7 @@ class ToolRouter:
             call_id=call_id,
             by_user=call.by_user,
             redact=self.redact,
-            before=partial(files_before, state, self.blobs),
+            before=partial(load_originals, state, self.blobs),
         )
         try:
             return await operation.prepare(args, places, context)
@@ -449,8 +474,9 @@ class ToolRouter:
     # --- the changes of one decision -------------------------------------------------------------
 
     async def weigh_changes(self, actions: Sequence[Action], step_id: str = "") -> None:
-        """Look at the file changes of a decision as one (S4-110): where they are wide together,
-        each asks in every mode, and one gate asks for all that can be said beforehand.
+        """Judge the file changes of one decision together (S4-110). If they touch many files or
+        remove many lines in all, each of them needs consent in every mode, and one gate asks for
+        as many as possible.
         """
         found = [p for action in actions if (p := await self._plan_call(action, step_id))]
         files = len({place.resolved for p in found for place in p.places})
@@ -460,7 +486,9 @@ class ToolRouter:
             self._together |= dict.fromkeys((p.call.action.call_id for p in found), together)
 
     async def _plan_call(self, action: Action, step_id: str) -> Planned | None:
-        """The changes that the call would make; None where it changes no file or is refused."""
+        """Return the planned file change of a call, without a change where it cannot be planned
+        yet; None where the call changes no file or is refused.
+        """
         call = Call(action, step_id)
         operation = self.registry.get(action.operation)
         if operation is None or operation.effect not in FILE_CHANGES:
@@ -485,8 +513,8 @@ class ToolRouter:
         return Planned(call, access, places, change)
 
     async def _ask_together(self, together: Together, question: GateQuestion) -> GateAnswer:
-        """The answer that the user gave for this call together with others, or gives now for it
-        and for those behind it.
+        """Return the user's answer for this call: one given before together with other calls, or a
+        new one, asked for this call and those behind it.
         """
         call = question.call
         given = together.allowed.pop(call.action.call_id, None)
@@ -505,7 +533,9 @@ class ToolRouter:
     async def _plan_others(
         self, together: Together, call: Call, places: tuple[Place, ...]
     ) -> list[Planned]:
-        """The calls behind this one that can be asked for with it: each changes another file."""
+        """Return the calls behind this one that the same gate can ask for: those with a planned
+        change of a file that no earlier one touches.
+        """
         taken_up = {place.resolved for place in places}
         at = next(n for n, a in enumerate(together.actions) if a.call_id == call.action.call_id)
         found: list[Planned] = []
@@ -520,10 +550,16 @@ class ToolRouter:
         return found
 
     async def read_earlier_result(self, handle: str) -> str:
-        """The whole of an earlier result of this session; raises ToolFault or OSError."""
-        return await earlier_result(self.store.state, self.blobs, handle)
+        """Return the whole text of an earlier result of this session, by call id or hash. Raises
+        ToolFault or OSError.
+        """
+        return await load_earlier_result(self.store.state, self.blobs, handle)
 
     def _judge_access(self, access: Access, step_id: str = "") -> Verdict:
+        """Return the policy's verdict on an access under the present mode, consents and rules. An
+        effect needs a gate where the journal cannot be written and the user has not agreed to
+        that.
+        """
         state = self.store.state
         verdict = judge_access(
             access,
@@ -540,14 +576,18 @@ class ToolRouter:
         return verdict
 
     def _is_unrecorded(self) -> bool:
-        """Whether the journal cannot be written and the user was not asked about that yet."""
+        """Whether the journal cannot be written and the user has not yet agreed to go on without
+        it.
+        """
         state = self.store.state
         return state.unkept not in ("", NO_SESSION) and not state.unkept_agreed
 
     # --- doing -------------------------------------------------------------------------------
 
     async def _record_start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
-        """Record that it runs; raises JudgedAnew where nothing allows it after its wait."""
+        """Record that the call starts. Raises JudgedAnew where the policy no longer allows it
+        without a question, as a rule may have been revoked while it waited.
+        """
         first = call.unasked
         if first and call.meant:  # a rule may have been revoked meanwhile
             now = replace(first, facts=first.facts - BY_CONSENT | await self.facts(*call.meant))
@@ -562,8 +602,9 @@ class ToolRouter:
         call.started = clock.monotonic()
 
     async def _run(self, call: Call, operation: AnyOperation, work: Work) -> Output:
-        """Run it as a whole; a read with a transient fault again, a few times, which is shown while
-        it runs and said in its result (S3-22).
+        """Run the work of a call and return its output. A read with a transient fault is repeated
+        up to its operation's limit; the retries are shown while it runs and noted in its result
+        (S3-22).
         """
         call.work = work
         if operation.effect in _SERIAL and not call.by_user:
@@ -597,6 +638,9 @@ class ToolRouter:
     async def _apply(
         self, call: Call, proposal: Edits, changes: tuple[PlannedChange, ...]
     ) -> Output:
+        """Make these file changes after checking that no file has changed since it was read, and
+        return the output that describes them. Raises Renewed where one has.
+        """
         lines: list[str] = []
         read: dict[str, str] = {}
         async with self._writing:
@@ -616,7 +660,7 @@ class ToolRouter:
                 read |= hashes
                 lines.append(f"{describe_change(call.made[-1])}.")
         if call.answer is not None:
-            lines += await by_the_user(
+            lines += await describe_user_edits(
                 proposal.changes, changes, call.answer, call.proposed, self.words
             )
         if proposal.note:
@@ -628,8 +672,8 @@ class ToolRouter:
         return Output("\n".join(lines), describe_figures(call.made), read, tuple(call.made))
 
     async def _bind_agreed_change(self, change: PlannedChange) -> PlannedChange:
-        """The change that was agreed to. One whose file the gate could not show is read now;
-        raises Renewed where its path leads elsewhere than it did then.
+        """Return the change that was agreed to. If the gate could not show its file, the file is
+        read now. Raises Renewed where the path leads to another place than it did at the gate.
         """
         place = change.place
         if not change.unseen:
@@ -639,6 +683,9 @@ class ToolRouter:
         return await looked_at(change, self.workspace)
 
     async def _record_end(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:
+        """Record the result of a call, with secrets masked and its text bounded, and return the
+        record.
+        """
         text = self.redact(output.text)
         if text != output.text:
             text = f"{text}\n{MASKED}"

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.tools.process_table import looked_up
+from duckflow_tui.tools.process_table import read_process
 
 log = logging.getLogger("duckflow.commands")
 
@@ -53,7 +53,7 @@ class Watchdog:
 
     def register_program(self, mark: str, pid: int) -> int:
         """The program under that mark was started; returns when it began, in ticks, 0: unknown."""
-        leader = looked_up(pid, also_dead=True)
+        leader = read_process(pid, also_dead=True)
         began = leader.began if leader is not None else 0
         with contextlib.suppress(OSError):  # the mark was told, and what runs must not fail
             self._tell_worker(mark, f"leads {mark} {pid} {began}\n")

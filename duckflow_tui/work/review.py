@@ -29,7 +29,7 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
-from duckflow_tui.tools.results import files_before, net_change
+from duckflow_tui.tools.results import load_originals, net_change
 from duckflow_tui.work.attempts import Attempts, ReviewEnd, current_work, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
 from duckflow_tui.work.judge_facts import Fact, collect_facts, find_followed_plan, format_facts
@@ -146,7 +146,7 @@ class Reviewer:
             objective = objective.replace(extracted_requirements=items)
         self._propose_other_judge()
         case = _Case(objective, log, calls, bool(ran), said or reply, last)
-        before = await files_before(self._store.state, self._parts.router.blobs)
+        before = await load_originals(self._store.state, self._parts.router.blobs)
         case.changes = await net_change(before, self._parts.router.workspace)
         for item in items:
             finding = await self._checks.check_requirement(item) if item.is_counted else None

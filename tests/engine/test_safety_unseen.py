@@ -13,7 +13,7 @@ from duckflow_tui.session.records import body_of
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.tools.results import files_before, net_change
+from duckflow_tui.tools.results import load_originals, net_change
 
 READ = "file_ops.read_file"
 WRITE = "file_ops.write_file"
@@ -139,7 +139,7 @@ async def test_an_agreed_write_replaces_what_is_there_and_can_be_undone(
     assert (root / path).read_text() == "A=1\n"
     assert "hunter" not in recorded(bench)
     assert "hunter" not in await net_change(
-        await files_before(bench.store.state, bench.blobs), bench.workspace
+        await load_originals(bench.store.state, bench.blobs), bench.workspace
     )
     assert message.result.changes[0].before == hash_data(OLD.encode())
     if path == ".env":
@@ -236,7 +236,7 @@ async def test_a_left_out_part_of_a_secret_file_is_not_sent(bench: Bench, root: 
 async def test_a_secret_that_was_moved_is_told_to_no_judge(bench: Bench, root: Path) -> None:
     await bench.approved(MOVE, source=".env", target="env.txt")
     await bench.approved(WRITE, path="env.txt", content="A=1\n")
-    before = await files_before(bench.store.state, bench.blobs)
+    before = await load_originals(bench.store.state, bench.blobs)
     assert "hunter" not in await net_change(before, bench.workspace)
     told_again = await bench.call(READ, path="env.txt", diff=True)
     assert "hunter" not in told_again.result.text

@@ -22,7 +22,7 @@ from support.session import action, decision, done, script
 from support.shell import running_with
 
 from duckflow_tui.tools.process_group import ProcessGroup
-from duckflow_tui.tools.process_table import MARK, Offspring, looked_up
+from duckflow_tui.tools.process_table import MARK, Offspring, read_process
 from duckflow_tui.tools.watchdog import Watchdog
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
@@ -65,7 +65,7 @@ def comes(holds: Callable[[], bool], within: float) -> bool:
 
 def watchdogs_of(pid: int) -> list[int]:
     """The watchdog among a process's children."""
-    found = ((p, looked_up(p)) for p in running_with("watchdog_worker"))
+    found = ((p, read_process(p)) for p in running_with("watchdog_worker"))
     return [p for p, process in found if process is not None and process.parent == pid]
 
 
@@ -195,7 +195,7 @@ async def test_what_has_ended_or_was_let_go_is_not_signalled(mark: str) -> None:
 async def test_a_number_that_was_given_to_another_process_is_left_alone(mark: str) -> None:
     """As if the leader, which began before, had ended and its number had come round again."""
     with sleeping(f"{mark}1", "someone else's") as stranger:
-        seen = looked_up(stranger.pid)
+        seen = read_process(stranger.pid)
         assert seen is not None
         other = Offspring("ours", stranger.pid, seen.began - 1)
         same = Offspring("ours", stranger.pid, seen.began)
