@@ -1,1 +1,3 @@
-"""Decides what may happen: workspace and paths, risk, policy, gates, safe text, secrets."""
+"""Safety checks before an effect: workspace and paths, command lines, risk, policy, questions to
+the user, safe text, secrets.
+"""

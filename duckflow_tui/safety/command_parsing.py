@@ -1,8 +1,7 @@
-"""Parses what a command line would run (R04…R06): its plain commands, or the reason why it is not
-plain.
+"""Parse a command line into plain commands, or into the reason why it is not plain (R04…R06).
 
-Two readers that know nothing of each other must agree on every word: the grammar of tree-sitter
-and the lexer of ``shlex``. What one of them takes otherwise is not plain.
+Two independent parsers must agree on every word: the grammar of tree-sitter and the lexer of
+``shlex``. A line on which they differ is not plain.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_LINE: Final = 8_000  # characters; a longer line is not read
 MAX_PARTS: Final = 50  # commands in one line
-MAX_NODES: Final = 10_000  # of the tree, looked at
+MAX_NODES: Final = 10_000  # of the syntax tree
 _MAX_DEPTH: Final = 5  # substitutions in substitutions
 _JOINERS: Final = frozenset({"&&", "||", ";", "|"})
 _INTO: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
@@ -33,12 +32,12 @@ _HARMLESS: Final = (
     ["2", ">", "/dev/null"],
     ["2", ">&", "1"],
 )
-#: What stands between words in the code of a shell or another language.
+#: Separators of words in the code of a shell or another language.
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|()<>\[\]{},`$\"']+")
 _QUOTES: Final = re.compile(r"[\"'\\]")
 _WORDS: Final = frozenset({"word", "number", "string", "raw_string", "concatenation"})
 
-#: Nodes of the grammar that make a line more than plain commands, and what they are called here.
+#: Nodes of the grammar that do not occur in plain commands, and the reasons they give.
 _NOT_PLAIN: Final = {
     "&": "background",
     "|&": "redirect",
@@ -57,33 +56,36 @@ _NOT_PLAIN: Final = {
     ),
 }
 
-#: Words with which bash begins something other than a plain command; the grammar takes some of
-#: them for programs.
+#: Reserved words of bash, which begin something other than a plain command; the grammar parses
+#: some of them as programs.
 _RESERVED: Final = words_of(
     "! { } [[ ]] case coproc do done elif else esac fi for function if in select then time "
     "until while"
 )
 
 
-#: Commands of bash that set variables, or fill in what their words hold: PATH is one of them.
+#: Commands of bash that can set variables, PATH among them, or evaluate their arguments.
 _SETS: Final = words_of("getopts let mapfile printf read readarray test wait")
 
 
 class SimpleCommand(NamedTuple):
-    """One plain command, and what joins it to the one before: ``&&``, ``||``, ``;``, ``|``."""
+    """One plain command and the operator that joins it to the one before: ``&&``, ``||``, ``;``,
+    ``|``.
+    """
 
     argv: tuple[str, ...]
     joiner: str = ""  # empty for the first
 
     @property
     def text(self) -> str:
-        """The command as a line that means the same."""
+        """The command quoted for a shell."""
         return shlex.join(self.argv)
 
 
 def iter_pieces(word: str) -> Iterator[str]:
-    """A word, then what a shell or another language could read out of it: ``"cat .env"`` gives
-    itself, ``cat`` and ``.env``; quotes part words, or join them as in ``g''it``.
+    """Yield a word, then the words that a shell or another language could read inside it: ``"cat
+    .env"`` gives itself, ``cat`` and ``.env``. Quotes are read both as separators and as
+    removed, as in ``g''it``.
     """
     yield word
     pieces = _BETWEEN_WORDS.split(word)
@@ -93,10 +95,11 @@ def iter_pieces(word: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A line as read. ``parts`` are there if and only if ``reason`` is empty: then it is plain.
+    """A parsed line. It is plain if and only if ``reason`` is empty; only then has it ``parts``.
 
-    ``found`` are the words of each command anywhere in it, also inside of a substitution, as far
-    as they are known; ``readable`` says whether these are all. ``files``: those of its redirects.
+    ``found`` holds the words of every command in the line, also inside substitutions, with
+    expansions unresolved; ``readable`` tells whether ``found`` is complete. ``files`` are the
+    targets of its redirects.
     """
 
     text: str
@@ -108,12 +111,12 @@ class CommandLine:
 
 
 class _NotPlain(Exception):
-    """The line is more than plain commands; ``str()`` is the reason's code."""
+    """The line is not made of plain commands only; ``str()`` is the code of the reason."""
 
 
 @lru_cache(maxsize=64)
 def read_command(text: str) -> CommandLine:
-    """Read a command line. Never raises: what cannot be read has a reason and no parts (R06).
+    """Parse a command line. Never raises: a line that is not plain has a reason and no parts (R06).
 
     Reasons: ``empty``, ``too_long``, ``hidden``, ``newline``, ``no_parser``, ``unparsed``,
     ``too_many``, ``expansion``, ``assignment``, ``redirect``, ``background``, ``comment``,
@@ -125,8 +128,8 @@ def read_command(text: str) -> CommandLine:
         return CommandLine(text, reason="too_long")
     if any(_is_hidden(char) for char in text):
         return CommandLine(text, reason="hidden")
-    # The grammar's scanner has been seen to crash the process on other characters, so it is given
-    # letters in their place. A name that they then seem to assign to is refused, as is any.
+    # The grammar's scanner can crash the process on non-ASCII characters, so they are encoded as
+    # letters. An assignment to a name made of them is refused like any other.
     letters = _Letters(text)
     line = _parse_line(letters.written)
     return CommandLine(
@@ -140,22 +143,25 @@ def read_command(text: str) -> CommandLine:
 
 
 class _Letters:
-    """A text with letters and digits of ASCII in place of every other character, and back."""
+    """A text in which ASCII letters and digits encode every non-ASCII character, and the
+    way back.
+    """
 
     def __init__(self, text: str) -> None:
-        # Quotes and backslashes go while the text is read: without them too it holds no mark.
-        # The marks are more than a line has places for one, and short, so that it stays a line.
+        # Quotes and backslashes vanish in parsing; the mark must not occur without them either.
+        # There are more marks than places in a line; they are short, so that the line stays short.
         bare = re.sub("[^a-z]", "", text)
         mark = next(m for m in map("".join, product("zqxjkvwy", repeat=5)) if m not in bare)
         self._coded = re.compile(f"{mark}([0-9a-f]{{6}})")
         self.written = "".join(c if c.isascii() else f"{mark}{ord(c):06x}" for c in text)
 
     def restore_words(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The words as they were."""
+        """Decode the words to their original characters."""
         return tuple(self._coded.sub(lambda found: chr(int(found[1], 16)), w) for w in words)
 
 
 def _parse_line(text: str) -> CommandLine:
+    """Parse an ASCII line with tree-sitter; never raises."""
     parser = _load_parser()
     if parser is None:
         return CommandLine(text, reason="no_parser")
@@ -179,7 +185,9 @@ def _parse_line(text: str) -> CommandLine:
 
 @cache
 def _load_parser() -> Parser | None:
-    """The grammar, loaded with the first command; None where it cannot be had."""
+    """Return the bash parser, loaded once at the first call; None where tree-sitter is not
+    installed.
+    """
     try:
         import tree_sitter
         import tree_sitter_bash
@@ -189,13 +197,16 @@ def _load_parser() -> Parser | None:
 
 
 def _is_hidden(char: str) -> bool:
-    """Characters that are not what they look like; line ends and tabs are judged elsewhere."""
+    """Whether a character is invisible or not what it looks like: control, format, separator,
+    surrogate or private use. Newlines and tabs are not.
+    """
     if char in "\n\t":
         return False
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
 
 
 def _iter_nodes(root: Node) -> Iterator[Node]:
+    """Yield a node and all nodes below it, in the order of the text."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -208,16 +219,19 @@ def _node_text(node: Node) -> str:
 
 
 class _Plain:
-    """Reads a tree as plain commands; anything else raises _NotPlain."""
+    """Reads a syntax tree as a list of plain commands; raises _NotPlain for anything else."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._parts: list[SimpleCommand] = []
-        self._tokens: list[str] = []  # as a lexer has to see them
+        self._tokens: list[str] = []  # that ``shlex`` must find too
         self._joiner = ""
         self._argv: list[str] = []
 
     def read_commands(self, root: Node) -> tuple[SimpleCommand, ...]:
+        """Return the commands of the tree. Raises _NotPlain, also where ``shlex`` splits the line
+        into other tokens. Call once for each object.
+        """
         if "\n" in self._text:  # R04c
             raise _NotPlain("newline")
         self._walk_node(root)
@@ -229,6 +243,7 @@ class _Plain:
         return tuple(self._parts)
 
     def _walk_node(self, node: Node) -> None:
+        """Collect commands, operators and words from a node and those below it."""
         stack = [node]
         while stack:
             node = stack.pop()
@@ -249,6 +264,9 @@ class _Plain:
                 raise _NotPlain(_NOT_PLAIN.get(node.type, "compound"))
 
     def _add_argument(self, node: Node) -> None:
+        """Add a word to the current command; raises _NotPlain where it is an assignment or is
+        expanded.
+        """
         value = _word_value(node)
         if not self._argv and "=" in value:  # R04b
             raise _NotPlain("assignment")
@@ -256,6 +274,7 @@ class _Plain:
         self._tokens.append(value)
 
     def _add_operator(self, node: Node) -> None:
+        """End the current command and note the operator that joins the next one to it."""
         self._end_command()
         if not self._parts or self._joiner:
             raise _NotPlain("unparsed")
@@ -263,14 +282,18 @@ class _Plain:
         self._tokens.append(node.type)
 
     def _check_redirect(self, node: Node) -> None:
-        """``2>&1``, and ``>/dev/null`` of either stream; nothing else (R04)."""
+        """Raise _NotPlain unless the redirect is ``2>&1`` or ``>/dev/null`` of stdout or stderr
+        (R04).
+        """
         words = [_node_text(child) for child in node.children]
         self._tokens += words
         if words not in _HARMLESS:
             raise _NotPlain("redirect")  # R04a
 
     def _end_command(self) -> None:
-        """The end of a command."""
+        """Add the collected words to the commands, if there are any; raises _NotPlain where they
+        begin with a reserved word of bash, set a variable or are too many.
+        """
         if not self._argv:
             return
         if self._argv[0] in _RESERVED:
@@ -286,7 +309,7 @@ class _Plain:
 
 
 def _sets_variable(argv: list[str]) -> bool:
-    """Whether a command of bash sets a variable, or looks one up by a name that may hold code:
+    """Whether a command in ``_SETS`` sets a variable, or looks one up by a name that may hold code:
     ``test -v 'a[$(x)]'`` runs ``x``.
     """
     program, *words = argv
@@ -300,7 +323,9 @@ def _sets_variable(argv: list[str]) -> bool:
 
 
 def _split_tokens(text: str) -> list[str]:
-    """Its tokens, whatever the grammar skipped among them; none where it cannot be split."""
+    """Split a text into tokens by ``shlex``, without comments; return none where it cannot be
+    split.
+    """
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -311,7 +336,9 @@ def _split_tokens(text: str) -> list[str]:
 
 
 def _word_value(node: Node) -> str:
-    """The word that bash would pass on; raises _NotPlain where bash would make it another one."""
+    """Return the value that bash passes to the program for a word; raises _NotPlain where bash
+    would expand it.
+    """
     text = _node_text(node)
     match node.type:
         case "raw_string":
@@ -319,7 +346,7 @@ def _word_value(node: Node) -> str:
         case "string":
             return _quoted_value(text[1:-1])
         case "concatenation":
-            if "~" in text:  # what stands before it may be in another piece
+            if "~" in text:  # the text before it may be in another piece
                 raise _NotPlain("expansion")
             return "".join(_word_value(child) for child in node.children)
         case "word" | "number":
@@ -329,21 +356,23 @@ def _word_value(node: Node) -> str:
 
 
 def _quoted_value(text: str) -> str:
-    """What bash makes of text between double quotes; raises _NotPlain where it expands it."""
+    """Return the value of a text between double quotes; raises _NotPlain where bash would expand
+    it.
+    """
     if "$" in text or "`" in text:
         raise _NotPlain("expansion")
     return re.sub(r'\\(["\\])', r"\1", text)
 
 
 def _bare_value(text: str) -> str:
-    """What bash makes of a word without quotes; raises _NotPlain where it expands it."""
+    """Return the value of a word without quotes; raises _NotPlain where bash would expand it."""
     if text.startswith("~") or "=~" in text or ":~" in text:
         raise _NotPlain("expansion")
     made: list[str] = []
     characters = iter(text)
     for char in characters:
         if char == "\\":
-            made.append(next(characters, ""))  # where none follows, the lexer reads no line
+            made.append(next(characters, ""))  # a backslash at the end is refused by ``shlex``
         elif char in "*?[{}$`":  # R04d
             raise _NotPlain("expansion")
         elif char in "'\"|&;<>()#!^" and not (made and char in "#!^"):
@@ -357,7 +386,9 @@ def _bare_value(text: str) -> str:
 
 
 def _outermost_commands(root: Node) -> Iterator[Node]:
-    """Commands in the order of the text, those inside of another one's words left out."""
+    """Yield the commands below a node in the order of the text, without those inside another
+    command.
+    """
     stack = [root]
     while stack:
         node = stack.pop()
@@ -368,8 +399,9 @@ def _outermost_commands(root: Node) -> Iterator[Node]:
 
 
 def _find_commands(node: Node, depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """The words of each command below a node, and of those inside of its words; raises _NotPlain
-    where there are too many levels of them: what is not seen could be what a rule denies (R06).
+    """Yield the words of each command below a node, also inside other commands' words, without
+    assignments and redirects. Raises _NotPlain where substitutions are nested too deep: a hidden
+    command could be one that a rule denies (R06).
     """
     for command in _outermost_commands(node):
         if depth > _MAX_DEPTH:
@@ -384,7 +416,9 @@ def _find_commands(node: Node, depth: int = 0) -> Iterator[tuple[str, ...]]:
 
 
 def _approximate_word(node: Node) -> str:
-    """A word as far as it can be told: quotes gone, expansions as they stand."""
+    """Return the value of a word; where bash would expand it, its text without quotes and
+    backslashes.
+    """
     if node.type == "command_name" and node.children:
         return _approximate_word(node.children[0])
     try:

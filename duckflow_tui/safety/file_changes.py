@@ -1,4 +1,4 @@
-"""Changing one file: wholly as before or wholly as approved (R15)."""
+"""Atomic changes of single files: each happens completely or not at all (R15)."""
 
 from __future__ import annotations
 
@@ -36,28 +36,32 @@ T = TypeVar("T")
 
 
 class _Abandoned(Exception):
-    """The caller was cancelled before the point of no return."""
+    """The caller was cancelled before the change was committed."""
 
 
 class Ticket:
-    """Settles between threads whether a change happens: it is committed, or abandoned before."""
+    """Decides between two threads whether a change happens: either it is committed, or abandoned
+    before.
+    """
 
     def __init__(self) -> None:
         self._abandoned = False
 
     def commit(self) -> None:
-        """Called once everything is prepared, before the first visible change."""
+        """Raise _Abandoned if the change was abandoned. The changing thread calls this once
+        everything is prepared, before the first visible change.
+        """
         if self._abandoned:
             raise _Abandoned
 
     def abandon_change(self) -> None:
-        """Keep the change from happening, unless it happens already."""
+        """Make a later ``commit`` fail; has no effect after it."""
         self._abandoned = True
 
 
 async def wait_until_done(work: asyncio.Future[Any], on_cancel: Callable[[], object]) -> bool:
-    """Wait until ``work`` is done, whatever comes of it; a cancellation calls ``on_cancel`` and
-    does not end the wait. Whether there was one, which the caller has to raise.
+    """Wait until ``work`` is done, with or without an error. A cancellation calls ``on_cancel`` and
+    does not end the wait. Return whether the caller was cancelled; the caller has to raise that.
     """
     cancelled = False
     while not work.done():
@@ -70,8 +74,8 @@ async def wait_until_done(work: asyncio.Future[Any], on_cancel: Callable[[], obj
 
 
 async def run_change(work: Callable[[Ticket], T]) -> T:
-    """Run a change in a thread and return what came of it. Cancelled before its commit, nothing
-    changes and CancelledError is raised; after it the change counts as done and the cancellation
+    """Run a change in a thread and return its result. Cancelled before the commit, nothing changes
+    and CancelledError is raised. Cancelled after it, the result is returned and CancelledError
     is raised at the caller's next await, so that no change goes unreported.
     """
     ticket = Ticket()
@@ -95,7 +99,9 @@ class Changer:
         self._disk = disk
 
     def open_regular(self, anchor: int, path: str, place: Place, flags: int) -> int:
-        """A descriptor of a file that is regular and behind no link; raises OSError."""
+        """Open a regular file, following no link, and return its descriptor. Raises OSError and
+        PathRefused.
+        """
         with self._open_parent(anchor, path) as (directory, name):
             return _open_regular(directory, name, place, flags)
 
@@ -109,7 +115,10 @@ class Changer:
         mode: int | None,
         ticket: Ticket,
     ) -> list[str]:
-        """Swap in new content for a file whose hash is ``expect``; no directory is made for it."""
+        """Replace the content of a file whose SHA-256 is ``expect``. ``mode`` None keeps the
+        permission bits and requires write permission. Returns an empty list, as no directory is
+        made. Raises ContentChanged and other WorkspaceErrors.
+        """
         with (
             _translate_os_errors("write", place),
             self._open_expected_file(anchor, path, place, expect) as old,
@@ -127,8 +136,9 @@ class Changer:
     def create_file(
         self, anchor: int, path: str, place: Place, data: bytes, mode: int | None, ticket: Ticket
     ) -> list[str]:
-        """A new file, with the directories it needs; nothing is left of them on a fault. Returns
-        those it made, below the anchor, the outermost first.
+        """Create a file and its missing parent directories; on an error all of them are removed
+        again. Returns the directories made, as paths below the anchor, outermost first. Raises
+        ContentChanged where the name is in use, and other WorkspaceErrors.
         """
         with (
             _translate_os_errors("create", place),
@@ -144,7 +154,7 @@ class Changer:
                     self._disk.sync_directory(directory)
                 except FileExistsError as error:
                     raise ContentChanged(place, _hash_at(directory, name)) from error
-                except BaseException:  # whatever it was, nothing half done may stay
+                except BaseException:  # on any error nothing half done may stay
                     self._discard_name(directory, name, _get_identity(new))
                     raise
             return made
@@ -152,7 +162,7 @@ class Changer:
     def remove_file(
         self, anchor: int, path: str, place: Place, expect: str, ticket: Ticket
     ) -> None:
-        """Delete a file whose hash is ``expect``."""
+        """Delete a file whose SHA-256 is ``expect``; raises ContentChanged for another content."""
         with (
             _translate_os_errors("delete", place),
             self._open_expected_file(anchor, path, place, expect) as old,
@@ -171,8 +181,9 @@ class Changer:
         target: Place,
         ticket: Ticket,
     ) -> list[str]:
-        """Rename a file whose hash is ``expect`` to a name that is free. Returns the directories it
-        made, below the target's anchor, the outermost first.
+        """Rename a file whose SHA-256 is ``expect`` to a name that is free, making missing
+        directories. Returns those made, as paths below the target's anchor, outermost first.
+        Raises ContentChanged where the source is another one or the target exists.
         """
         with (
             _translate_os_errors("move", source),
@@ -188,13 +199,13 @@ class Changer:
                 _verify_at(new_dir, new_name, file, expect, source)
                 self._disk.sync_directory(new_dir)
                 self._disk.sync_directory(old_dir)
-            except BaseException:  # whatever it was, nothing half done may stay
+            except BaseException:  # on any error nothing half done may stay
                 self._disk.rename_new(new_dir, new_name, old_dir, old_name)
                 raise
         return made
 
     def remove_directory(self, anchor: int, path: str, place: Place, ticket: Ticket) -> None:
-        """Delete a directory, which the system does only while it is empty."""
+        """Delete an empty directory; raises WorkspaceError for one that is not empty."""
         with (
             _translate_os_errors("remove", place),
             self._open_parent(anchor, path) as (directory, name),
@@ -207,10 +218,13 @@ class Changer:
 
     @contextlib.contextmanager
     def _open_parent(self, anchor: int, path: str) -> Generator[tuple[int, str]]:
+        """Open the parent directory of a path; give its descriptor and the last name of
+        the path.
+        """
         parents, _, name = path.rpartition("/")
         directory = self._opener(anchor, parents, WALK, 0)
         try:
-            # A directory opened only for walking cannot be synced; this is the same one.
+            # A directory opened with O_PATH cannot be synced; open the same one for reading.
             full = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
         except PermissionError:
             full = os.dup(directory)
@@ -225,7 +239,9 @@ class Changer:
     def _open_expected_file(
         self, anchor: int, path: str, place: Place, expect: str
     ) -> Generator[tuple[int, str, int]]:
-        """Directory, name and descriptor of a file whose hash is ``expect``."""
+        """Open a file whose SHA-256 is ``expect``; give the descriptor of its directory, its name
+        and its own descriptor. Raises ContentChanged where it is missing or has another content.
+        """
         with contextlib.ExitStack() as stack:
             try:
                 directory, name = stack.enter_context(self._open_parent(anchor, path))
@@ -238,7 +254,9 @@ class Changer:
 
     @contextlib.contextmanager
     def _made_parents(self, anchor: int, path: str) -> Generator[tuple[int, str, list[str]]]:
-        """The parent directory and what of it was made, which is taken away on a fault."""
+        """Make the missing parent directories of a path; give the descriptor of its parent, its
+        last name and the directories made. An error in the body removes them again.
+        """
         parents = path.split("/")[:-1]
         made: list[str] = []
         try:
@@ -252,7 +270,7 @@ class Changer:
                     self._disk.sync_directory(directory)
             with self._open_parent(anchor, path) as (directory, name):
                 yield directory, name, made
-        except BaseException:  # whatever it was, nothing half done may stay
+        except BaseException:  # on any error nothing half done may stay
             for below in reversed(made):
                 with (
                     contextlib.suppress(OSError),
@@ -265,7 +283,9 @@ class Changer:
     def _create_temp_file(
         self, directory: int, data: bytes, mode: int
     ) -> Generator[tuple[str, int]]:
-        """Name and descriptor of a new file with this data; taken away unless it was renamed."""
+        """Write ``data`` to a new temporary file; give its name and descriptor. At the end the name
+        is removed, unless the file was renamed.
+        """
         name = f"{TEMP_PREFIX}{secrets.token_hex()}{TEMP_SUFFIX}"
         file = self._disk.create(directory, name, mode)
         identity = _get_identity(file)
@@ -279,8 +299,9 @@ class Changer:
     def _swap_in(
         self, directory: int, temp: str, name: str, file: int, expect: str, place: Place
     ) -> None:
-        """Let the new file take the name. What it took the name from is looked at once more,
-        where the file system can give it back: nobody can have written to it unseen.
+        """Rename ``temp`` over ``name``. Where the file system can exchange names, the old file is
+        verified once more afterwards and restored if somebody wrote to it. Raises
+        ContentChanged.
         """
         _verify_at(directory, name, file, expect, place)
         if not self._disk.exchange(directory, temp, name):
@@ -293,7 +314,7 @@ class Changer:
         try:
             _verify_at(directory, temp, file, expect, place)
             self._disk.sync_directory(directory)
-        except BaseException:  # whatever it was, nothing half done may stay
+        except BaseException:  # on any error nothing half done may stay
             self._disk.exchange(directory, temp, name)
             raise
         self._discard_name(directory, temp, _get_identity(file))
@@ -302,7 +323,7 @@ class Changer:
     def _set_aside(
         self, directory: int, name: str, file: int, place: Place, expect: str
     ) -> Generator[None]:
-        """Take a file out of the way, put it back on a fault, delete it at the end."""
+        """Rename a file to a temporary name, restore it on an error in the body, else delete it."""
         temp = f"{TEMP_PREFIX}{secrets.token_hex()}{TEMP_SUFFIX}"
         try:
             self._disk.rename_new(directory, name, directory, temp)
@@ -311,10 +332,10 @@ class Changer:
         try:
             _verify_at(directory, temp, file, expect, place)
             yield
-        except BaseException:  # whatever it was, nothing half done may stay
+        except BaseException:  # on any error nothing half done may stay
             self._disk.rename_new(directory, temp, directory, name)
             raise
-        # What is left to do cannot be taken back any more; at worst a file of ours stays.
+        # From here nothing is reverted; at worst a temporary file stays.
         self._discard_name(directory, temp, _get_identity(file))
         try:
             self._disk.sync_directory(directory)
@@ -322,17 +343,20 @@ class Changer:
             log.warning("the directory of %s is not synced: %s", place.shown, error)
 
     def _discard_name(self, directory: int, name: str, identity: tuple[int, int]) -> None:
-        """Unlink a name if it still is that file; what is somebody else's stays."""
+        """Unlink a name if it still belongs to the file with this identity; an OSError is only
+        logged.
+        """
         if _identity_at(directory, name) != identity:
             return
         try:
             self._disk.unlink(directory, name)
         except OSError as error:
-            log.warning("cannot take away %s: %s", name, error)
+            log.warning("cannot remove %s: %s", name, error)
 
 
 @contextlib.contextmanager
 def _translate_os_errors(doing: str, place: Place) -> Generator[None]:
+    """Raise OSErrors of the body as WorkspaceErrors; ``doing`` is the verb for the message."""
     try:
         yield
     except OSError as error:
@@ -340,7 +364,9 @@ def _translate_os_errors(doing: str, place: Place) -> Generator[None]:
 
 
 def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
-    """Looks before it opens: opening a device or a FIFO may already do something."""
+    """Open a regular file without following a link. Its kind is looked at first, as opening a
+    device or a FIFO may have an effect. Raises PathRefused for any other kind.
+    """
     mode = os.lstat(name, dir_fd=directory).st_mode
     if stat.S_ISLNK(mode):
         raise PathRefused("moved", place.shown)
@@ -355,20 +381,23 @@ def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
 
 
 def _verify_digest(file: int, expect: str, place: Place) -> None:
-    """Raise ContentChanged where the open file holds something else."""
+    """Raise ContentChanged unless the SHA-256 of the open file is ``expect``."""
     now = _hash_file(file)
     if now != expect:  # R15a
         raise ContentChanged(place, now)
 
 
 def _verify_at(directory: int, name: str, file: int, expect: str, place: Place) -> None:
-    """The same, and where the name is another file's by now."""
+    """Raise ContentChanged unless the name belongs to the open file and its SHA-256 is
+    ``expect``.
+    """
     if _identity_at(directory, name) != _get_identity(file):
         raise ContentChanged(place, _hash_at(directory, name))
     _verify_digest(file, expect, place)
 
 
 def _hash_file(file: int) -> str:
+    """Return the SHA-256 of an open file from its start; its position does not move."""
     total = hashlib.sha256()
     at = 0
     while block := os.pread(file, _BLOCK, at):
@@ -378,7 +407,9 @@ def _hash_file(file: int) -> str:
 
 
 def _hash_at(directory: int, name: str) -> str:
-    """The hash of whatever has the name now, empty when it is no file."""
+    """Return the SHA-256 of the regular file at a name; empty where there is none or it cannot be
+    read.
+    """
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     except OSError:
@@ -390,11 +421,15 @@ def _hash_at(directory: int, name: str) -> str:
 
 
 def _get_identity(file: int) -> tuple[int, int]:
+    """Return device and inode of an open file."""
     info = os.fstat(file)
     return info.st_dev, info.st_ino
 
 
 def _identity_at(directory: int, name: str) -> tuple[int, int] | None:
+    """Return device and inode of the entry at a name, links not followed; None where there
+    is none.
+    """
     try:
         info = os.lstat(name, dir_fd=directory)
     except OSError:
@@ -403,7 +438,9 @@ def _identity_at(directory: int, name: str) -> tuple[int, int] | None:
 
 
 def _copy_metadata(new: int, old: int, mode: int | None) -> None:
-    """Give the new file the owner, the attributes and the permission bits of the old one."""
+    """Copy owner, extended attributes and permission bits from the old file to the new one;
+    ``mode`` replaces the bits. Owner and attributes are skipped where not permitted.
+    """
     was, is_ = os.fstat(old), os.fstat(new)
     if (was.st_uid, was.st_gid) != (is_.st_uid, is_.st_gid):
         with contextlib.suppress(PermissionError):
@@ -418,46 +455,50 @@ def _copy_metadata(new: int, old: int, mode: int | None) -> None:
 
 _NOT_THERE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
-# Besides, a directory that may be entered but not read has only a descriptor that cannot sync.
+# Also EBADF: a directory without read permission has only an O_PATH descriptor.
 _NO_SYNC: Final = _NOT_THERE | {errno.EBADF}
 
 
 class Disk:
-    """Names are relative to open directories. Every method raises OSError."""
+    """System calls on files, replaceable in tests. Names are relative to open directories; every
+    method raises OSError.
+    """
 
     def create(self, directory: int, name: str, mode: int) -> int:
-        """A new file open for writing, refused when the name is taken."""
+        """Create a file and open it for writing; fails when the name exists."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, flags, mode, dir_fd=directory)
 
     def append_to(self, directory: int, name: str) -> int:
-        """A file that is there, open so that every write goes to its end."""
+        """Open an existing file for appending."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(name, flags, dir_fd=directory)
 
     def write(self, file: int, data: memoryview) -> int:
-        """As many bytes as fit at once; returns how many."""
+        """Write bytes once; return how many were written."""
         return os.write(file, data)
 
     def write_all(self, file: int, data: bytes) -> None:
-        """All of them, in as many writes as it takes."""
+        """Write all bytes, in as many writes as needed."""
         left = memoryview(data)
         while left:
             left = left[self.write(file, left) :]
 
     def sync(self, file: int) -> None:
-        """Return once what was written to the file survives a power loss."""
+        """Flush a file to the disk, so that it survives a power loss."""
         os.fsync(file)
 
     def sync_data(self, file: int) -> None:
-        """The same for the bytes of a file and its length, not for its times."""
+        """Flush the content and the length of a file to the disk, without its times."""
         if sys.platform == "darwin":
-            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # fsync leaves them in the cache of the drive
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # fsync leaves data in the cache of the drive
         else:
             os.fdatasync(file)
 
     def sync_directory(self, directory: int) -> None:
-        """The same for names; some file systems cannot, and need not."""
+        """Flush the names in a directory to the disk; does nothing where the file system does not
+        support it.
+        """
         try:
             os.fsync(directory)
         except OSError as error:
@@ -465,33 +506,35 @@ class Disk:
                 raise
 
     def unlink(self, directory: int, name: str) -> None:
-        """Take a name away."""
+        """Remove a name."""
         os.unlink(name, dir_fd=directory)
 
     def rename(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
-        """Move over whatever is there."""
+        """Rename, replacing the target if it exists."""
         os.rename(source, target, src_dir_fd=source_dir, dst_dir_fd=target_dir)
 
     def rename_new(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
-        """Move to a name that must be free; FileExistsError when it is not."""
+        """Rename to a name that must be free; raises FileExistsError when it is not."""
         if _rename_exclusively(source_dir, source, target_dir, target, exchange=False):
             return
         os.link(source, target, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
         try:
             os.unlink(source, dir_fd=source_dir)
         except OSError:
-            os.unlink(target, dir_fd=target_dir)  # one file under two names is no move
+            os.unlink(target, dir_fd=target_dir)  # else the file would have two names
             raise
 
     def exchange(self, directory: int, one: str, other: str) -> bool:
-        """Let two names change places at once; False where the file system cannot."""
+        """Exchange two names atomically; return False where the file system cannot."""
         return _rename_exclusively(directory, one, directory, other, exchange=True)
 
 
 def _rename_exclusively(
     source_dir: int, source: str, target_dir: int, target: str, *, exchange: bool
 ) -> bool:
-    """Rename without replacing, or exchanging; False where there is no such call."""
+    """Rename without replacing the target, or exchange both names; return False where the system
+    does not support it. Raises OSError.
+    """
     call = _find_rename_call()
     if call is None:
         return False
@@ -512,16 +555,16 @@ def _rename_exclusively(
 
 
 def _find_rename_call() -> Callable[..., int] | None:
-    """``renameat2`` of Linux or ``renameatx_np`` of macOS; None where there is neither."""
+    """Return ``renameat2`` of Linux or ``renameatx_np`` of macOS; None where libc has neither."""
     name = "renameatx_np" if sys.platform == "darwin" else "renameat2"
     return getattr(load_libc(), name, None)
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder that no process uses any more, with all that is in it, however deep that
-    is; what cannot be removed stays. Links are not followed. Blocking; raises nothing.
+    """Remove a folder, which no process may use any more, and everything in it at any depth. Links
+    are not followed; what cannot be removed stays. Blocking; raises nothing.
     """
-    try:  # Python's own gives up at a depth that a command can make
+    try:  # shutil.rmtree fails at a depth that a command can create
         subprocess.run(
             ["rm", "-rf", "--", folder],
             env={"PATH": os.defpath},

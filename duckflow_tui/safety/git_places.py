@@ -1,4 +1,6 @@
-"""Finds what git obeys in a folder by reading its files. Git itself is never called."""
+"""Finds the files whose content git acts on for a folder, by reading its settings. Git itself is
+never called.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Final, NamedTuple
 
 from duckflow_tui.safety.paths import MAX_PATH
 
-#: Settings that lead git to more that it obeys: hooks, attributes, included settings.
+#: Settings that name further files that git obeys: hooks, attributes, included settings.
 _LEADS: Final = re.compile(
     r"(?:^|\])[ \t]*(hookspath|attributesfile|path)[ \t]*=[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE
 )
@@ -23,9 +25,9 @@ _MAX_BYTES: Final = 256 * 1024  # of one file of settings that are read
 _MAX_FILES: Final = 20  # files of settings
 _MAX_WORDS: Final = 2_000  # of one file that are looked up
 
-#: Folders in which files are looked for, those of submodules included.
+#: Folders that are searched for files, including those of submodules.
 _MAX_FOLDERS: Final = 1_000
-#: Files at the top of a repository that git obeys, or that make one of it.
+#: Files at the top of a repository that git obeys, or that make it a repository.
 _OBEYED: Final = frozenset({"config", "config.worktree", "commondir", "gitdir"})
 
 #: Names, in lower case, that belong to git at the top of a bare repository.
@@ -36,15 +38,17 @@ REPOSITORY_NAMES: Final = frozenset({
 
 
 def is_repository(names: Collection[str]) -> bool:
-    """Whether git takes a folder with these names in it, in lower case, for a repository, whatever
-    the folder is called: HEAD with objects and refs, or with a file that says where those are.
+    """Whether git treats a folder that holds these names (in lower case) as a repository, whatever
+    its own name: HEAD with objects and refs, or HEAD with ``commondir``.
     """
     return "head" in names and ("commondir" in names or {"objects", "refs"} <= {*names})
 
 
 def git_dirs(root: Path) -> Iterator[Path]:
-    """Where Git keeps what belongs to a worktree whose ``.git`` is a file or a link, and what it
-    shares with the repository's other worktrees: both hold hooks and settings that run programs.
+    """Yield the git directory of a worktree (``.git``, or where a file or link of that name leads),
+    then the common directory that it shares with other worktrees, if any: both hold hooks and
+    settings that run programs. Yields nothing where ``root`` is no worktree or lies in its git
+    directory.
     """
     folder = root
     with contextlib.suppress(OSError, ValueError):
@@ -58,21 +62,23 @@ def git_dirs(root: Path) -> Iterator[Path]:
                     line = file.readline(MAX_PATH)
                 folder = Path(os.path.realpath(folder / line.removeprefix(lead).strip()))
             if root.is_relative_to(folder):
-                return  # no repository: it would close the whole workspace
+                return  # it would protect the whole workspace
             yield folder
 
 
 class GitPlaces(NamedTuple):
-    """Absolute paths, which may be absent; none is the folder itself or one around it."""
+    """Absolute paths that git obeys; they may be absent. The folder they were searched for and its
+    parents are not among them.
+    """
 
     closed: tuple[Path, ...]  # repositories, hooks, files of attributes and of settings
-    programs: tuple[Path, ...]  # files that the settings name in another way
+    programs: tuple[Path, ...]  # existing files that other settings name
 
 
 def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
-    """Find the files and folders whose content git acts on for a folder, which may lie below the
-    top of a worktree, or for a ``repository`` without one: wherever its settings and those of the
-    user lead.
+    """Return the files and folders whose content git acts on for a folder, which may lie below the
+    top of a worktree, or for a bare ``repository``. Follows the settings of the repository, the
+    user and the system. Raises nothing; the number of files read is limited.
     """
     around = (path for path in (folder, *folder.parents) if next(git_dirs(path), None))
     top = repository or next(around, folder)
@@ -82,7 +88,7 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
     pending = [path / name for path in own for name in ("config", "config.worktree")]
     pending += [home / ".gitconfig", Path(user, "git", "config"), Path("/etc/gitconfig")]
     closed, programs = dict.fromkeys(own), dict[Path, None]()
-    for config in islice(pending, _MAX_FILES):  # grows by what is included
+    for config in islice(pending, _MAX_FILES):  # grows by included files
         settings = _read_settings(str(config))
         for name, given in settings.leads:
             path = config.parent if name == "path" else top
@@ -98,17 +104,19 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
 
 
 class _Settings(NamedTuple):
-    """The settings of one file of git that matter here."""
+    """The settings of one git configuration file that lead to other files."""
 
     leads: tuple[tuple[str, str], ...]  # a key of ``_LEADS`` in lower case, and its value
-    words: Mapping[str, list[str]]  # all of them as paths: by the folder, the last names
+    words: Mapping[str, list[str]]  # every word as a path: folder → last components
 
 
 _NO_SETTINGS: Final = _Settings((), {})
 
 
 def _read_settings(path: str) -> _Settings:
-    """The settings in a file as it is now; empty where there is none."""
+    """Read a git configuration file; the result is empty where there is none or it cannot
+    be read.
+    """
     try:
         if not os.path.getsize(path):  # also a FIFO, which would block
             return _NO_SETTINGS
@@ -128,9 +136,9 @@ def _read_settings(path: str) -> _Settings:
 
 
 def list_git_files(places: Iterable[Path]) -> dict[str, os.stat_result]:
-    """By path, the files that git obeys in repositories, in folders of hooks and as files of
-    settings, as they are now; also of submodules in a repository. Links are not followed. Blocking;
-    raises nothing.
+    """Return the stat results, by path, of the existing files that git obeys in these repositories,
+    hook folders and settings files, and in their submodules and worktrees. Links are not
+    followed. Blocking; raises nothing.
     """
     found: dict[str, os.stat_result] = {}
     pending = [*places]
@@ -151,6 +159,7 @@ def list_git_files(places: Iterable[Path]) -> dict[str, os.stat_result]:
 
 
 def _list_folder(folder: Path) -> list[Path]:
+    """Return the sorted paths in a folder; none where it cannot be listed."""
     try:
         return sorted(folder.iterdir())
     except OSError:

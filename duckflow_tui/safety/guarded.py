@@ -1,5 +1,5 @@
-"""Places below a workspace that the sandbox keeps from commands; and, where there is
-no sandbox, whether commands that read would show it.
+"""Finds the secret files and the repositories below a workspace, which the sandbox keeps commands
+from reading or changing.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from duckflow_tui.safety.names import (
 from duckflow_tui.safety.paths import Identity
 from duckflow_tui.safety.workspace import Workspace
 
-MAX_NAMES: Final = 500_000  # that are looked at; 50,000 take 0.05 s
+MAX_NAMES: Final = 500_000  # entries listed; 50,000 take 0.05 s
 MAX_SECONDS: Final = 10.0
 MAX_PLACES: Final = 200  # bubblewrap takes 0.8 s for these, and four times that for twice as many
 MAX_TEXT: Final = 60_000  # characters of all paths as JSON: an argument has at most 131,072 bytes
 
 _SHAPE: Final = frozenset({"HEAD", "head", "objects", "refs", "commondir"})
 
-#: What files of git begin with that are named after branches: nobody keeps a secret so.
+#: How git's files that are named after branches begin; no secret begins like this.
 _BRANCH: Final = re.compile(rb"ref: refs/|[0-9a-f]{40}")
 
-#: Files that hold a secret only where they say so, by the end of their names: a certificate is
-#: public, and settings of a package manager are needed by every command of such a project.
+#: By the end of a name, a pattern without which the file holds no secret: a certificate is public,
+#: and settings of a package manager are needed by every command of such a project.
 _GIVEN: Final = re.compile(rb"(?i)(?:auth|token|password)\w*[\"']?\s*[=:]\s*[\"']?[^\s\"'$]")
 _SAYS: Final = {".pem": re.compile(b"PRIVATE KEY"), ".npmrc": _GIVEN, ".yarnrc.yml": _GIVEN}
-#: Ends of names of what is written to be shared.
+#: Ends of names of templates, which are meant to be shared.
 _SHARED: Final = (".example", ".sample", ".template", ".dist")
-_MAX_INDEX: Final = 100_000_000  # bytes; of a larger one nothing counts as known to git
-#: Bytes that are searched: bundles of certificates have 300,000. A larger file is a secret by name.
+_MAX_INDEX: Final = 100_000_000  # bytes; a larger index is not read
+#: Bytes of a file that is searched: bundles of certificates have 300,000. A larger one is a secret.
 _SAID: Final = 2_000_000
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -58,18 +58,20 @@ _NAME_ONLY: Final[int] = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)  # w
 
 
 class Guarded(NamedTuple):
-    """Absolute paths that hold no link. Not ``whole``: there is more than the limits let find."""
+    """Places that the sandbox guards: absolute paths without links. ``whole`` is False where the
+    limits ended the search before it was complete.
+    """
 
-    closed: dict[str, Identity]  # repositories, what could not be looked into, and ``links``
-    secret: tuple[str, ...]  # files, and folders that hold nothing else
+    closed: dict[str, Identity]  # repositories, folders that cannot be listed, and ``links``
+    secret: tuple[str, ...]  # files, and folders that hold only secrets
     whole: bool = True
-    links: tuple[str, ...] = ()  # that stand for a repository, the root's own too
-    led: tuple[Path, ...] = ()  # where repositories below the root lead to, also what is absent
+    links: tuple[str, ...] = ()  # links named ``.git`` or the like, also in the root
+    led: tuple[Path, ...] = ()  # where repositories below the root lead; may be absent
 
 
 class KnownSecrets:
-    """Secret files and folders that were found in this session, at most MAX_PLACES. Each is held
-    open, so that its number is given to no other file as long as it is known.
+    """Secret files and folders found in this session, at most MAX_PLACES. Each is held open by a
+    descriptor, so that its inode is not reused while it is known. ``in`` tests an identity.
     """
 
     def __init__(self) -> None:
@@ -79,8 +81,8 @@ class KnownSecrets:
         return identity in self._open
 
     def add_paths(self, paths: Iterable[str]) -> tuple[bool, bool]:
-        """Keep them, and forget what was deleted; raises nothing. Whether there was room for all,
-        and whether a new one has more than one name.
+        """Add the paths and forget files that were deleted; raises nothing. Return whether all
+        could be added, and whether a new one has several hard links.
         """
         for identity, (file, _) in list(self._open.items()):
             if not os.fstat(file).st_nlink:
@@ -106,7 +108,9 @@ class KnownSecrets:
         return True, linked
 
     def list_outside(self, root: Path) -> list[str]:
-        """Those to which a link of the workspace led, as far as they are still there."""
+        """Return the paths of known secrets outside ``root`` that are still the same files. (Links
+        in the workspace led to them.)
+        """
         found: list[str] = []
         for identity, (_, path) in self._open.items():
             with contextlib.suppress(OSError):
@@ -116,24 +120,26 @@ class KnownSecrets:
         return found
 
     def forget_all(self) -> None:
-        """Forget all."""
+        """Forget all and close their descriptors."""
         while self._open:
             os.close(self._open.popitem()[1][0])
 
 
 def find_guarded_places(workspace: Workspace, known: KnownSecrets | None = None) -> Guarded:
-    """Look through the workspace by descriptors, following no link. Blocking; raises nothing.
+    """Search the workspace for repositories and secrets, following no link. Blocking; raises
+    nothing.
 
-    Found are: each ``.git`` below the root with the places that it leads to, folders that are
-    repositories themselves, folders that cannot be listed, and secret files by their names, but for
-    those that plainly hold none, and those that git has as they are, since any command can ask it
-    for them. No name of a folder and nothing beside a file makes it less of a secret: a command can
-    move it there. What the root itself holds for git and the app is not among them, but for links.
+    Closed are: each ``.git`` below the root and the places that it leads to, folders that are
+    repositories themselves, and folders that cannot be listed. Secret are files by their names,
+    except those whose content plainly holds none, and those that git's index has with the same
+    content, which any command can get from git. The names of parent folders and neighbouring files
+    do not make a file less secret, as a command can move it. The root's own ``.git`` and the app's
+    folders are left out, unless they are links.
 
-    What is ``known`` is secret under any name: a command can rename the folder that made it one, or
-    remove the link that led to it. What is found comes to it.
+    Files in ``known`` are secret under any name, as a command can rename their folder or remove the
+    link that led to them. Secrets found are added to ``known``.
     """
-    workspace.read_git_settings()  # the caller closes the places of the root itself
+    workspace.read_git_settings()  # the caller guards the root's own places
     if known is None:
         return _scan_workspace(workspace, ())
     found = _scan_workspace(workspace, known)
@@ -146,13 +152,14 @@ def find_guarded_places(workspace: Workspace, known: KnownSecrets | None = None)
 
 
 def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded:
+    """Search the workspace once for repositories and secrets; see ``find_guarded_places``."""
     root = str(workspace.root).rstrip("/")
     own = {*map(str, workspace.closed_places)}
     closed: dict[str, Identity] = {}
     secret: dict[str, None] = {}
     links, led = list[str](), list[Path]()
     until, seen, whole = time.monotonic() + MAX_SECONDS, 0, True
-    # Folders by the one they lie in, no path being kept twice; and whether that is closed.
+    # Folders as parent, name and whether the parent is closed; so no path is stored twice.
     pending = [("", "", False)]
     while pending and whole:
         above, own_name, shut = pending.pop()
@@ -212,8 +219,9 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
 def _list_folder(
     workspace: Workspace, folder: str, known: Container[Identity]
 ) -> tuple[set[str], list[str], list[str], set[str]]:
-    """The names in a folder, those of folders, the rest, and those of what is ``known``; of too
-    many only the first. Raises OSError.
+    """Return the names in a folder of the workspace: all of them, the folders, the other entries,
+    and those whose identity is in ``known``. At most MAX_NAMES + 1 entries are read. Raises
+    OSError.
     """
     names, folders, files, met = set[str](), list[str](), list[str](), set[str]()
     descriptor = workspace.open_below(folder, folder=True)
@@ -231,7 +239,9 @@ def _list_folder(
 
 
 def _note_closed_place(path: str, closed: dict[str, Identity]) -> bool:
-    """Note what is to be closed; whether that could be done. Of a link it is the link itself."""
+    """Add a path and its identity to ``closed``, a link as itself; an absent path is skipped.
+    Return False where it could not be looked at.
+    """
     try:
         info = os.lstat(path)
     except OSError as error:
@@ -241,8 +251,8 @@ def _note_closed_place(path: str, closed: dict[str, Identity]) -> bool:
 
 
 def _note_closed_below(root: str, places: Iterable[Path], closed: dict[str, Identity]) -> bool:
-    """Note those of the places that lie in the workspace, where its own repository does not hold
-    them already; whether that could be done.
+    """Add to ``closed`` the places that lie in the workspace and not in its own ``.git``. Return
+    False where one could not be looked at.
     """
     paths = dict.fromkeys(map(os.path.realpath, places))
     inside = [p for p in paths if p.startswith(f"{root}/") and not p.startswith(f"{root}/.git/")]
@@ -250,7 +260,9 @@ def _note_closed_below(root: str, places: Iterable[Path], closed: dict[str, Iden
 
 
 def _is_secret(path: str) -> bool:
-    """Whether the file of such a name is there, and holds a secret as far as it would say so."""
+    """Whether a file with a secret's name exists and holds a secret. Certificates and settings of
+    package managers are searched for one; every other file counts as holding one.
+    """
     says = next((shape for end, shape in _SAYS.items() if path.endswith(end)), None)
     if says is None or not os.path.isfile(path):
         return os.path.exists(path) and not os.path.isdir(path)
@@ -259,12 +271,16 @@ def _is_secret(path: str) -> bool:
 
 
 def _is_branch(path: str) -> bool:
-    """Whether it is what git notes of a branch, which may have any name."""
+    """Whether the file has the content of a git ref or reflog: such files are named after
+    branches.
+    """
     return _BRANCH.match(_read_small_file(path, _SAID) or b"") is not None
 
 
 def _read_small_file(path: str, most: int) -> bytes | None:
-    """The bytes of a plain file; None for a larger one and for what cannot be read."""
+    """Return the content of a regular file of at most ``most`` bytes; None for any other and on an
+    error.
+    """
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO: no wait
         with open(descriptor, "rb") as file:
@@ -275,8 +291,9 @@ def _read_small_file(path: str, most: int) -> bytes | None:
 
 
 def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:
-    """Those whose content is not the one that the repository's index names, by its hash: a command
-    may have written the index, but has no hash of what it cannot read. Size and time tell nothing.
+    """Return the secret paths whose present content is not in the index of the repository at
+    ``root``, compared by hash: a command may write the index, but has no hash of a file that it
+    cannot read. Size and time are not compared.
     """
     folder = next(git_dirs(root), None) if secret else None
     index = folder and _read_small_file(str(folder / "index"), _MAX_INDEX)
@@ -284,8 +301,8 @@ def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_index_entry(index: bytes, root: Path, path: str) -> bool:
-    """Whether git's index, in the format of versions 2 and 3, lists the file at ``path`` with its
-    present content and no flag.
+    """Whether git's index (format version 2 or 3) lists the file at ``path`` with its present
+    content and no flag.
     """
     name = os.fsencode(os.path.relpath(path, root))
     data = _read_small_file(path, _SAID)
@@ -296,9 +313,13 @@ def _is_index_entry(index: bytes, root: Path, path: str) -> bool:
 
 
 def _is_protected_name(name: str) -> bool:
+    """Whether a name is protected; a faster form of ``is_protected``."""
     return (name[0] in ".gG" or not name.isascii()) and is_protected(name)
 
 
 @lru_cache(maxsize=65_536)  # most names come again with the next command
 def _is_secret_name(name: str, parent: str) -> bool:
+    """Whether a name makes a file secret and does not end like a shared template (``.example``).
+    Cached.
+    """
     return is_secret_name(name, parent) and not name.lower().endswith(_SHARED)

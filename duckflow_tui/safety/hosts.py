@@ -1,7 +1,7 @@
-"""The hosts that a command may reach: how they are written, and what a consent to them covers.
+"""Hosts that a command may reach: how they are written, and which hosts a consent covers.
 
-A host is its name in small letters, or its address, with ``:port`` where one was given; without
-one it stands for the ports 80 and 443.
+A host is a name in lower case or an address, with ``:port`` where one was given; without a port it
+stands for the ports 80 and 443.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 MOST: Final = 10  # hosts of one command
 _PORTS: Final = frozenset({80, 443})
 _NAME: Final = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
-#: With an IPv4 address at their end: compatible, mapped and translated ones, and those of NAT64.
+#: Networks whose addresses end with an IPv4 address: compatible, mapped, translated, NAT64.
 _IPV4_INSIDE: Final = tuple(
     map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 )
-#: All that IANA gives out for everybody. Python's own table lacks what came later, such as the
-#: NAT64 of one's own network, 64:ff9b:1::/48, and the second block of documentation.
+#: The global unicast addresses that IANA assigns. Python's table lacks later exceptions, such as
+#: local NAT64, 64:ff9b:1::/48, and the second block for documentation.
 _GIVEN_OUT: Final = ipaddress.IPv6Network("2000::/3")
 _DOCUMENTATION: Final = ipaddress.IPv6Network("3fff::/20")
 
@@ -31,8 +31,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def read_host(text: str) -> str:
-    """The host that this names; of a URL the one in it. Raises ValueError for anything else, a
-    pattern too.
+    """Parse a name, an address or a URL into a host with its port if one was given. Raises
+    ValueError for anything else, also for a pattern.
     """
     given = text.strip().lower()
     try:
@@ -45,40 +45,45 @@ def read_host(text: str) -> str:
         url = urlsplit(given if "://" in given else f"//{given}")
         name, port = (url.hostname or "").removesuffix("."), url.port
     except ValueError:
-        raise ValueError("is not a host, or its port is none") from None
+        raise ValueError("is not a host, or its port is invalid") from None
     if url.username is not None or port == 0 or not _is_name(name):
         raise ValueError("is not one host: write its name, as in pypi.org, or pypi.org:8080")
     return _join_host(name, port)
 
 
 def _is_name(name: str) -> bool:
-    """Whether it is an address, or a name that the system reads as nothing else."""
+    """Whether the text is an address, or a host name that the system does not read as an
+    address.
+    """
     if _parse_address(name) is not None:
         return True
-    # The system would read the last two as addresses: ``127.1``, ``0x7f000001``.
+    # The system reads names that end like ``127.1`` and ``0x7f000001`` as addresses.
     last = name.rpartition(".")[2]
     return bool(_NAME.fullmatch(name)) and not last.isdigit() and not last.startswith("0x")
 
 
 def _join_host(name: str, port: int | None) -> str:
+    """Join a name or address and a port; an IPv6 address gets brackets. Without a port the name
+    alone.
+    """
     if port is None:
         return name
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
 def has_host(hosts: Iterable[str], name: str, port: int) -> bool:
-    """Whether one of the hosts is this name at this port."""
+    """Whether one of the hosts stands for this name at this port."""
     return _join_host(name, port) in hosts or (port in _PORTS and name in hosts)
 
 
 def is_covered(hosts: Iterable[str], given: Iterable[str]) -> bool:
-    """Whether a consent to the ``given`` ones is one to these hosts too."""
+    """Whether consent to the ``given`` hosts covers all of ``hosts``."""
     allowed = frozenset(given)
     return all(host in allowed or has_host(allowed, *_split_host(host)) for host in hosts)
 
 
 def _split_host(host: str) -> tuple[str, int]:
-    """Name and port of a host as ``read_host`` writes it; 0 where it has no port."""
+    """Return name and port of a host as ``read_host`` writes it; port 0 where it has none."""
     if _parse_address(host) is not None:
         return host, 0
     url = urlsplit(f"//{host}")
@@ -86,22 +91,23 @@ def _split_host(host: str) -> tuple[str, int]:
 
 
 def names_address(name: str) -> bool:
-    """Whether the name is a literal address or ``localhost``: who allows it knows where it leads,
-    so it may be private.
+    """Whether the name is a literal address or ``localhost``. Such a host may be private: the user
+    who allows it knows where it leads.
     """
     return _parse_address(name) is not None or name == "localhost" or name.endswith(".localhost")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine: ``localhost`` or a loopback address, also with a port."""
+    """Whether a host, with or without a port, is ``localhost`` or a loopback address."""
     name, _ = _split_host(host)
     address = _parse_address(name)
     return names_address(name) and (address is None or address.is_loopback)
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one that everybody reaches: not of this machine, its network or its
-    provider, also not in another spelling. One with an IPv4 address inside is judged by that.
+    """Whether an address is reachable by everybody: not loopback, private, link-local or reserved.
+    An address with an IPv4 address inside is judged by that one. False for text that is no
+    address.
     """
     address = _parse_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
@@ -115,6 +121,7 @@ def is_public(text: str) -> bool:
 
 
 def _parse_address(name: str) -> Address | None:
+    """Parse an IP address; None for any other text."""
     try:
         return ipaddress.ip_address(name)
     except ValueError:

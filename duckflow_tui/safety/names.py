@@ -1,4 +1,6 @@
-"""Names that mean something: protected, secret, executable, running by themselves (R09)."""
+"""Names with a meaning: protected, secret, executable, or run by a build without being
+named (R09).
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from typing import Final, Literal
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of a text as a set: longer tables of names are written so."""
+    """Return the words of a text as a set; used to write long tables of names."""
     return frozenset(text.split())
 
 
-#: Directories no file operation touches, wherever they lie; ``git~1`` is how FAT and NTFS say it.
+#: Directories that no file operation touches, anywhere; ``git~1`` is ``.git`` on FAT and NTFS.
 PROTECTED: Final = frozenset({".git", ".duckflow", "git~1"})
 
 #: Names of files that hold secrets; also globs for a search program to leave out (any case).
@@ -43,14 +45,14 @@ EXECUTABLE_SUFFIXES: Final = frozenset(
     | {".bat", ".cmd", ".ps1", ".psm1", ".vbs", ".wsf"}
 )
 
-#: Programs for a machine: never written (C18).
+#: Native programs: never written (C18).
 BINARY_SUFFIXES: Final = frozenset(
     {".exe", ".com", ".scr", ".pif", ".msi", ".dll", ".so", ".dylib", ".sys"}
 )
 
 _SECRET: Final = re.compile("|".join(map(fnmatch.translate, SECRET_GLOBS)))
 
-#: Files that a build, a test run or a package manager executes without being told their names.
+#: Files that a build, a test run or a package manager executes without being given their names.
 _BUILD_FILES: Final = words_of(
     "makefile gnumakefile justfile rakefile gemfile jenkinsfile dockerfile vagrantfile "
     "compose.yaml compose.yml docker-compose.yaml docker-compose.yml package.json pyproject.toml "
@@ -66,7 +68,9 @@ _IGNORED: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
 def fold_name(name: str) -> str:
-    """One spelling for all names that some file system takes for the same one (R09)."""
+    """Return one spelling for all names that some file system treats as equal: lower case, NFC,
+    without ignored characters and trailing dots and blanks (R09).
+    """
     if not name.isascii():
         name = _IGNORED.sub("", unicodedata.normalize("NFC", name))
         name = unicodedata.normalize("NFC", name.casefold())
@@ -74,15 +78,15 @@ def fold_name(name: str) -> str:
 
 
 def is_protected(name: str) -> bool:
-    """Whether one component of a path is protected, also while nothing is there. What follows a
-    colon names a stream of the same file on NTFS.
+    """Whether one path component is a protected name, whether or not it exists. A part after a
+    colon is ignored: on NTFS it names a stream of the same file.
     """
     folded = fold_name(name)
     return folded in PROTECTED or folded.partition(":")[0].rstrip(". ") in PROTECTED
 
 
 def holds_secrets(directory: str, parent: str = "") -> bool:
-    """Whether everything in a directory of this name, in a directory ``parent``, is a secret."""
+    """Whether a directory of this name, inside a directory ``parent``, holds only secrets."""
     folded = fold_name(directory)
     return folded in SECRET_DIRS or (
         folded in _SECRET_BELOW and _SECRET_BELOW[folded] == fold_name(parent)
@@ -90,28 +94,28 @@ def holds_secrets(directory: str, parent: str = "") -> bool:
 
 
 def is_secret_name(name: str, parent: str = "") -> bool:
-    """Whether a name, in a directory ``parent``, makes a path that of a secret."""
+    """Whether a file or directory of this name, inside a directory ``parent``, is a secret."""
     folded = fold_name(name)
     return _SECRET.match(folded) is not None or holds_secrets(name, parent)
 
 
 def is_secret(parts: Sequence[str]) -> bool:
-    """Whether a path, given as its components, is that of a secret."""
+    """Whether the path with these components is a secret by its name or by a directory in it."""
     above = ("", *parts[:-1])
     return bool(parts) and (is_secret_name(parts[-1], above[-1]) or lies_in_secrets(parts[:-1]))
 
 
 def lies_in_secrets(parts: Sequence[str]) -> bool:
-    """Whether a directory, given as its components, is or lies in one that holds secrets."""
+    """Whether a directory with these components is, or lies in, one that holds only secrets."""
     return any(map(holds_secrets, parts, ("", *parts[:-1])))
 
 
 def obeyed_kind(
     parts: Sequence[str], mode: int | None = None
 ) -> Literal["", "dot_name", "program", "build_file"]:
-    """Why other programs may act on a file without being told its name: a part of its path begins
-    with a dot, it is executable by its permission bits ``mode``, or builds run files of that name.
-    Empty for any other file.
+    """Return why other programs may act on a file without being given its name: a component of its
+    path begins with a dot, it is executable by its permission bits ``mode``, or builds run files
+    of that name. Empty for any other file.
     """
     for part in parts:
         if part.startswith(".") or (not part.isascii() and fold_name(part).startswith(".")):
@@ -122,18 +126,23 @@ def obeyed_kind(
 
 
 def effective_suffix(name: str) -> str:
-    """The extension as an opening program would see it: ``run.SH. `` gives ``.sh``."""
+    """Return the extension of the folded name, with its dot: ``run.SH. `` gives ``.sh``. Empty for
+    none.
+    """
     folded = fold_name(name)
     dot = folded.rfind(".")
     return folded[dot:] if dot >= 0 else ""
 
 
 def has_unseen_characters(name: str) -> bool:
-    """Whether the name ends in dots or blanks or holds characters that cannot be seen, and so would
-    be taken for another one.
+    """Whether a name ends in dots or blanks or holds invisible characters, and so looks like
+    another name.
     """
     return name != name.rstrip(". ") or any(_is_hidden_char(char) for char in name)
 
 
 def _is_hidden_char(char: str) -> bool:
+    """Whether a character is a control, format or line separator character; the joiner of emoji is
+    not.
+    """
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in "\u200d"

@@ -1,4 +1,6 @@
-"""Where a path really leads: one component after the other, links counted and remembered (R02)."""
+"""Resolves a path component by component and records every link (R02); the values and errors of
+paths; openers that follow no link (R01).
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Location:
-    """A location without links: names from ``/`` on, with the identity of those that exist, which
-    come first.
+    """A location without links: the names from ``/`` on, with the identities of the names that
+    exist, which come first.
     """
 
     names: tuple[str, ...]
@@ -37,27 +39,28 @@ class Location:
 
     @property
     def path(self) -> str:
-        """Absolute."""
+        """The absolute path."""
         return "/" + "/".join(self.names)
 
 
 @dataclass
 class Walk:
-    """The end of a path, and every link that was followed to get there."""
+    """The location that a path leads to, and every link that was followed on the way."""
 
     end: Location
-    at: Location  # where the last name of the path lies; differs from ``end`` when it is a link
+    at: Location  # of the last name of the path; differs from ``end`` when it is a link
     links: list[Location] = field(default_factory=list[Location])
     missing: int = 0  # how many of the last names do not exist
     info: os.stat_result | None = None  # of the end, None while absent
 
 
 def walk_path(start: Location, path: str, shown: str) -> Walk:
-    """Follow ``path`` from ``start`` as the system would. Raises PathRefused.
+    """Resolve ``path`` from ``start`` as the system would; ``shown`` names it in errors. Raises
+    PathRefused.
 
-    A way that comes to the directory ``start`` itself, told by its identity, goes on from there as
-    if it had begun there: links, mounts and spellings by which it came do not count. A link that is
-    the last name of the path and leads further down is one of the links all the same.
+    Whenever the walk reaches the directory ``start`` itself, recognized by its identity, it
+    continues as if it had begun there: links, mounts and spellings used to reach it are forgotten.
+    Exception: a link that is the last name of the path and leads further down stays recorded.
     """
     pending = deque(path.split("/"))
     names, ids = list(start.names), list(start.ids)
@@ -102,7 +105,7 @@ def walk_path(start: Location, path: str, shown: str) -> Walk:
             ids.append(spot.ids[-1])
             continue
         links.append(spot)
-        followed += 1  # apart from ``links``: a way may come to the root again and again
+        followed += 1  # not ``len(links)``, which is reset at the root
         if followed > MAX_LINKS:
             raise PathRefused("link_loop", shown)
         if at is None and not any(map(_is_name, pending)):
@@ -121,12 +124,14 @@ def walk_path(start: Location, path: str, shown: str) -> Walk:
 
 
 def _is_name(part: str) -> bool:
-    """Whether a part of a path leads anywhere else than where it stands."""
+    """Whether a component of a path moves the walk: not empty and not ``.``."""
     return part not in ("", ".")
 
 
 def _look_up_entry(directory: str, name: str, shown: str) -> tuple[str, os.stat_result | None]:
-    """The entry, under the spelling that the directory has it in."""
+    """Return the name as the directory spells it, and its stat result; None where it is absent.
+    Non-ASCII names match in any Unicode normal form. Raises PathRefused where two match.
+    """
     info = _stat_entry(f"{directory}/{name}" if directory != "/" else f"/{name}", shown)
     if info is not None or name.isascii():
         return name, info
@@ -144,6 +149,9 @@ def _look_up_entry(directory: str, name: str, shown: str) -> tuple[str, os.stat_
 
 
 def _stat_entry(path: str, shown: str) -> os.stat_result | None:
+    """Return the stat result of a path, a link not followed; None where it is absent. Raises
+    PathRefused.
+    """
     try:
         return os.lstat(path)
     except OSError as error:
@@ -154,6 +162,7 @@ def _stat_entry(path: str, shown: str) -> os.stat_result | None:
 
 
 def _read_link(path: str, shown: str) -> str:
+    """Return the target of a link; raises PathRefused where it changed meanwhile."""
     try:
         return os.readlink(path)
     except OSError as error:
@@ -169,7 +178,7 @@ _CODES: Final[dict[int | None, str]] = {
 
 
 class FileKind(StrEnum):
-    """The kind of entry at a name. ``SPECIAL``: FIFO, socket, device; listed, never opened."""
+    """The kind of a directory entry. ``SPECIAL``: FIFO, socket or device; listed, never opened."""
 
     FILE = "file"
     DIR = "dir"
@@ -179,19 +188,19 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """A path as it was judged: the facts are those of the moment of ``locate``. ``zone`` is the
+    """A judged path, with the facts at the moment of ``Workspace.locate_path``. ``zone`` is the
     strictest of the path itself and of every link on the way (R02).
     """
 
-    given: str  # as asked for
-    shown: str  # where the name lies: relative to the workspace inside, absolute outside
-    resolved: str  # the same for ``real``; differs from ``shown`` behind a link
+    given: str  # the path as given
+    shown: str  # path of the name: relative to the workspace inside, absolute outside
+    resolved: str  # ``real``, relative or absolute likewise; differs from ``shown`` behind a link
     real: Path  # absolute, no link in it
     zone: Zone
     exists: bool = False
     is_dir: bool = False
     is_link: bool = False  # the last name is a symbolic link, ``real`` is what it leads to
-    leads_out: bool = False  # and that lies outside, while the link lies inside
+    leads_out: bool = False  # the link lies inside the workspace and leads outside
     size: int = 0  # bytes of the file
     mode: int | None = None  # permission bits of the file
     secret: bool = False  # a secret's name, outside the workspace too
@@ -199,34 +208,40 @@ class Place:
 
     @property
     def label(self) -> str:
-        """``shown`` as a sentence names it: what cannot be printed spelled out, not too long."""
+        """``shown`` for use in a sentence: unprintable characters escaped, cut to a limit."""
         return clip_value(self.shown)
 
     @property
     def resolved_prefix(self) -> str:
-        """The prefix of ``resolved`` of everything in this directory."""
+        """The text with which ``resolved`` begins for every path in this directory; empty for the
+        root.
+        """
         return "" if self.resolved == "." else f"{self.resolved.rstrip('/')}/"
 
     @property
     def names_directory(self) -> bool:
-        """Whether the path was written as one of a directory: ``new/`` or ``new/.``."""
+        """Whether the path was written like a directory: ``new/`` or ``new/.``."""
         return self.given.endswith((os.sep, f"{os.sep}."))
 
 
 class DirectoryEntry(NamedTuple):
-    """A name found by ``Workspace.scan``. A tuple, because there may be 100,000 of them."""
+    """An entry found by ``Workspace.scan_directory``. A tuple, because there may be 100,000 of
+    them.
+    """
 
     path: str  # relative to the workspace, absolute for a place outside
     name: str
     kind: FileKind
     zone: Zone
     size: int = 0  # bytes, of a file
-    depth: int = 1  # 1 for what lies in the scanned directory itself
-    deep: bool = False  # a directory that is not entered: see ``scan_below``
+    depth: int = 1  # 1 for entries of the scanned directory itself
+    deep: bool = False  # a directory too deep to be entered: see ``scan_below``
 
 
 class WorkspaceError(ToldError):
-    """The path ``shown`` cannot be used; ``code`` is stable and names the text for the model."""
+    """The path ``shown`` cannot be used. ``code`` is stable; the text for the model is
+    ``path.<text>``, or ``path.<code>`` without ``text``.
+    """
 
     def __init__(self, code: str, shown: str, text: str = "", **values: str) -> None:
         super().__init__(f"path.{text or code}", shown=clip_value(shown), **values)
@@ -235,12 +250,12 @@ class WorkspaceError(ToldError):
 
 
 class PathRefused(WorkspaceError):
-    """The path may not be used like this, whoever asks."""
+    """The path may not be used in this way, with or without approval."""
 
 
 class ContentChanged(WorkspaceError):
-    """The file is not the one that was shown (R15); nothing was changed. ``now_sha`` is the SHA-256
-    of what is there now, empty when nothing is.
+    """The file is not the one that was shown to the user (R15); nothing was changed. ``now_sha`` is
+    the SHA-256 of the present file, empty when there is none.
     """
 
     def __init__(self, place: Place, now_sha: str) -> None:
@@ -257,11 +272,11 @@ class WorkspaceGone(WorkspaceError):
 
 
 class FileFailed(WorkspaceError):
-    """The system refused: not found, no space, read-only, an I/O error. Old bytes are intact.
+    """The system reported an error: not found, no space, read-only, I/O. The old content is intact.
 
     ``code`` is ``not_found``, ``exists``, ``no_space``, ``read_only``, ``no_permission``,
-    ``other_device`` or ``io_error``; ``errno`` is the system's. ``doing`` is a verb that
-    ``path.cannot_…`` puts into words.
+    ``other_device`` or ``io_error``; ``errno`` is the system's. ``doing`` is the verb that selects
+    the text ``path.cannot_<doing>``.
     """
 
     def __init__(self, doing: str, shown: str, error: OSError) -> None:
@@ -285,7 +300,9 @@ FAILURES: dict[int, str] = {
 
 
 def translate_os_error(doing: str, place: Place, error: OSError) -> WorkspaceError:
-    """Translate an OSError on a judged path: a link where there was none, or a fault."""
+    """Return the WorkspaceError for an OSError on a judged path: PathRefused where a component
+    became a link, else FileFailed. ``doing`` is the verb for the message.
+    """
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return PathRefused("moved", place.shown)
     return FileFailed(doing, place.shown, error)
@@ -295,7 +312,7 @@ def translate_os_error(doing: str, place: Place, error: OSError) -> WorkspaceErr
 #: Raises OSError: ELOOP or ENOTDIR when a component is a link.
 Opener = Callable[[int, str, int, int], int]
 
-#: Flags for a directory that is only walked through: needs no read permission where possible.
+#: Flags for a directory that is only traversed: needs no read permission where possible.
 WALK: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPENAT2: Final = 437  # the same number on every architecture that Python has wheels for
 _NO_MAGICLINKS: Final = 0x02
@@ -305,11 +322,15 @@ _TRIES: Final = 16  # EAGAIN: a rename elsewhere raced with the walk; the kernel
 
 
 class _OpenHow(ctypes.Structure):
+    """``struct open_how`` of Linux."""
+
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def open_in_kernel(directory: int, path: str, flags: int, mode: int = 0) -> int:
-    """``openat2`` with RESOLVE_BENEATH: the kernel itself refuses to leave the directory."""
+    """Open a path below a directory by ``openat2`` with RESOLVE_BENEATH and no links; return the
+    descriptor. Linux only. Raises OSError.
+    """
     how = _OpenHow(flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)  # R01b
     name = os.fsencode(path or ".")
     for _ in range(_TRIES):
@@ -329,7 +350,9 @@ def open_in_kernel(directory: int, path: str, flags: int, mode: int = 0) -> int:
 
 
 def open_by_component(directory: int, path: str, flags: int, mode: int = 0) -> int:
-    """The same where the kernel cannot: one descriptor a component, none of them a link."""
+    """Open a path below a directory one component at a time, following no link; return the
+    descriptor. For systems without ``openat2``. Raises OSError.
+    """
     *parents, name = path.split("/") if path else ["."]
     if "" in parents or ".." in (*parents, name):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
@@ -346,8 +369,8 @@ def open_by_component(directory: int, path: str, flags: int, mode: int = 0) -> i
 
 @functools.cache
 def choose_opener() -> Opener:
-    """The opener for this machine: the kernel's where it works; old kernels, some containers and
-    macOS have none.
+    """Return the opener for this machine: ``open_in_kernel`` where it works, else
+    ``open_by_component`` (old kernels, some containers, macOS). Cached.
     """
     if not sys.platform.startswith("linux"):
         return open_by_component
@@ -364,13 +387,13 @@ def choose_opener() -> Opener:
 
 @functools.cache
 def load_libc() -> ctypes.CDLL:
-    """The C library of this process; ``ctypes.get_errno`` tells of its errors."""
+    """Return the C library of this process, loaded once; ``ctypes.get_errno`` gives its errors."""
     return ctypes.CDLL(None, use_errno=True)
 
 
 def lies_inside(path: str, workspace: Path) -> bool:
-    """Whether a file lies in the workspace, which holds no link, or leads into it, however the path
-    is spelled.
+    """Whether a path lies in the workspace or leads into it through links, however it is spelled.
+    ``workspace`` must hold no link.
     """
     folder, name = os.path.split(os.path.abspath(path))
     spelled = (os.path.join(os.path.realpath(folder), name), os.path.realpath(path))

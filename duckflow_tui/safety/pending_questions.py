@@ -1,5 +1,5 @@
-"""Questions that wait for the user: gates for calls, cards for all else; a key answers, nothing
-else.
+"""Questions that wait for the user: gates for calls, cards for everything else. Only a key press
+answers one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from duckflow_tui.state.store import Record, Store
 
 
 class Unanswered(ToldError):
-    """Nobody answered: the question was withdrawn while it was open, or ``nobody`` is there who
-    could (R19), which denies a call and is no error (R20).
+    """A question got no answer: it was withdrawn while open, or no user is there (reason
+    ``nobody``, R19), which denies a call and is no error (R20).
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Unanswered(ToldError):
         name: str = "unanswered.withdrawn",
         **values: str,
     ) -> None:
+        """``name`` and ``values`` are the text for the model."""
         super().__init__(name, **values)
         self.reason = reason
 
@@ -57,12 +58,12 @@ class Unanswered(ToldError):
 class Desk:
     """Opens gates and cards in the Store and waits for their answers; several may be open at once.
 
-    An answer is the event ``GateAnswered`` or ``CardAnswered`` and nothing else. It reaches the
-    one who asked once the event is applied; what the asker commits next is on disk after it.
+    An answer is the event ``GateAnswered`` or ``CardAnswered``. Whoever waits in ``ask`` gets the
+    answer once the event is applied; an event committed after that is on the disk after the answer.
     """
 
     def __init__(self, store: Store, ids: IdSource, words: Callable[..., str]) -> None:
-        """``words`` renders texts for the model."""
+        """``words`` renders texts for the model. Subscribes to the Store."""
         self._store = store
         self._ids = ids
         self._words = words
@@ -72,7 +73,9 @@ class Desk:
     def make_card(
         self, kind: CardKind, options: tuple[CardOption, ...], subject: str = "", **fields: Any
     ) -> Card:
-        """A new question to the user; without a ``subject`` it is bound to itself."""
+        """Return a new card with an id and the present time; it is not opened. An empty ``subject``
+        becomes the card's own id.
+        """
         card_id, now = self._ids("card"), self._store.clock.now()
         subject = subject or card_id
         return Card(
@@ -84,10 +87,15 @@ class Desk:
     @overload
     async def ask(self, question: Card) -> CardAnswer: ...
     async def ask(self, question: Gate | Card) -> GateAnswer | CardAnswer:
-        """The user's answer. Raises Unanswered; cancelled, the question is withdrawn as stopped."""
+        """Open a gate or card and wait for the user's answer. Raises Unanswered. When the caller is
+        cancelled, the question is withdrawn as ``stopped``.
+        """
         return await self._wait_for_answer(question)
 
     async def _wait_for_answer(self, question: Gate | Card) -> GateAnswer | CardAnswer:
+        """Open the question and wait for its answer; see ``ask``. Raises StateError where it is
+        open already.
+        """
         if isinstance(question, Gate):
             key, opened = question.gate_id, GateOpened(gate=question)
         else:
@@ -99,14 +107,16 @@ class Desk:
             await self._store.commit(opened)
             return await answer
         except asyncio.CancelledError:
-            answer.cancel()  # nobody is left to hear that it was withdrawn
+            answer.cancel()  # nobody waits for it any more
             self.withdraw_question(key, "stopped")
             raise
         finally:
             del self._waiting[key]
 
     def _describe_answer(self, answer: CardAnswer) -> str:
-        """The answer to a question as the model is told it; empty for other cards."""
+        """Return the answer to a card of kind QUESTION as text for the model; empty for other
+        kinds.
+        """
         cards = (card for card in self._store.state.cards if card.card_id == answer.card_id)
         card = next(cards, None)
         if card is None or card.kind is not CardKind.QUESTION:
@@ -119,7 +129,9 @@ class Desk:
         return self._words("answer.given", answer=": ".join(part for part in parts if part))
 
     async def record_answer(self, answer: GateAnswer | CardAnswer) -> None:
-        """Record the user's key. Raises StateError when it does not fit what was shown."""
+        """Record the user's answer, and for a gate also the grant that it gives. Raises StateError
+        when the answer does not fit the question.
+        """
         now = self._store.clock.now()
         if isinstance(answer, CardAnswer):
             if answer.action in (EDIT_PLAN.action, LOOK.action):
@@ -140,13 +152,15 @@ class Desk:
         if gate is None or answer.choice not in WIDENS:
             await self._store.commit(GateAnswered(answer=answer, at=now))
             return
-        # The grant is there before who asked wakes up.
+        # The grant is recorded before the caller of ``ask`` resumes.
         self._store.dispatch(GateAnswered(answer=answer, at=now))
         grant = grant_for(gate, self._ids("grant"), answer.choice, now)
         await self._store.commit(GrantAdded(grant=grant))
 
     def withdraw_question(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
-        """Close an open gate or card, if it is: who asks gets ``Unanswered``."""
+        """Withdraw a gate or card by its id; whoever waits for it gets ``Unanswered``. Does nothing
+        when it is not open.
+        """
         state, now = self._store.state, self._store.clock.now()
         if any(gate.gate_id == key for gate in state.gates):
             self._store.dispatch(GateWithdrawn(gate_id=key, reason=reason, at=now))
@@ -154,6 +168,7 @@ class Desk:
             self._store.dispatch(CardWithdrawn(card_id=key, reason=reason, at=now))
 
     def _resolve_answer(self, state: AgentState, record: Record) -> None:
+        """Wake up the caller who waits for the question that an event answers or withdraws."""
         match record.event:
             case (
                 GateAnswered(answer=GateAnswer(gate_id=key) as answer)
@@ -174,10 +189,10 @@ class Desk:
 
 
 class UnattendedDesk(Desk):
-    """Of a run without a screen: nothing is opened, so that nothing waits for ever.
+    """The desk of a run without a screen: it opens no question, so that nothing waits for ever.
 
-    Consent to calls came from the command line or there is none. ``--mode trusted`` approves
-    plans and their changes (R19). What did not work is never gone past.
+    Gates are denied: consent to calls comes from the command line only. ``--mode trusted`` approves
+    plans and their changes (R19). A failed step is never skipped.
     """
 
     def __init__(
@@ -187,7 +202,9 @@ class UnattendedDesk(Desk):
         self._mode = mode
 
     async def _wait_for_answer(self, question: Gate | Card) -> GateAnswer | CardAnswer:
-        """The answer to a card at once; raises Unanswered where only a user could give one."""
+        """Return the default answer to a card at once; raises Unanswered for a gate and where only
+        a user can answer.
+        """
         if isinstance(question, Gate):
             raise Unanswered(  # R19c
                 "nobody", "unanswered.gate", operation=question.operation
@@ -199,6 +216,9 @@ class UnattendedDesk(Desk):
         )
 
     def _choose_option(self, card: Card) -> CardOption:
+        """Return the option that a card gets without a user; raises Unanswered where there
+        is none.
+        """
         match card.kind:
             case CardKind.REPORT | CardKind.BREAKPOINT:
                 return GO_ON if GO_ON in card.options else STOP
@@ -219,6 +239,9 @@ class UnattendedDesk(Desk):
 
 
 def _check_answer(gate: Gate, answer: GateAnswer) -> None:
+    """Raise StateError for an answer that a gate does not allow: an edit, a grant or a hunk that it
+    does not offer.
+    """
     if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):
         raise StateError("this proposal cannot be edited")
     if answer.choice in WIDENS:

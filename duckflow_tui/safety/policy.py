@@ -1,4 +1,6 @@
-"""The one function that judges every operation (R17), by the rows of ``TABLE``."""
+"""The policy: ``judge_access`` allows, asks about or denies every operation (R17), by the rows of
+``TABLE``.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +32,24 @@ from duckflow_tui.state.operations import (
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 
-#: Reasons for which a change asks in every mode and each time anew (S4-63).
+#: Reasons for which a change needs approval in every mode, each time anew (S4-63).
 ALWAYS_ASK: Final = frozenset(
     {"secret", "secret_content", "dot_name", "program", "build_file", "wide_impact", "bulk_data"}
     | {"hidden_characters", "lookalike_letters", "hard_link"}
 )
 
-#: Of these a change asks each time too, but the user may allow one file by its name.
+#: The reasons among them for which the user may allow one file by its name.
 _OBEYED: Final = frozenset({"dot_name", "program", "build_file"})
 
-#: For these a command asks each time anew, also in a sandbox: a secret file that a line names can
-#: be read by it, and what cannot be read may name one (R06).
+#: Reasons for which a command needs approval each time anew, also in a sandbox: it can read a
+#: secret file that its line names, and a line that cannot be parsed may name one (R06).
 _ASKS_EACH_TIME: Final = frozenset(
     {"secret", "hidden_characters", "not_readable", "deny_unsure"}  # R06a
 )
 
-#: How the paths of grants begin that are not kept for later sessions.
+#: Beginnings of the subjects of grants that are not kept for later sessions.
 _NEVER_KEPT: Final = (IN_SANDBOX, EDITS, ROUTINE)
-_KINDS: Final = frozenset({EDITS, ROUTINE})  # operations of grants that name no operation of ours
+_KINDS: Final = frozenset({EDITS, ROUTINE})  # operations of grants that are no operation of a tool
 
 _ZONE: Final = attrgetter("zone")
 _LEADS_OUT: Final = attrgetter("leads_out")
@@ -56,22 +58,22 @@ _WRITES: Final = frozenset({Effect.WRITE, Effect.MOVE})
 
 @dataclass(frozen=True)
 class Access:
-    """A call with everything it would touch. ``effect`` None: no such operation. ``places`` of a
-    move are source, then target. ``removed_lines`` counts what would go away, by the whole
-    decision where that is more (S4-110).
+    """An operation call with everything it would touch. ``effect`` None: no such operation.
+    ``places`` of a move are source, then target. ``removed_lines`` counts the lines that the
+    call removes, or all calls of its decision where that is more (S4-110).
     """
 
     operation: str
     effect: Effect | None
     places: tuple[Place, ...] = ()
-    content: bytes | None = None  # what a file would hold afterwards
+    content: bytes | None = None  # of the file afterwards
     facts: frozenset[CallFact] = frozenset()
     removed_lines: int = 0
-    command: str | None = None  # the line that a shell would run, in the one place named
+    command: str | None = None  # the line that a shell would run in the only place
     root: Path | None = None  # the workspace, for a command
-    version: str = ""  # of a tool of a server: what it says of itself, as a hash
-    hosts: tuple[str, ...] = ()  # that a command would reach and otherwise could not
-    before: bytes | None = None  # what the file with the content holds
+    version: str = ""  # of a server's tool: hash of its description
+    hosts: tuple[str, ...] = ()  # that the command asks to reach, and a sandbox would block
+    before: bytes | None = None  # of the file now
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ _NOT_DENIED: Final = ModelText("text", {"text": ""})
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement with its reasons as codes; ``told`` is the text of a denial."""
+    """The decision on a call, with its reasons as codes; ``told`` is the text of a denial for the
+    model.
+    """
 
     kind: Decision
     zone: Zone
@@ -99,13 +103,13 @@ class Verdict:
     can_grant_project: bool = False
     can_grant_routine: bool = False
     grant_pattern: str = (
-        ""  # of the gate: operation, space, path; ``*#`` and a hash for a tool of a server
+        ""  # of the gate: operation, space, subject; ``*#`` and a hash for a server's tool
     )
     grant_only: str = ""  # of the gate: this file alone, or this program in the sandbox
-    ruling: Ruling | None = None  # what decided, for the record
+    ruling: Ruling | None = None  # row, mode and rules that decided, for the record
 
     def join_verdict(self, other: Verdict) -> Verdict:
-        """Both as one question, which nothing but a key for it alone can answer."""
+        """Return one verdict for both, as a gate that can be approved once only, without grants."""
         return Verdict(
             Decision.GATE,
             strictest_zone((self.zone, other.zone)),
@@ -124,11 +128,12 @@ def judge_access(
     step_id: str = "",
     keeps: bool = False,
 ) -> Verdict:
-    """Allow, ask or refuse. Pure; the same for every tool, mode and front end.
+    """Decide whether a call is allowed, asked about or denied. Pure; the same for every tool, mode
+    and front end.
 
-    A grant turns a question into permission, never a refusal; one that was given for a step
-    counts for the calls of that step, ``step_id``, alone. One of ``DENY`` refuses. ``max_write`` is
-    in bytes; ``keeps`` says whether rules can be kept for the project.
+    A grant turns a question into permission, never a denial. A grant for a step applies only to
+    calls with its ``step_id``. Grants with operation ``DENY`` deny. ``max_write`` is in bytes;
+    ``keeps`` tells whether rules can be kept for the project.
     """
     grants = tuple(grants)
     denials = {grant.path: grant.grant_id for grant in grants if grant.operation == DENY}
@@ -142,7 +147,7 @@ def judge_access(
         return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
     content = access.content
     if content is not None and len(content) > max_write:
-        content = None  # refused below; not worth being searched
+        content = None  # denied below; need not be searched
     line = None if access.command is None else read_command(access.command)
     found = assess_call(
         access.effect,
@@ -206,8 +211,8 @@ def judge_access(
 def grant_for(
     gate: Gate, grant_id: str, choice: GateChoice = GateChoice.SESSION, at: float = 0.0
 ) -> Grant:
-    """The grant that ``s``, ``t``, ``x``, ``p`` or ``a`` in this gate gives, at that time; raises
-    StateError when it can give none.
+    """Return the grant that an answer to this gate gives (key ``s``, ``t``, ``x``, ``p`` or ``a``);
+    ``at`` is its time. Raises StateError when the gate does not offer that grant.
     """
     step_id = gate.step_id if choice is GateChoice.STEP else ""
     operation, _, path = gate.pattern_of(choice).partition(" ")
@@ -235,8 +240,8 @@ def _apply_grants(
     *,
     by_name: bool,
 ) -> Verdict:
-    """The question, or its answer where a grant gives one before; ``by_name``: only one that names
-    this file or command.
+    """Return an ALLOW verdict where grants cover the call, else the gate with the grants that it
+    can offer. ``by_name``: only a grant that names this very file or command counts.
     """
     if mode not in row.grantable:
         return verdict
@@ -251,7 +256,7 @@ def _apply_grants(
         if grant.operation == (grant.path if grant.path in _KINDS else access.operation)
         and grant.step_id in ("", step_id)
         and (grant.source != "project" or (row.in_step and not grant.path.startswith(_NEVER_KEPT)))
-    }  # whatever a file of rules may say
+    }  # a file of rules cannot widen this
     for wanted in ((subject,) if subject else (), only, edits, routine):
         if wanted and given.keys() >= set(wanted):
             rules = tuple(dict.fromkeys(given[subject] for subject in wanted))
@@ -274,8 +279,9 @@ def _apply_grants(
 
 
 def _grant_subject(access: Access) -> str:
-    """The subject of a grant: a file, a tool of a server, hosts, this very command line, or all
-    that the sandbox holds; empty where nothing can be granted for longer than once.
+    """Return the subject that a grant for this call would name: a file, a tool of a server, hosts,
+    this exact command line, or everything in the sandbox. Empty where only this one call can be
+    approved.
     """
     if access.command is not None:
         if CallFact.REACHES in access.facts:
@@ -290,19 +296,19 @@ def _grant_subject(access: Access) -> str:
 
 
 def _programs_in_sandbox(access: Access) -> tuple[str, ...]:
-    """The subjects of grants for a program with whatever words follow, one for each command of a
-    line that the sandbox holds; none where the line is more than plain commands (R05).
+    """Return the subjects of grants for programs with any arguments, one for each program of a line
+    that runs in the sandbox; none where the line is not plain (R05).
     """
     parts = read_command(access.command or "").parts
-    # ``python -m pytest`` runs pytest: to allow that is not to allow whatever Python can do.
+    # ``python -m pytest`` runs pytest: allowing it must not allow all of Python.
     heads = (part.argv[: 3 if part.argv[1:2] == ("-m",) else 1] for part in parts)
     programs = (f"{IN_SANDBOX} {shlex.join(head)} …" for head in heads)
     return tuple(dict.fromkeys(programs))
 
 
 def _exact_line(access: Access) -> str:
-    """The line as a grant names it, where it is no more than plain commands (R04): with ``&`` where
-    it runs in the background, and with its folder where that is another one.
+    """Return the line as the subject of a grant: with ``&`` where it runs in the background, and
+    with its folder where that is not the root. Empty where the line is not plain (R04).
     """
     parts = read_command(access.command or "").parts
     if not parts:
@@ -317,8 +323,8 @@ def _exact_line(access: Access) -> str:
 
 
 def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[str, ...] | None:
-    """The rules by which commands may reach its hosts; None where they do not name all of them, or
-    nothing could hold the command to them.
+    """Return the ids of the grants that let the command reach its hosts; None where they do not
+    cover all hosts, or no sandbox holds the command.
     """
     given = {
         grant.grant_id: grant.path.removeprefix(ON_NETWORK).split()
@@ -334,15 +340,15 @@ def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[s
 
 
 def name_any_call(version: str) -> str:
-    """The subject of a grant for all calls of a server's tool, as long as the server says the same
-    of it.
+    """Return the subject of a grant for all calls of a server's tool. ``version`` is a hash of the
+    tool's description: when the server changes that, the grant no longer applies.
     """
     return f"*#{version}"
 
 
 def _find_denial(access: Access, effect: Effect, zone: Zone, max_write: int, rule: str) -> str:
-    """The code of what is refused whatever the mode, empty for nothing; ``rule`` is the user's that
-    forbids it, if any.
+    """Return the code of a denial that holds in every mode, empty for none. ``rule`` is the user's
+    rule that forbids the call, if any.
     """
     if zone is Zone.PROTECTED:
         return "protected"
@@ -369,6 +375,7 @@ def _deny_access(
     max_write: int = MAX_WRITE,
     rule: str = "",
 ) -> Verdict:
+    """Return a DENY verdict with the text for the model; ``code`` comes first among its reasons."""
     told = ModelText(
         f"policy.{code}",
         {
@@ -393,18 +400,20 @@ class Decision(StrEnum):
 
 
 class CallFact(StrEnum):
-    """Further facts about a call, determined by the app, never by the model."""
+    """Further facts about a call, determined by the app. The model sets only ``FOR_USER``, which
+    restricts.
+    """
 
     APPROVED = "approved"  # the user approved this server and this tool before
-    OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place
+    OWN_RESULT = "own_result"  # it reads the result of an earlier call, and no place
     WIDE = "wide"  # its decision changes many files
     FOR_USER = "for_user"  # the model says that this is for the user to decide
     FROM_TEXT = "from_text"  # the model wrote it as text, where it may be a quotation
-    CHANGED = "changed"  # its server says something else of the tool than when it was first offered
+    CHANGED = "changed"  # its server describes the tool otherwise than when first offered
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
-    HELD = "held"  # a sandbox holds all that the command does, without network
-    UNHELD = "outside_sandbox"  # the command would run outside the sandbox that there is
-    REACHES = "reaches"  # hosts that no rule of the user names
+    HELD = "held"  # a sandbox confines the command, without network
+    UNHELD = "outside_sandbox"  # the command would run outside an available sandbox
+    REACHES = "reaches"  # it asks for hosts that no rule of the user names
     BACKGROUND = "background"  # the command goes on when its call has ended
     UNDOABLE = "undoable"  # undo covers the files that the command changes
 
@@ -416,7 +425,7 @@ _RISKS: Final = frozenset({CallFact.UNHELD, CallFact.REACHES})
 _HARMLESS: Final = frozenset({CallFact.HELD, CallFact.UNDOABLE})
 
 
-#: What a consent or the sandbox makes of a call: it goes when that does.
+#: Facts that rest on a consent or the sandbox, and end with it.
 BY_CONSENT: Final = frozenset({CallFact.APPROVED, CallFact.NAMED, CallFact.HELD})
 
 _MODES: Final = tuple(ApprovalMode)  # plan, strict, standard, trusted
@@ -424,10 +433,10 @@ _MODES: Final = tuple(ApprovalMode)  # plan, strict, standard, trusted
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. ``grantable``: modes in which the key ``s`` may allow it for the
-    session; ``in_step``: what ``s`` allows, ``t`` may allow for the step that runs, and ``p`` in
-    later sessions too, so never what lies outside or is secret, nor all that a sandbox holds.
-    What trusted mode allows, the key ``a`` may allow in standard mode.
+    """One row of the table. ``grantable``: modes in which the key ``s`` may allow such a call for
+    the session. ``in_step``: such a grant may also be given for the running step (``t``) and for
+    later sessions (``p``); never for calls outside, for secrets, or for everything in a sandbox.
+    A call that trusted mode allows can be granted by ``a`` in standard mode.
     """
 
     name: str
@@ -443,7 +452,7 @@ class Row:
 def _find_row(
     operation: str, effect: Effect | None, zone: Zone, facts: frozenset[CallFact]
 ) -> Row | None:
-    """The first row that speaks about this call."""
+    """Return the first row of the table that matches the call, or None."""
     for row in TABLE:
         if effect in row.effects and zone in row.zones and row.facts <= facts:
             for pattern in row.operations:

@@ -1,4 +1,6 @@
-"""How risky a call is: the highest of operation, path and content (S4-66), with its reasons."""
+"""The risk of a call: the highest of operation, path and content (S4-66), with its reasons; zones
+of paths; scans of directories.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ from duckflow_tui.safety.paths import MAX_PATH, DirectoryEntry, FileKind, Identi
 from duckflow_tui.safety.secrets import holds_secret
 from duckflow_tui.state.operations import FILE_CHANGES, Effect, Risk, Zone
 
-WIDE_FILES: Final = 10  # files in one decision from which on the impact counts as wide (S4-63)
-BULK_LINES: Final = 500  # lines that go away in one decision: bulk data (S4-63)
+WIDE_FILES: Final = 10  # files in one decision that make its impact wide (S4-63)
+BULK_LINES: Final = 500  # removed lines in one decision that make it bulk data (S4-63)
 _RISKY: Final = frozenset({Effect.DELETE, Effect.EXECUTE, Effect.REMOTE})
 
 #: Kinds of files that other programs act on, with the risk of changing one.
@@ -48,7 +50,7 @@ _MAGIC: Final = (
     b"\xca\xfe\xba\xbe",
 )
 
-# Text that shows an order of words other than the one a compiler reads, or hides some of them.
+# Characters that reorder text on the screen, or are invisible in it (Trojan Source).
 _HIDING: Final = re.compile(
     "[\u00ad\u034f\u115f\u1160\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u2069\u2800"
     "\u3164\uffa0\U000e0000-\U000e007f]"
@@ -62,15 +64,15 @@ _LOOKALIKE: Final = re.compile(
 
 @dataclass
 class Assessment:
-    """The risk so far, and the codes of what it rests on, the first found first."""
+    """The risk found so far and the codes of its reasons, in the order of finding."""
 
     risk: Risk
     reasons: list[str] = field(default_factory=list[str])
-    #: Where a command's words for secret files lead, links not followed; a pattern stays one.
+    #: Paths of secret files that a command names, links not followed; globs are not expanded.
     secrets: set[str] = field(default_factory=set[str])
 
     def add_reason(self, reason: str, risk: Risk) -> None:
-        """Add a reason; it raises the risk to ``risk`` where that is higher."""
+        """Add a reason, once, and raise the risk to ``risk`` where that is higher."""
         if reason not in self.reasons:
             self.reasons.append(reason)
         self.risk = max(self.risk, risk, key=attrgetter("rank"))
@@ -87,9 +89,9 @@ def assess_call(
     wide: bool = False,
     line: CommandLine | None = None,
 ) -> Assessment:
-    """Risk and reasons of a call; ``places`` of a move are source, then target, of a command
-    ``line`` the folder it runs in. ``content`` is what a file would hold, ``before`` what it holds.
-    ``wide``: the whole decision changes many files (S4-110).
+    """Return risk and reasons of a call. ``places`` of a move are source, then target; of a command
+    ``line`` the folder it runs in. ``content`` is the content of the file afterwards, ``before``
+    the present one. ``wide``: its decision changes many files (S4-110).
     """
     found = Assessment(Risk.MEDIUM if effect in _RISKY else Risk.LOW)
     if line is not None:
@@ -114,7 +116,7 @@ def assess_call(
             found.add_reason("wide_impact", Risk.HIGH)
         if removed_lines >= BULK_LINES:
             found.add_reason("bulk_data", Risk.HIGH)
-        if "hard_link" in marks and effect is not Effect.MOVE:  # a rename parts no names
+        if "hard_link" in marks and effect is not Effect.MOVE:  # a rename keeps the other names
             found.add_reason("hard_link", Risk.MEDIUM)
         if "through_link" in marks:
             found.add_reason("through_link", Risk.MEDIUM)
@@ -130,13 +132,13 @@ def assess_call(
     script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
         found.risk = found.risk.raise_level()
-        if "program" not in found.reasons:  # which says the same
+        if "program" not in found.reasons:  # which implies this
             found.reasons.append("executable_extension" if script else "executable_content")
     return found
 
 
 def _place_marks(place: Place) -> set[str]:
-    """The notable properties of one place, as codes."""
+    """Return the codes of the properties of a place that matter for its risk."""
     name = place.real.name
     # A link is judged by its own name too.
     obeyed = {obeyed_kind(path.split("/"), place.mode) for path in (place.shown, place.resolved)}
@@ -154,9 +156,9 @@ def _place_marks(place: Place) -> set[str]:
 
 
 def assess_command(line: CommandLine, cwd: Path) -> Assessment:
-    """The risk of a line that would run in ``cwd``, with nothing to hold it: MEDIUM, and HIGH where
-    it cannot be read, holds hidden characters or names a secret file. No program is known by its
-    name: what holds a command is the sandbox.
+    """Return the risk of a line that runs in ``cwd`` without a sandbox: MEDIUM, or HIGH where it
+    cannot be parsed, holds hidden characters or names a secret file. Names of programs do not
+    matter.
     """
     found = Assessment(Risk.MEDIUM)
     if line.reason == "hidden":
@@ -176,7 +178,9 @@ def assess_command(line: CommandLine, cwd: Path) -> Assessment:
 
 
 def _add_secret(found: Assessment, text: str, folders: list[Path]) -> None:
-    """Note the secret file that a piece of a line names: ``.env``, ``--file=.env``."""
+    """Add a reason and the possible paths if a word of a line names a secret file: ``.env``,
+    ``--file=.env``. ``folders`` are the folders that it may be relative to.
+    """
     path = text.rpartition("=")[2]
     names = [name for name in path.split("/") if name not in ("", ".")]
     if names and is_secret(names):
@@ -185,7 +189,7 @@ def _add_secret(found: Assessment, text: str, folders: list[Path]) -> None:
 
 
 def is_binary_program(place: Place | None, content: bytes | None) -> bool:
-    """Whether a write would put a program for a machine there: by its name or by its bytes."""
+    """Whether a write would create a native program, by its name or its first bytes."""
     if place is not None and effective_suffix(place.real.name) in BINARY_SUFFIXES:
         return True
     if content is None:
@@ -194,39 +198,43 @@ def is_binary_program(place: Place | None, content: bytes | None) -> bool:
     return windows or content.startswith(_MAGIC)
 
 
-#: From what is free to what is never touched (R02: the stricter wins).
+#: From the least to the most strict zone (R02: the stricter wins).
 STRICTNESS: Final = (Zone.NOWHERE, Zone.INSIDE, Zone.SECRET, Zone.OUTSIDE, Zone.PROTECTED)
 
-# Windows into the kernel: /proc/self/environ holds keys, /proc/self/root leads anywhere.
+# Views into the kernel: /proc/self/environ holds keys, /proc/self/root leads anywhere.
 _SYSTEM: Final = frozenset({"proc", "sys", "dev"})
 
-# Entries looked at when a file with several names is compared with the protected ones.
+# Protected files that a file with several hard links is compared with, at most.
 _MAX_ENTRIES: Final = 100_000
 
-#: What makes a folder a repository, as git spells it.
+#: Names that make a folder a repository, folded → as git spells them.
 _SHAPE: Final = {"head": "HEAD", "objects": "objects", "refs": "refs", "commondir": "commondir"}
 
-# Content-addressed: thousands of entries, and none that git obeys.
+# Content-addressed stores: thousands of entries, none of which git obeys.
 _LEFT_OUT: Final = frozenset({"objects", "lfs"})
 
 
 def strictest_zone(zones: Iterable[Zone]) -> Zone:
-    """The zone that decides when several places are touched; NOWHERE for none."""
+    """Return the strictest of the zones; NOWHERE for none."""
     return max(zones, key=STRICTNESS.index, default=Zone.NOWHERE)
 
 
 @dataclass(frozen=True)
 class ZoneJudgement:
-    """One location's zone and why; ``inside`` are its names below the root, None outside."""
+    """The zone of a location and the reason. ``inside`` holds its names below the root, None
+    outside.
+    """
 
     zone: Zone
     inside: tuple[str, ...] | None
     secret: bool
-    reason: str  # code, empty for a plain file inside
+    reason: str  # code, empty for an ordinary file inside
 
 
 class ZoneMap:
-    """Knows the root by identity and the protected directories by name and identity."""
+    """Judges locations against the workspace root, known by its identity, and the protected
+    directories, known by names and identities.
+    """
 
     def __init__(self, root: Path, identity: Identity, own_dirs: Iterable[Path]) -> None:
         self.root = root
@@ -236,23 +244,25 @@ class ZoneMap:
         self.read_git_settings()
 
     def read_git_settings(self) -> None:
-        """Protect what git is told to obey in the root by its settings as they are now, in place
-        of what it was before. Blocking: 0.3 ms.
+        """Read which places git obeys in the root by its present settings, and protect them in
+        place of the earlier ones. Blocking: 0.3 ms.
         """
         git = find_git_places(self.root)
         closed = (*self._own_dirs, *git.closed)
         self.git = git.closed
-        #: Directories of the app, and what git is told to obey.
+        #: Directories of the app, and places that git obeys, resolved.
         self.own = tuple({Path(os.path.realpath(path)): None for path in closed})
         self.own_names = _fold_paths((*closed, *self.own))
         self.run_by_git = _fold_paths(git.programs)
 
     def protect_found(self, paths: Iterable[Path]) -> None:
-        """Protect these places, which a look below the root found, in place of those before."""
+        """Protect these places, found by a search below the root, in place of those of the last
+        call.
+        """
         self._found = _fold_paths(paths)
 
     def judge_location(self, spot: Location) -> ZoneJudgement:
-        """The zone of a location whose path holds no link."""
+        """Return the zone of a location."""
         inside = self.below_root(spot)
         secret = is_secret(spot.names if inside is None else inside)
         reason = self._find_protection(spot, inside)
@@ -266,7 +276,9 @@ class ZoneMap:
         return ZoneJudgement(Zone.INSIDE, inside, False, reason)
 
     def below_root(self, spot: Location) -> tuple[str, ...] | None:
-        """The names behind the root, which is found by its inode, not by its spelling."""
+        """Return the names of a location below the root, which is recognized by its identity; None
+        outside.
+        """
         if len(self.root.parts) == 1:
             return spot.names
         if self.identity not in spot.ids:
@@ -274,8 +286,8 @@ class ZoneMap:
         return spot.names[len(spot.ids) - spot.ids[::-1].index(self.identity) :]
 
     def shares_protected_inode(self, identity: Identity) -> bool:
-        """Whether a file with several names is one of the protected ones by another name. True as
-        well when there are too many to tell (every limit fails closed, R06).
+        """Whether a file with several hard links is also a protected file. True as well when there
+        are too many protected files to compare (every limit fails closed, R06).
         """
         trees = {self.root / ".git", self.root / ".duckflow", *self.own}
         return any(
@@ -284,7 +296,7 @@ class ZoneMap:
         )
 
     def _find_protection(self, spot: Location, inside: tuple[str, ...] | None) -> str:
-        """The code of why a location is protected, empty where it is not."""
+        """Return the code of the reason why a location is protected; empty where it is not."""
         if any(map(is_protected, spot.names if inside is None else inside)):
             return "protected_name"
         if inside is None and spot.names and spot.names[0] in _SYSTEM:
@@ -302,7 +314,7 @@ class ZoneMap:
         folder = self.root
         for name in inside or ():
             folded = fold_name(name)
-            # Of the names of a repository those that are there, and the one that would be made.
+            # The names of a repository that exist here, and the one that would be created.
             there = {part for part in _SHAPE if os.path.lexists(folder / _SHAPE[part])} | {folded}
             below = folder != self.root
             if is_repository(there) and (below or folded in REPOSITORY_NAMES):
@@ -315,21 +327,25 @@ class ZoneMap:
 
 
 def _has_git(folder: Path) -> bool:
+    """Whether a folder has an entry named ``.git``."""
     return os.path.lexists(folder / ".git")
 
 
 def _fold_paths(paths: Iterable[Path]) -> list[tuple[str, ...]]:
-    """The components of absolute paths, folded."""
+    """Return the folded components of absolute paths."""
     return [tuple(map(fold_name, path.parts[1:])) for path in paths]
 
 
 def lies_in(names: Iterable[str], places: Collection[tuple[str, ...]]) -> bool:
-    """Whether a path, given as its components, is one of these places, folded, or lies in one."""
+    """Whether a path with these components is, or lies in, one of the places. ``places`` are folded
+    components; ``names`` are folded here.
+    """
     folded = tuple(map(fold_name, names)) if places else ()
     return any(folded[: len(place)] == place for place in places)
 
 
 def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
+    """Yield the identities of the trees that are files and of all files below the others."""
     for tree in trees:
         with contextlib.suppress(OSError):
             if stat.S_ISREG((info := os.stat(tree)).st_mode):
@@ -342,11 +358,11 @@ def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
 
 
 def tree_below(tree: str, leave_out: Set[str] = frozenset()) -> Iterator[os.DirEntry[str]]:
-    """Everything below a folder, however deep, down to paths of MAX_PATH bytes; links are not
-    followed, what cannot be listed is passed over. Not entered: the names to ``leave_out`` right
-    in the folder, or in a ``.git``. Blocking; raises nothing.
+    """Yield everything below a folder, at any depth, down to paths of MAX_PATH bytes. Links are not
+    followed; a folder that cannot be listed is skipped. Folders named in ``leave_out`` are
+    yielded but not entered, directly in ``tree`` and in each ``.git``. Blocking; raises nothing.
     """
-    pending = [("", tree)]  # a folder's own folder and its name: no path is kept twice
+    pending = [("", tree)]  # parent and name of each folder, so that no path is stored twice
     while pending:
         directory = "/".join(filter(None, pending.pop()))
         passed = leave_out if directory == tree or directory.endswith("/.git") else ()
@@ -357,12 +373,12 @@ def tree_below(tree: str, leave_out: Set[str] = frozenset()) -> Iterator[os.DirE
                     pending.append((directory, entry.name))
 
 
-#: Levels of folders that a scan goes down, each of which costs it an open descriptor: of these a
-#: process has 1,024 or, on macOS, 256. Trees that people make have 30.
+#: Levels of folders that a scan descends. Each needs an open descriptor, of which a process has
+#: 1,024 or, on macOS, 256. Usual trees have up to 30 levels.
 MAX_DEPTH: Final = 100
 _LONGEST_NAME: Final = 255  # bytes
 
-#: Our own unfinished files; never listed.
+#: Names of the app's temporary files; never listed.
 TEMP_PREFIX = ".duckflow-"
 TEMP_SUFFIX = ".tmp"
 log = logging.getLogger("duckflow.safety")
@@ -370,12 +386,12 @@ log = logging.getLogger("duckflow.safety")
 
 @dataclass(frozen=True)
 class _Level:
-    """A directory that is being listed, and what of it is still to come."""
+    """A directory that is being listed, with its entries still to come."""
 
     fd: int
     name: str
     prefix: str
-    secret: bool  # everything in it is
+    secret: bool  # everything in it is a secret
     names: Iterator[os.DirEntry[str]]
 
 
@@ -388,8 +404,9 @@ def scan_below(
     sizes: bool,
     zones: ZoneMap,
 ) -> Generator[DirectoryEntry]:
-    """The entries below an open directory, which is closed at the end. A directory is marked as
-    ``deep`` and not entered at MAX_DEPTH, and where a path in it could be longer than MAX_PATH.
+    """Yield the entries below an open directory; the descriptor is closed at the end. A directory
+    at MAX_DEPTH, or one whose paths could exceed MAX_PATH, is marked ``deep`` and not entered.
+    See ``Workspace.scan_directory`` for the options.
     """
     outside = place.zone is Zone.OUTSIDE
     secret = lies_in_secrets(place.resolved.split("/"))
@@ -419,6 +436,9 @@ def scan_below(
 
 
 def _scan_level(fd: int, name: str, prefix: str, secret: bool) -> _Level:
+    """List an open directory, sorted by name; one that cannot be listed counts as empty and is
+    logged.
+    """
     try:
         with os.scandir(fd) as found:
             names = sorted(found, key=lambda entry: entry.name)
@@ -429,6 +449,9 @@ def _scan_level(fd: int, name: str, prefix: str, secret: bool) -> _Level:
 
 
 def _open_below(fd: int, entry: DirectoryEntry) -> int | None:
+    """Open a directory for listing, following no link; None, with a log entry, where it cannot be
+    opened.
+    """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(entry.name, flags, dir_fd=fd)
@@ -440,6 +463,9 @@ def _open_below(fd: int, entry: DirectoryEntry) -> int | None:
 def _make_entry(
     found: os.DirEntry[str], here: _Level, depth: int, outside: bool, sizes: bool, zones: ZoneMap
 ) -> DirectoryEntry | None:
+    """Return the entry with its kind, zone and size; None for the app's temporary files and for a
+    file that vanished.
+    """
     name = found.name
     path = here.prefix + name
     size = 0

@@ -1,5 +1,5 @@
-"""The user's rules for calls: which commands and servers' tools may run unasked (``--allow``), and
-which may never run (``--deny``, ``approval.deny``, ``/rules deny``).
+"""The user's rules for calls: which commands and server tools may run without a question
+(``--allow``), and which may never run (``--deny``, ``approval.deny``, ``/rules deny``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from duckflow_tui.safety.command_parsing import (
 from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.state.base import LocalizedText, one_line
 
-#: A tool of a server or a glob over such; everything else is a command line.
+#: A tool of a server or a glob over such; any other rule is a command line.
 _TOOLS: Final = re.compile(r"mcp\.(?=[^.]*[.*])[A-Za-z0-9_.*?\[\]-]+")
-#: A word that can only be meant as the name of an operation, and no rule speaks of.
+#: A word that is evidently the name of an operation, about which there are no rules.
 _OPERATION: Final = re.compile(
     r"(?i)(?:mcp|mcp_tools|file_ops|shell|memory|plan_tool|task_tool|task_loop)\.\S*"
 )
@@ -33,8 +33,8 @@ ANY_END: Final = ":*"
 
 
 class RuleRefused(ValueError):
-    """A rule that names no command and no tool of a server. ``code``: one of ``read_command``,
-    ``several`` or ``operation``.
+    """A rule names neither one plain command nor a server tool. ``code``: a reason of
+    ``read_command``, ``several`` or ``operation``.
     """
 
     def __init__(self, rule: str, code: str) -> None:
@@ -44,8 +44,9 @@ class RuleRefused(ValueError):
 
 
 def parse_rule(rule: str) -> tuple[str, ...]:
-    """The words of the command that a rule names, ``:*`` at its end left out; none for a glob over
-    tools of servers. Raises RuleRefused for anything else, which could never match a call.
+    """Return the words of the command that a rule names, without ``:*`` at its end; an empty tuple
+    for a tool of a server or a glob over such. Raises RuleRefused for anything else, which could
+    never match a call.
     """
     if _TOOLS.fullmatch(rule):
         return ()
@@ -61,8 +62,8 @@ def parse_rule(rule: str) -> tuple[str, ...]:
 
 
 def find_rule_fault(rule: str) -> LocalizedText | None:
-    """Why no call could match a rule, as a key of the words below ``settings.why``; None for one
-    that ``parse_rule`` takes.
+    """Return why a rule could never match a call, as a text below ``settings.why``; None for a
+    valid rule.
     """
     try:
         parse_rule(rule.strip())
@@ -74,7 +75,9 @@ def find_rule_fault(rule: str) -> LocalizedText | None:
 
 @dataclass(frozen=True, slots=True)
 class AllowRules:
-    """Exact argument lists, beginnings of such, and globs over operations."""
+    """Parsed ``--allow`` rules: exact argument lists, prefixes of argument lists, and globs over
+    operations of servers.
+    """
 
     argvs: frozenset[tuple[str, ...]] = frozenset()
     operations: tuple[str, ...] = ()
@@ -82,8 +85,8 @@ class AllowRules:
 
     @classmethod
     def parse_rules(cls, rules: Iterable[str]) -> AllowRules:
-        """The rules as typed: a plain command each, with ``:*`` behind it the words it begins
-        with, or ``mcp.<server>.<tool>``, also as a glob. Raises RuleRefused for anything else.
+        """Parse rules as typed: a plain command, a prefix of one with ``:*`` at the end, or
+        ``mcp.<server>.<tool>``, which may be a glob. Raises RuleRefused for anything else.
         """
         argvs: set[tuple[str, ...]] = set()
         operations: list[str] = []
@@ -99,30 +102,34 @@ class AllowRules:
         return cls(frozenset(argvs), tuple(operations), tuple(prefixes))
 
     def has_part(self, line: CommandLine) -> bool:
-        """Whether at least one command of the line was named, by a beginning too."""
+        """Whether at least one command of the line matches a rule, exactly or by a prefix."""
         return any(self._names_words(part.argv, held=True) for part in line.parts)
 
     def names_exactly(self, line: CommandLine) -> bool:
-        """Whether each command of the line was named word by word."""
+        """Whether every command of the line matches an exact rule. Also true for a line without
+        parts.
+        """
         return all(part.argv in self.argvs for part in line.parts)
 
     def _names_words(self, argv: tuple[str, ...], *, held: bool) -> bool:
+        """Whether a command matches an exact rule, or with ``held`` a prefix."""
         if argv in self.argvs:
             return True
         return held and any(argv[: len(p)] == p for p in self.prefixes)  # R05a
 
     def names_operation(self, operation: str) -> bool:
-        """Whether an operation was named; a glob speaks about servers' tools only."""
+        """Whether an operation of a server matches a rule or glob."""
         return any(map(partial(fnmatchcase, operation), self.operations))
 
     def find_objection(
         self, line: CommandLine, inside: Callable[[str], bool], *, held: bool
     ) -> str:
-        """Empty when every part of the line was named; else a code (R04, R06). A beginning names
-        nothing unless the command is ``held`` by a full sandbox (R05).
+        """Return a code for why the rules do not allow the line; empty when they allow every
+        command of it (R04, R06). Prefix rules count only if the command is ``held`` by a full
+        sandbox (R05).
 
-        ``inside`` says whether a ``cd`` from where the line starts stays where the rules hold.
-        Codes: those of ``read_command``, ``not_named``, ``not_held``, ``cd``.
+        ``inside`` tells whether the target of a ``cd`` lies in the workspace; one such ``cd`` needs
+        no rule. Codes: the reasons of ``read_command``, ``not_named``, ``not_held``, ``cd``.
         """
         if line.reason:
             return line.reason
@@ -142,6 +149,7 @@ class AllowRules:
 
 
 def _moves_inside(part: SimpleCommand, inside: Callable[[str], bool]) -> bool:
+    """Whether a ``cd`` has one plain target, without ``..`` and options, that lies inside."""
     if len(part.argv) != 2:
         return False
     target = part.argv[1]
@@ -151,7 +159,7 @@ def _moves_inside(part: SimpleCommand, inside: Callable[[str], bool]) -> bool:
 
 
 def rules_for(command: str) -> tuple[str, ...]:
-    """The rules that would name this command line word by word; none where no rules can."""
+    """Return the exact ``--allow`` rules that allow this command line; none where no rules can."""
     line = read_command(command)
     rules = tuple(dict.fromkeys(part.text for part in line.parts))
     try:
@@ -162,17 +170,17 @@ def rules_for(command: str) -> tuple[str, ...]:
 
 
 def format_flags(rules: Iterable[str]) -> str:
-    """``--allow`` options for the rules, quoted for a shell."""
+    """Return the rules as ``--allow`` options, quoted for a shell."""
     return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
 
 
 def find_denying_rule(rules: Iterable[str], operation: str, command: str | None) -> str:
-    """The first rule that forbids this call, empty for none.
+    """Return the first rule that forbids this call, empty for none.
 
-    A rule is a glob over the tools of servers, or words: it forbids each line in which a command
-    has these words in this order, whatever stands before, between and behind them, and each line
-    that cannot be read (R06). Words inside of one word, such as the code of ``bash -c``, count as
-    a command of their own.
+    A rule about tools is a glob over operations of servers. A rule about commands forbids each line
+    in which one command has the rule's words in this order, with any words before, between and
+    behind them, and each line that cannot be parsed (R06). The words inside one word, such as the
+    code of ``bash -c``, count as a command too.
     """
     line = None if command is None else read_command(command)
     for rule in rules:
@@ -185,13 +193,16 @@ def find_denying_rule(rules: Iterable[str], operation: str, command: str | None)
 
 
 def can_hide_denied(rules: Iterable[str], line: CommandLine) -> bool:
-    """Whether a line is more than plain words, so that it may run what a rule about commands denies
-    (R06).
+    """Whether a line is not plain while there are rules about commands, so that it may run a
+    command that they deny (R06).
     """
     return bool(line.reason) and any(not _TOOLS.fullmatch(rule) for rule in rules)
 
 
 def _forbids_line(rule: str, line: CommandLine) -> bool:
+    """Whether a rule about commands forbids a line. True for a line that cannot be parsed, and for
+    a rule that is no longer valid.
+    """
     # R06b
     is_readable = line.readable
     # R06c
@@ -200,7 +211,7 @@ def _forbids_line(rule: str, line: CommandLine) -> bool:
         return True
     try:
         argv = parse_rule(rule)
-    except RuleRefused:  # of an older session: whatever it means, nothing runs
+    except RuleRefused:  # of an older session, no longer valid: fail closed
         return True
     wanted = list(map(_name_of, argv))
     return any(
@@ -211,11 +222,11 @@ def _forbids_line(rule: str, line: CommandLine) -> bool:
 
 
 def _has_in_order(words: Iterable[str], wanted: list[str]) -> bool:
-    """Whether the wanted words are among these, in their order."""
+    """Whether all ``wanted`` words occur among the words, in this order."""
     names = iter(map(_name_of, words))
     return all(word in names for word in wanted)
 
 
 def _name_of(word: str) -> str:
-    """A word to be compared: a path's last name, without regard to case."""
+    """Return the last component of a word that is a path, in lower case, for comparison."""
     return (word.rstrip("/").rpartition("/")[2] or word).casefold()

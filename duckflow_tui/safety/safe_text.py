@@ -1,4 +1,6 @@
-"""Text from outside made harmless and visible (R13): nothing is dropped, nothing acts."""
+"""Makes control and invisible characters of text from outside visible, so that they have no effect
+(R13). Nothing is dropped.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ SafeText = NewType("SafeText", str)
 
 TAB: Final = 4  # columns of a tab stop
 
-# C0 but newline, DEL, C1, then what Unicode calls format characters, separators of lines, fillers
-# that look like nothing, and surrogates that no encoding can carry.
+# C0 without newline, DEL, C1, then Unicode's format characters, line separators, invisible fillers,
+# and surrogates, which cannot be encoded.
 _ALWAYS: Final = (
     "\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
     "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f"
@@ -19,7 +21,7 @@ _ALWAYS: Final = (
     "\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
-# What is invisible too, but belongs to emoji and ideographs when it stands behind them.
+# Also invisible, but part of an emoji or ideograph when behind one.
 _JOINING: Final = "\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _SUSPECT: Final = re.compile(f"[{_ALWAYS}{_JOINING}]")
 _ZWJ: Final = "\u200d"
@@ -33,10 +35,10 @@ _IDEOGRAPH: Final = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U000200
 
 
 def make_visible(text: str) -> SafeText:
-    r"""The text with everything that could act or hide shown as signs (``␛]52``, ``⟨U+202E⟩``).
+    r"""Replace characters that could act or hide by visible signs (``␛]52``, ``⟨U+202E⟩``).
 
-    Newlines stay, ``\r\n`` becomes a newline and tabs become spaces up to the next stop of
-    ``TAB`` columns. Joiners stay inside emoji, variation selectors behind what they vary.
+    Newlines stay, ``\r\n`` becomes a newline, and tabs become spaces up to the next tab stop of
+    ``TAB`` columns. Joiners inside emoji and variation selectors behind their characters stay.
     """
     if _SUSPECT.search(text) is None:
         return SafeText(text)
@@ -48,16 +50,19 @@ def make_visible(text: str) -> SafeText:
 
 
 def visible_line(text: str) -> SafeText:
-    """The same on one line: newlines are shown as ``␊``."""
+    """Do as ``make_visible`` and show newlines as ``␊``, so that the text is one line."""
     return SafeText(make_visible(text).replace("\n", "␊"))
 
 
 def is_safe(text: str) -> bool:
-    """Whether ``visible`` would leave the text as it is."""
+    """Whether ``make_visible`` would leave the text unchanged."""
     return make_visible(text) == text
 
 
 def _replace_unsafe_char(match: re.Match[str]) -> str:
+    """Return a visible sign for a control or invisible character; the character itself where it is
+    part of an emoji or ideograph.
+    """
     char = match.group()
     if _is_part_of_sign(char, match.string, match.start()):  # R13b
         return char
@@ -70,7 +75,7 @@ def _replace_unsafe_char(match: re.Match[str]) -> str:
 
 
 def _is_part_of_sign(char: str, text: str, at: int) -> bool:
-    """Whether an invisible character is part of an emoji or an ideograph."""
+    """Whether the invisible character at a place belongs to the emoji or ideograph before it."""
     if at == 0:
         return False
     before = text[at - 1]
@@ -86,7 +91,7 @@ def _is_part_of_sign(char: str, text: str, at: int) -> bool:
 
 
 def _ends_emoji(text: str, at: int) -> bool:
-    """Whether an emoji, with its selector if it has one, ends right before ``at``."""
+    """Whether an emoji, with an optional variation selector, ends directly before ``at``."""
     end = at - 1
     if text[end] in _TEXT_OR_EMOJI and end > 0:
         end -= 1

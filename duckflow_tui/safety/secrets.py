@@ -1,7 +1,7 @@
 """Keeps secrets out of logs, journals, exports and error texts (promise 7).
 
-Two kinds are found: those that the app knows, in any spelling, and strings that look as random as a
-key and stand where a key stands: behind a name that says so, in a URL, in a cookie or netrc line.
+Two kinds are found: secrets that the app knows, in many encodings, and strings as random as a key
+in a place where keys stand: behind a name such as ``token``, in a URL, in a cookie or netrc line.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ REDACTED: Final = "[redacted]"
 
 Span = tuple[int, int]  # in characters, its end excluded
 
-# A search holds up every other thread until it ends, so a long text is searched in windows.
+# A search blocks every other thread until it ends, so a long text is searched in windows.
 _WINDOW: Final = 1 << 18  # characters
 _OVERLAP: Final = 1 << 13  # characters that a match may reach into the next window
 
 
 def _search_windows(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """The matches of a pattern in the text, each as long as it is."""
+    """Yield the matches of a pattern, searching a long text in windows so that other threads can
+    run. A match is complete also where it goes beyond a window.
+    """
     at = 0
     for start in range(0, len(text), _WINDOW):
         stop = start + _WINDOW
@@ -54,8 +56,8 @@ _LEAST_BITS: Final = 3.0  # entropy of a character
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX: Final = re.compile("[0-9a-fA-F]+")
 
-#: By the first letter of each word here, those that follow it in nine tenths of all words and
-#: identifiers: the rest of the word.
+#: First letter of each word here → the letters that follow it in nine tenths of all pairs in
+#: words and identifiers.
 _NEXT_LETTERS: Final = {
     word[0]: word[1:]
     for word in words_of(
@@ -67,15 +69,15 @@ _NEXT_LETTERS: Final = {
 
 
 def _is_random(text: str) -> bool:
-    """Whether the text, or a part of it between slashes or dots, is as random as a key. Words,
-    paths, numbers, dates and UUIDs are not.
+    """Whether the text, or a part of it between slashes, dots or ``@``, is as random as a key.
+    Words, paths, numbers, dates and UUIDs are not. Only the first 128 characters are measured.
     """
     text = _UUID.sub("", text[:_MEASURED])
     return any(_has_odd_pairs(part) for part in (text, *re.split("[/.@]", text)))
 
 
 def _has_odd_pairs(text: str) -> bool:
-    """Whether at least half of the neighbouring characters are none that words have, in a text of
+    """Whether at least half of the pairs of neighbouring characters are rare in words, in a text of
     many different characters.
     """
     if len(text) < _LEAST:
@@ -97,24 +99,25 @@ def _has_odd_pairs(text: str) -> bool:
     return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
 
 
-# --- places where a key stands -------------------------------------------------------------------
+# --- places where keys stand --------------------------------------------------------------------
 
-#: Beginnings of the words below, for a plain search, which is far faster.
+#: Beginnings of the words below, for a plain search, which is much faster.
 _STEMS: Final = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "bearer")
 _WORDS: Final = (
     *("key", "token", "secret", "password", "passwd", "passphrase", "pass", "pwd", "auth"),
     *("authorization", "authentication", "credential", "bearer"),
 )
 _JAPANESE: Final = ("キー", "トークン", "シークレット", "パスワード")
-#: The part of a name that says that a key follows: a word, or the end of one.
+#: The part of a name that announces a key: a word, or the end of one.
 _NAME: Final = re.compile(
     rf"(?:{'|'.join(form for word in _WORDS for form in (word, word.title()))})s?(?![a-z])"
     rf"|(?:{'|'.join(map(str.upper, _WORDS))})S?(?![A-Za-z])|{'|'.join(_JAPANESE)}"
 )
-#: Letters and digits right before a name; where they are random, it is a part of encoded bytes.
+#: Letters and digits directly before a name; where they are random, the name is part of encoded
+#: bytes.
 _RUN_BEFORE: Final = re.compile(r"[A-Za-z0-9+/]{12,}\Z")
 _REST_OF_NAME: Final = re.compile(r"\w{0,40}")
-#: Before the word key: it is none that has to be hidden.
+#: Before the word ``key``: not a secret key.
 _NO_SECRET: Final = re.compile(r"(?i)(?:pub(?:lic)?|cache)[ _-]?$")
 #: The end of the name of a file or a host.
 _SUFFIX: Final = re.compile(r"\.[a-z]{2,4}$")
@@ -125,7 +128,7 @@ _LONGEST_WORD: Final = 40  # characters; in a longer run no further name is look
 _REACH: Final = 400  # characters behind a name
 _BEFORE_VALUES: Final = tuple("=:>\"'`|\\")
 
-#: What may be a token as makers begin theirs, ``word_…``, from the separator on; and the word.
+#: A token with the prefix of its vendor, ``word_…``: from the separator on; and the prefix.
 _BODY: Final = re.compile(r"[_.-]([A-Za-z0-9_.-]{20,}+)(?![+/=])")
 _PREFIX: Final = re.compile(r"(?<![\w./+-])(?!sha\d)[A-Za-z][A-Za-z0-9]{0,11}\Z")
 _LEAST_JWT: Final = 30  # characters
@@ -133,11 +136,11 @@ _JWT: Final = re.compile(r"eyJ[\w-]*+((?:\.[\w-]*+)*)")
 
 #: The first line of a private key, or its last.
 _KEY_MARK: Final = re.compile(r"-----(BEGIN|END)[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?(?:-----)?")
-#: A run of the characters of its lines, behind a break written as two characters, or a diff's sign.
+#: A run of base64, behind a line break written as two characters, or behind a diff's sign.
 _KEY_RUN: Final = re.compile(r"(?:\\[nrt])?+\+?([A-Za-z0-9+/]{2,}+={0,2})")
-_LEAST_KEY_RUN: Final = 16  # characters of one that is told by its looks alone
-_KEY_LENGTH: Final = 20_000  # characters of a private key, with what stands around its lines
-_KEY_GAP: Final = 600  # characters between two such runs where its first or last line is missing
+_LEAST_KEY_RUN: Final = 16  # characters of a run that can look random
+_KEY_LENGTH: Final = 20_000  # characters of a private key, with the text around its lines
+_KEY_GAP: Final = 600  # characters between two runs where BEGIN or END is missing
 
 _USER_AND_PASSWORD: Final = re.compile(r"://([^\s/@:]*+:[^\s/@]++)@")
 _USER: Final = re.compile(r"://([^\s/@:]{12,}+)@")
@@ -152,14 +155,14 @@ _COOKIE: Final = re.compile(r"=([^;\s\"']{12,}+)")
 
 
 def holds_secret(text: str, before: str = "") -> bool:
-    """Whether something in the text looks like a key and stands where one stands, and is not in the
-    text as it was ``before``.
+    """Whether the text has a string that looks like a key, in a place where keys stand, and that
+    the text ``before`` does not have.
     """
     return any(text[start:end] not in before for start, end in _find_keys(text))
 
 
 def _find_keys(text: str) -> Iterator[Span]:
-    """Where something looks like a key, in no order; the spans may overlap."""
+    """Yield the spans of strings that look like keys, in no order; they may overlap."""
     yield from _find_private_keys(text)
     yield from _find_named_values(text)
     for found in _search_windows(_JWT, text):
@@ -169,14 +172,16 @@ def _find_keys(text: str) -> Iterator[Span]:
         body, before = found[1], text[max(0, found.start() - 14) : found.start()]
         if not (body.islower() or body.isupper()) and _PREFIX.search(before) and _is_random(body):
             yield found.span(1)
-    for pattern in (_USER_AND_PASSWORD, _NETRC, _COOKIE_FILE):  # whatever stands there
+    for pattern in (_USER_AND_PASSWORD, _NETRC, _COOKIE_FILE):  # any value in such a place
         for found in _search_windows(pattern, text):
             yield found.span(1)
     for found in _search_windows(_USER, text):
         if _is_random(found[1]):
             yield found.span(1)
     for found in _search_windows(_QUERY, text):
-        is_hash = _HEX.fullmatch(found[2]) and "sig" not in found[1].lower()  # of a version
+        is_hash = (
+            _HEX.fullmatch(found[2]) and "sig" not in found[1].lower()
+        )  # the hash of a version
         if _is_random(found[2]) and not is_hash:
             yield found.span(2)
     for line in _search_windows(_COOKIE_LINE, text):
@@ -186,9 +191,9 @@ def _find_keys(text: str) -> Iterator[Span]:
 
 
 def _find_private_keys(text: str) -> Iterator[Span]:
-    """Where the random runs of private keys are, whatever stands around them in their lines: those
-    between the first line and the last, and where one is missing, those that follow each other
-    from the other one on.
+    """Yield the spans of the base64 lines of PEM private keys: those between BEGIN and END; where
+    one of these is missing, the lines that follow each other from the other mark on. Text around
+    the lines, such as quotes or diff signs, is not included.
     """
     for one, other in pairwise((None, *_search_windows(_KEY_MARK, text), None)):
         begin, end = one.end() if one else 0, other.start() if other else len(text)
@@ -207,11 +212,15 @@ def _find_private_keys(text: str) -> Iterator[Span]:
 
 
 def _find_key_runs(text: str, at: int, stop: int, gap: int) -> Iterator[Span]:
-    """The runs from ``at`` on that are as random as a key, up to a gap without any."""
+    """Yield the spans of base64 runs that are as random as a key, from ``at`` until ``gap``
+    characters have none.
+    """
     last, joined = at, ""
-    alike: list[Span] = []  # runs of one length, not yet known to be random
+    alike: list[Span] = []  # runs of the same length, not yet random together
     while (found := _KEY_RUN.search(text, at, min(stop, last + gap))) is not None:
-        run = _KEY_RUN.match(text, found.start(), stop) or found  # one that the gap's end cut
+        run = (
+            _KEY_RUN.match(text, found.start(), stop) or found
+        )  # complete where the gap's end cut it
         at = run.end()
         if not alike or alike[-1][1] - alike[-1][0] != len(run[1]):
             joined, alike = "", []
@@ -224,8 +233,8 @@ def _find_key_runs(text: str, at: int, stop: int, gap: int) -> Iterator[Span]:
 
 
 def _add_short_runs(text: str, runs: list[Span]) -> Iterator[Span]:
-    """The runs, and shorter ones between two of them where the same stands between all, as before
-    the end of a key. The first and the last may be empty.
+    """Yield the runs, and the shorter base64 runs between two of them that can be the last line of
+    a key, where the same text separates all of them. The first and the last run may be empty.
     """
     for (_, begin), (end, _) in pairwise(runs):
         short = [run.span(1) for run in _KEY_RUN.finditer(text, begin, end) if _is_key_end(run[1])]
@@ -240,18 +249,22 @@ def _add_short_runs(text: str, runs: list[Span]) -> Iterator[Span]:
 
 
 def _is_key_end(text: str) -> bool:
-    """Whether a run of base64, too short to look random, can be the last piece of a key."""
+    """Whether a base64 run, too short to look random, can be the last line of a key."""
     kinds = map(str.isupper, text), map(str.islower, text), map(str.isdigit, text)
     return "=" in text or all(map(any, kinds))
 
 
 def _find_names(text: str) -> Iterator[re.Match[str]]:
-    """The parts of names that say that a key follows, in their order."""
+    """Yield the matches of words that announce a key, such as ``token`` or ``password``,
+    in order.
+    """
     for start in range(0, len(text), _WINDOW):
-        part = text[start : start + _WINDOW + _OVERLAP].replace("İ", "I").lower()  # as long
+        part = (
+            text[start : start + _WINDOW + _OVERLAP].replace("İ", "I").lower()
+        )  # of the same length
         places: list[int] = []
         for stem in (*_STEMS, *_JAPANESE):
-            stop = _WINDOW + len(stem) - 1  # one that begins in the window is found
+            stop = _WINDOW + len(stem) - 1  # a stem that begins in the window is found
             at = part.find(stem, 0, stop)
             while at >= 0:
                 places.append(start + at)
@@ -260,11 +273,12 @@ def _find_names(text: str) -> Iterator[re.Match[str]]:
 
 
 def _find_named_values(text: str) -> Iterator[Span]:
-    """Where random strings are, up to five words behind a name that says key, on the same line or,
-    where nothing stands behind the name there, on the next. A hash as versions have needs to stand
-    right behind the name, or behind a sign that assigns it.
+    """Yield the spans of random strings among the first six words behind a name that announces a
+    key, on the same line or, where nothing stands behind the name there, on the next. A
+    hexadecimal string counts only directly behind the name or an assignment sign, as it may be
+    the hash of a version.
     """
-    end = 0  # of what was looked at
+    end = 0  # of the text searched so far
     for name in _find_names(text):
         if name.start() < end:
             continue
@@ -302,29 +316,29 @@ def _find_named_values(text: str) -> Iterator[Span]:
 # --- secrets that the app knows -------------------------------------------------------------------
 
 _SHORTEST: Final = 4  # characters
-_UNMISTAKABLE: Final = 8  # characters from which on it is replaced inside of words too
-_SPLITTABLE: Final = 16  # letters and digits from which on it is found in pieces too
+_UNMISTAKABLE: Final = 8  # characters of a secret that is replaced inside words too
+_SPLITTABLE: Final = 16  # letters and digits of a secret that is found in pieces too
 _BASES: Final = ("02x", "02X", "03o", "d", "08b")  # in which programs print bytes
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
-#: A line break written as two characters, and the number of a line, as programs put it before one.
+#: A line break written as two characters, or a line break with a line number behind it.
 _BREAK: Final = re.compile(r"\\[rn]|\n[^\S\n]{0,20}\d{1,7}[^\w\n]")
-#: What may part two characters of a secret that is written in pieces.
+#: Text that may separate two characters of a secret that is written in pieces.
 _GAP: Final = r"(?:\\[rn]|\n[^\S\n]{0,20}\d{1,7}[^\w\n]|[\W_]){0,60}?"
 
 
 class Redactor:
-    """Replaces what it knows, and what looks like a key, by ``[redacted]``."""
+    """Replaces known secrets, and strings that look like keys, by ``[redacted]``."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._spellings: frozenset[str] = frozenset()
-        #: By the letters and digits of a spelling: what finds it in pieces, once it was needed.
+        #: Letters and digits of a spelling → the pattern that finds it in pieces, None until used.
         self._split: dict[str, re.Pattern[str] | None] = {}
         self.add_secrets(known)
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Replace these too from now on, also as URLs and JSON spell them; shorter than 4 is no
-        secret.
+        """Redact these secrets from now on, in all spellings; those shorter than 4 characters are
+        ignored.
         """
         secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
         spellings = self._spellings.union(s for secret in secrets for s in _spell_secret(secret))
@@ -335,7 +349,7 @@ class Redactor:
         self._split = {letters: None for letters in bare if len(letters) >= _SPLITTABLE}
 
     def redact_text(self, text: str) -> str:
-        """The text without secrets; what is no secret stays as it is."""
+        """Return the text with each secret replaced by ``[redacted]``."""
         spans = [*self._find_known(text), *_find_keys(text)]
         parts: list[str] = []
         at = 0
@@ -346,7 +360,7 @@ class Redactor:
         return "".join((*parts, text[at:]))
 
     def _find_known(self, text: str) -> Iterator[Span]:
-        """Where a known secret is, whole or in pieces over several lines."""
+        """Yield the spans of known secrets, whole or broken over several lines."""
         for spelling in self._spellings:
             yield from _find_spelling(spelling, text)
         if not self._split:
@@ -361,7 +375,7 @@ class Redactor:
 
 
 class RedactingFilter(logging.Filter):
-    """For handlers: message, arguments, traceback and stack leave without secrets."""
+    """A logging filter that redacts message, arguments, traceback and stack."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
@@ -369,15 +383,17 @@ class RedactingFilter(logging.Filter):
         self._formatter = logging.Formatter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrites the record; always lets it through."""
+        """Replace the record's message by the redacted, fully formatted text. Always
+        returns True.
+        """
         record.msg = self.redactor.redact_text(self._formatter.format(record))
         record.args = record.exc_info = record.exc_text = record.stack_info = None
         return True
 
 
 def _find_spelling(spelling: str, text: str) -> Iterator[Span]:
-    """Where it stands in the text, a short one only as a whole word: ``test`` as a password must
-    not spoil every path.
+    """Yield the spans of a spelling in the text; of a short one only as a whole word, so that a
+    password ``test`` does not redact parts of paths.
     """
     at = text.find(spelling)
     while at >= 0:
@@ -389,12 +405,14 @@ def _find_spelling(spelling: str, text: str) -> Iterator[Span]:
 
 
 def _drop_signs(text: str) -> str:
-    """The letters and digits of ASCII in the text."""
+    """Return only the ASCII letters and digits of the text."""
     return text.encode("ascii", "ignore").translate(None, _SIGNS).decode("ascii")
 
 
 def _spell_secret(secret: str) -> set[str]:
-    """The secret as it is, as URLs, JSON and Python spell it, and as programs print its bytes."""
+    """Return the secret in all spellings: plain, as URL, JSON, HTML and Python write it, base32,
+    base64, reversed, and as programs print its bytes.
+    """
     forms = {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     forms |= {repr(secret)[1:-1], html.escape(secret)}
@@ -406,7 +424,9 @@ def _spell_secret(secret: str) -> set[str]:
         forms |= {"".join(f"{mark}{byte:02x}" for byte in raw) for mark in ("\\x", "\\u00")}
         for encoding in ("utf-8", "utf-16-le"):
             raw = secret.encode(encoding, "replace")
-            for before in range(3):  # of other bytes; the characters that hold some are left
+            for before in range(
+                3
+            ):  # offset in a group; characters shared with other bytes are left out
                 coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
                 inner = coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)]
                 forms |= {inner, inner.translate(_URL_SAFE)}
@@ -417,12 +437,13 @@ _SET_DUMPABLE: Final = 4  # of prctl
 
 
 def shield_process() -> bool:
-    """Close this process to others of the same user; whether that was done. Linux only.
+    """Make this process undumpable, so that others of the same user cannot read it; return whether
+    that worked. Linux only.
 
-    A command runs as the same user, and ``/proc/<pid>/environ`` or a debugger would give it the
-    keys that its own environment was rid of. Not dumpable, the app is closed to both, and writes
-    no core that holds them; its own ``/proc/self/fd`` stays open to it. What it starts is not
-    shielded: that ends with ``exec``. Root reads on.
+    A command runs as the same user: ``/proc/<pid>/environ`` or a debugger would give it the keys
+    that were removed from its own environment. An undumpable process is closed to both and writes
+    no core dump; its own ``/proc/self/fd`` stays open to it. Child processes are not protected, as
+    ``exec`` resets the flag. Root can still read.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,4 +1,4 @@
-"""The workspace: every path of a model is judged and opened here, by descriptor (R01…R03, R09)."""
+"""The workspace: judges and opens every path that a model gives, by descriptor (R01…R03, R09)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ MAX_READ: Final = 32 * 1024 * 1024  # bytes of a file that is read whole; safety
 
 
 class Workspace:
-    """One directory, pinned by device and inode for as long as the object lives (R03).
+    """One directory, pinned by device and inode for the lifetime of the object (R03).
 
-    ``root`` is absolute and holds no link. Paths are judged by ``locate``; what is done with a
-    ``Place`` opens it again by descriptor and refuses when a part of it was swapped meanwhile.
+    ``root`` is absolute and holds no link. ``locate_path`` judges a path and gives a ``Place``;
+    every other method opens that place anew by descriptor, and refuses if a component was replaced
+    meanwhile.
     """
 
     def __init__(
@@ -55,10 +56,10 @@ class Workspace:
         opener: Opener | None = None,
         disk: Disk | None = None,
     ) -> None:
-        """Pin ``path``; ``own_dirs`` (config, data, state of the app) are protected, also while
-        absent; so are ``repositories``, to which variables of git lead, unless one is a folder
-        around the workspace. ``home`` is what ``~`` means; ``opener`` and ``disk`` are how files
-        are reached and changed. Raises ``WorkspaceGone`` when it is no directory.
+        """Pin ``path``. ``own_dirs`` (config, data, state of the app) are protected, also while
+        absent; so are ``repositories``, to which environment variables of git lead, except one
+        that contains the workspace. ``home`` is the value of ``~``. ``opener`` and ``disk``
+        replace the system calls. Raises ``WorkspaceGone`` when ``path`` is no directory.
         """
         self.root = Path(os.path.realpath(path))
         try:
@@ -82,7 +83,7 @@ class Workspace:
         return self._zones.identity
 
     def close(self) -> None:
-        """Let go of the directory; the object is of no use afterwards."""
+        """Close the descriptor of the directory; the object cannot be used afterwards."""
         if self._fd != -1:
             os.close(self._fd)
             self._fd = -1
@@ -97,31 +98,31 @@ class Workspace:
 
     @property
     def closed_places(self) -> tuple[Path, ...]:
-        """Places that no command may change: of git, of the app; they need not be there."""
+        """Places of git and of the app that no command may change; they may be absent."""
         return (self.root / ".git", self.root / ".duckflow", *self._zones.own)
 
     @property
     def git_places(self) -> tuple[Path, ...]:
-        """Places that git obeys; they need not be there."""
+        """Places whose content git obeys; they may be absent."""
         return (self.root / ".git", *self._zones.git)
 
     def read_git_settings(self) -> None:
-        """Bring ``closed_places`` and ``git_places`` up to date with the settings of git, which
-        may change at any time; ``locate_path`` does so itself. Blocking.
+        """Update ``closed_places`` and ``git_places`` from the present settings of git, which may
+        change at any time. ``locate_path`` calls this. Blocking.
         """
         self._zones.read_git_settings()
 
     def protect_found(self, paths: Iterable[Path]) -> None:
-        """Protect these places, which a look below the root found, in place of those before: what
-        repositories in it lead to, which may lie anywhere.
+        """Protect these places, found by a search below the root, in place of those of the last
+        call. They are where repositories in the workspace lead, and may lie anywhere.
         """
         self._zones.protect_found(paths)
 
     # --- judging -----------------------------------------------------------------------------
 
     def locate_path(self, given: str) -> Place:
-        """Judge a path: relative to the root, absolute, or ``~/…``. Fast, touches no content.
-        Raises ``PathRefused`` for a path that means nothing or more than one thing (R02), and
+        """Judge a path: relative to the root, absolute, or ``~/…``. Fast; reads no content of files
+        except git's settings. Raises ``PathRefused`` for an invalid or ambiguous path (R02), and
         ``WorkspaceGone``.
         """
         self._check_intact()
@@ -145,7 +146,7 @@ class Workspace:
             if not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
                 if at is not None:
                     raise PathRefused("special_file", given)
-                reasons.add("special_file")  # outside nothing is told before the user agreed
+                reasons.add("special_file")  # outside, nothing is told before the user agrees
             self._verify_walk(found, end.inside, given)
         file = info if info is not None and stat.S_ISREG(info.st_mode) else None
         if file is not None and file.st_nlink > 1:
@@ -172,7 +173,10 @@ class Workspace:
     # --- reading -----------------------------------------------------------------------------
 
     async def read_bytes(self, place: Place, start: int = 0, limit: int | None = None) -> bytes:
-        """Bytes of a regular file from ``start``; ``limit`` in bytes, None: all, up to 32 MiB."""
+        """Return the bytes of a regular file from ``start``, at most ``limit`` of them; None: to
+        its end, raising ``PathRefused`` over 32 MiB. Also raises ``FileFailed`` and
+        ``WorkspaceGone``.
+        """
         try:
             async with aiofiles.open(
                 place.real, "rb", opener=lambda _, flags: self.open_place(place, flags)
@@ -187,7 +191,9 @@ class Workspace:
             raise FileFailed("read", place.shown, error) from error
 
     async def hash_file(self, place: Place) -> str:
-        """SHA-256 of the file as it is now, empty when there is none; raises WorkspaceError."""
+        """Return the SHA-256 of the present file, empty when there is none. Raises
+        WorkspaceError.
+        """
         return await asyncio.to_thread(self._read_digest, place)
 
     def scan_directory(
@@ -198,11 +204,12 @@ class Workspace:
         enter: Callable[[DirectoryEntry], bool] | None = None,
         sizes: bool = True,
     ) -> Generator[DirectoryEntry]:
-        """Names below a directory, each directory's in order. Blocking: run it in a thread.
+        """Yield the entries below a directory, sorted by name within each. Blocking: run it in a
+        thread.
 
-        ``depth`` None: all the way down. ``enter(entry)`` says whether to go into a directory.
-        Links are listed, never followed; protected directories are listed, never entered. Without
-        ``sizes`` files are not looked at, which is faster.
+        ``depth`` None: all levels. ``enter(entry)`` tells whether to go into a directory. Links are
+        listed, never followed; protected directories are listed, never entered. Without ``sizes``
+        files are not looked at, which is faster; their sizes are 0. Raises WorkspaceError.
         """
         directory = self._open_folder(place)
         return scan_below(
@@ -210,15 +217,18 @@ class Workspace:
         )
 
     def stat_path(self, path: str) -> os.stat_result | None:
-        """The stat result of a path that ``scan`` gave, a link being not followed."""
+        """Return the stat result of a path that ``scan_directory`` gave, a link not followed; None
+        on an error.
+        """
         try:
             return os.stat(path, dir_fd=self._fd, follow_symlinks=False)
         except OSError:
             return None
 
     def open_below(self, path: str, *, folder: bool = False) -> int:
-        """A descriptor to read the regular file, or the ``folder``, at a path below the root,
-        behind no link; the caller has looked at its zone. Raises OSError.
+        """Open the regular file, or with ``folder`` the directory, at a path below the root for
+        reading, following no link; return the descriptor. The caller must have checked its zone.
+        Raises OSError.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         flags |= os.O_DIRECTORY if folder else 0
@@ -230,9 +240,9 @@ class Workspace:
 
     @contextlib.contextmanager
     def open_folder_path(self, place: Place) -> Generator[str]:
-        """A path by which a child process reaches exactly the directory that was judged.
+        """Give a path by which a child process reaches exactly the judged directory.
 
-        It holds as long as the context. Raises ``PathRefused``, ``FileFailed``, ``WorkspaceGone``.
+        It is valid inside the context. Raises ``PathRefused``, ``FileFailed``, ``WorkspaceGone``.
         """
         folder = self._open_folder(place)
         try:
@@ -246,14 +256,15 @@ class Workspace:
     async def replace_file(
         self, place: Place, data: bytes, expect: str, mode: int | None = None
     ) -> tuple[str, ...]:
-        """Put ``data`` there at once or not at all (R15); returns the directories made for it,
-        as shown, the outermost first.
+        """Write ``data`` to a file atomically (R15); return the directories made for it, as paths
+        to show, outermost first.
 
-        ``expect``: SHA-256 of what must be there now, empty: nothing. ``mode``: permission bits,
-        None: those of the file before, which then has to be writable. Raises ``ContentChanged``,
-        ``FileFailed``, ``PathRefused``, ``WorkspaceGone``; nothing is changed then. Cancelled
-        before the swap: nothing changes and CancelledError is raised; after it the call returns,
-        and the cancellation comes at the caller's next await.
+        ``expect`` is the SHA-256 of the present file, empty for a file that must not exist.
+        ``mode``: permission bits; None keeps those of the present file, which then must be
+        writable. Raises ``ContentChanged``, ``FileFailed``, ``PathRefused``, ``WorkspaceGone``;
+        nothing is changed then. Cancelled before the swap, nothing changes and CancelledError is
+        raised; cancelled after it, the call returns, and CancelledError is raised at the caller's
+        next await.
         """
         self._check_changeable(place)
         anchor, path = self._open_anchor(place)
@@ -264,7 +275,9 @@ class Workspace:
         return self._as_shown(anchor, await run_change(work))
 
     async def remove_file(self, place: Place, expect: str) -> None:
-        """Delete a regular file whose SHA-256 is ``expect``; directories and links are refused."""
+        """Delete a regular file whose SHA-256 is ``expect``. Raises ``PathRefused`` for directories
+        and links, ``ContentChanged``, ``FileFailed`` and ``WorkspaceGone``.
+        """
         self._check_changeable(place)
         if place.is_link:
             raise PathRefused("is_link", place.shown)
@@ -272,7 +285,9 @@ class Workspace:
         await run_change(partial(self._changer.remove_file, anchor, path, place, expect))
 
     async def move_file(self, source: Place, target: Place, expect: str) -> tuple[str, ...]:
-        """Rename a file, never over another; returns the directories made, the outermost first."""
+        """Rename a file whose SHA-256 is ``expect``, never over another one; return the directories
+        made, as paths to show, outermost first. Raises WorkspaceError; links are refused.
+        """
         for place in (source, target):
             self._check_changeable(place)
             if place.is_link:
@@ -284,7 +299,9 @@ class Workspace:
         return self._as_shown(to[0], made)
 
     async def remove_directory(self, place: Place) -> None:
-        """Delete a directory that is empty; one that is not, and a link, raises WorkspaceError."""
+        """Delete an empty directory. Raises WorkspaceError for one that is not empty, and for a
+        link.
+        """
         self._check_intact()
         no_folder = not place.is_dir or place.real == self.root
         _refuse_protected(place, is_link=place.is_link, not_directory=no_folder)
@@ -294,7 +311,9 @@ class Workspace:
     # --- how ---------------------------------------------------------------------------------
 
     def _expand_path(self, given: str) -> str:
-        """The path to walk, ``~`` replaced; raises PathRefused for what is no path."""
+        """Return the path with ``~`` expanded; raises PathRefused for text that cannot be
+        a path.
+        """
         if not given.strip():
             raise PathRefused("empty", given)
         if "\0" in given:
@@ -310,7 +329,9 @@ class Workspace:
         return given
 
     def _verify_walk(self, found: Walk, inside: tuple[str, ...] | None, given: str) -> None:
-        """The judged names must lead to the same file by descriptor, without a link (R01)."""
+        """Check that the judged names lead to the same file when opened by descriptor without links
+        (R01). Raises PathRefused.
+        """
         names = found.end.names if inside is None else inside
         anchor = self._fd if inside is not None else _open_slash()
         assert found.info is not None
@@ -329,7 +350,9 @@ class Workspace:
             raise PathRefused("moved", given)
 
     def _open_anchor(self, place: Place) -> tuple[int, str]:
-        """A directory that cannot move, and the link-free path from there."""
+        """Return a descriptor of the root, or of ``/`` for a place outside, and the link-free path
+        from there. The descriptor must not be closed.
+        """
         if place.real == self.root:
             return self._fd, ""
         if place.real.is_relative_to(self.root):
@@ -337,9 +360,13 @@ class Workspace:
         return _open_slash(), str(place.real)[1:]
 
     def _as_shown(self, anchor: int, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return paths below an anchor as they are shown: relative to the workspace, else
+        absolute.
+        """
         return tuple(paths) if anchor == self._fd else tuple(map("/{}".format, paths))
 
     def _open_folder(self, place: Place) -> int:
+        """Open a judged directory for listing and return its descriptor. Raises WorkspaceError."""
         _refuse_protected(place, not_directory=not place.is_dir)
         self._check_intact()
         try:
@@ -348,8 +375,8 @@ class Workspace:
             raise translate_os_error("list", place, error) from error
 
     def open_place(self, place: Place, flags: int = os.O_RDONLY) -> int:
-        """A descriptor of the regular file at a place. Raises PathRefused, FileFailed and
-        WorkspaceGone.
+        """Open the regular file at a place and return its descriptor. Raises PathRefused,
+        FileFailed and WorkspaceGone.
         """
         _refuse_protected(place, is_directory=place.is_dir)
         self._check_intact()
@@ -359,6 +386,9 @@ class Workspace:
             raise translate_os_error("read", place, error) from error
 
     def _read_digest(self, place: Place) -> str:
+        """Return the SHA-256 of the file at a place, empty when there is none. Blocking. Raises
+        WorkspaceError.
+        """
         try:
             file = self.open_place(place)
         except FileFailed as error:
@@ -372,16 +402,22 @@ class Workspace:
             raise translate_os_error("read", place, error) from error
 
     def _check_intact(self) -> None:
+        """Raise WorkspaceGone if the workspace is closed, or its path leads to another
+        directory.
+        """
         if self._fd == -1 or not self.is_intact():
             raise WorkspaceGone(self.root)
 
     def _check_changeable(self, place: Place) -> None:
+        """Raise PathRefused for a place that no file operation may change, or WorkspaceGone."""
         self._check_intact()
         _refuse_protected(place, is_directory=place.is_dir, link_out=place.leads_out)
 
 
 def _refuse_protected(place: Place, **others: bool) -> None:
-    """Raise PathRefused for a protected place, then the first of the other codes that holds."""
+    """Raise PathRefused for a protected place, else for the first code in ``others`` that
+    is True.
+    """
     for code, holds in {"protected": place.zone is Zone.PROTECTED, **others}.items():
         if holds:
             raise PathRefused(code, place.shown)
@@ -389,5 +425,5 @@ def _refuse_protected(place: Place, **others: bool) -> None:
 
 @cache
 def _open_slash() -> int:
-    """A descriptor of ``/``, for what lies outside the workspace."""
+    """Return a descriptor of ``/``, opened once, as the anchor of places outside the workspace."""
     return os.open("/", WALK)
