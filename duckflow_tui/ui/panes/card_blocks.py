@@ -94,7 +94,10 @@ class CardBlock(Block):
 
     def draw_rows(self, look: Look) -> list[Row]:
         message, palette = self.message, look.palette
-        heading = card_heading(message.card, message.plan, look.words)
+        if message.card.kind is CardKind.QUESTION:  # the reply above holds the question
+            heading = look.words("card.title.answered")
+        else:
+            heading = card_heading(message.card, message.plan, look.words)
         subject = card_subject(message.card, message.plan, look.words)
         sign = fold_sign(self, look)
         head = Segment(f"{heading}  ", ink(palette.accent))
