@@ -1,4 +1,6 @@
-"""Stores bytes under their SHA-256: contents of files before a change, and long outputs."""
+"""Content-addressed storage: files as they were before a change, and long outputs, each stored
+under the SHA-256 of its bytes.
+"""
 
 from __future__ import annotations
 
@@ -31,30 +33,36 @@ LARGEST: Final = 1_000_000_000  # bytes that are read at once
 
 
 class DamagedBlob(KeyError):
-    """The bytes of a blob do not have the hash that names them."""
+    """Raised for a blob whose bytes do not have the hash that names it."""
 
 
 class FileBlobs:
-    """Blobs in a folder of the app, ``ab/ab12…``: directories 0700, files 0600, never rewritten."""
+    """Blobs as files ``ab/ab12…`` below a folder of the app; directories are 0700, files 0600. A
+    file is rewritten only where it is damaged.
+    """
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
         self._disk = disk or Disk()
 
     async def put(self, data: bytes) -> str:
-        """Store the bytes and return their SHA-256, once they survive a crash; raises OSError."""
+        """Store the bytes and return their SHA-256 once they are synced to disk. Raises OSError."""
         return await asyncio.to_thread(self.put_blocking, data)
 
     async def put_file(self, file: BinaryIO) -> str:
-        """Store the rest of an open file as ``put`` does, piece by piece."""
+        """Copy an open file, from its position to its end, into a blob and return its SHA-256.
+        Raises OSError.
+        """
         return await asyncio.to_thread(self._write_blob, file)
 
     async def get(self, sha: str) -> bytes:
-        """The bytes of this hash; raises KeyError where there are none, DamagedBlob for others."""
+        """Return the bytes with this SHA-256. Raises KeyError for a missing blob, DamagedBlob for
+        one with other bytes, and OSError, also for one over 1 GB.
+        """
         return await asyncio.to_thread(self.get_blocking, sha)
 
     def put_blocking(self, data: bytes) -> str:
-        """``put`` for a thread that may wait for the disk."""
+        """Do the work of ``put`` in the calling thread, which waits for the disk."""
         sha = hash_data(data)
         with (
             contextlib.suppress(OSError),
@@ -65,7 +73,7 @@ class FileBlobs:
         return self._write_blob(io.BytesIO(data))
 
     def get_blocking(self, sha: str) -> bytes:
-        """``get`` in a thread; raises OSError also for no plain file, and for one over 1 GB."""
+        """Do the work of ``get`` in the calling thread, which waits for the disk."""
         path = self._blob_path(sha)
         try:
             with _open_blob(path) as file:
@@ -77,12 +85,15 @@ class FileBlobs:
         return data
 
     def _blob_path(self, sha: str) -> Path:
+        """Return the file of a hash. Raises KeyError for a string that is no SHA-256."""
         if len(sha) != _SHA_LENGTH or not _HEX.issuperset(sha):
             raise KeyError(sha)
         return self._folder / sha[:2] / sha
 
     def _write_blob(self, source: BinaryIO) -> str:
-        """Copy to a draft, then name it by the hash of its content; returns the hash."""
+        """Copy a stream to a draft, rename the draft to the hash of its content, and return that
+        hash.
+        """
         self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         self._folder.chmod(OWN_FOLDER)  # the umask may have taken our own rights
         found = hashlib.sha256()
@@ -103,17 +114,17 @@ class FileBlobs:
 
 
 def session_blobs(path: Path) -> FileBlobs:
-    """The blobs of the session in this folder, ``STATE/sessions/KEY/ID``."""
+    """Return the blob store of the session in this folder, ``STATE/sessions/KEY/ID``."""
     return FileBlobs(path / BLOBS)
 
 
 def find_hashes(data: bytes) -> set[str]:
-    """All strings of 64 hex digits in the data, which may be names of blobs."""
+    """Return all strings of 64 hex digits in the data; each may be the name of a blob."""
     return {found.decode() for found in _NAMED.findall(data)}
 
 
 def _open_blob(path: Path) -> BufferedReader:
-    """Open the file of a blob; raises OSError, also for one over 1 GB."""
+    """Open the file of a blob for reading. Raises OSError, also for one over 1 GB."""
     file = open_plain(path)
     if os.fstat(file.fileno()).st_size > LARGEST:
         file.close()
@@ -122,7 +133,7 @@ def _open_blob(path: Path) -> BufferedReader:
 
 
 class MemoryBlobs:
-    """Blobs that are lost with the process: for ``--no-session``."""
+    """Blobs in memory, lost with the process: the store of a run with ``--no-session``."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -134,9 +145,11 @@ class MemoryBlobs:
         return sha
 
     async def put_file(self, file: BinaryIO) -> str:
-        """Store the rest of an open file."""
+        """Keep the content of an open file, from its position to its end, and return its
+        SHA-256.
+        """
         return await self.put(file.read())
 
     async def get(self, sha: str) -> bytes:
-        """The bytes of this hash; raises KeyError where there are none."""
+        """Return the bytes with this SHA-256. Raises KeyError for an unknown one."""
         return self._kept[sha]

@@ -1,5 +1,8 @@
-"""The branch a workspace is on, read as a file: git itself is not called before trust (R12). After
-it git says whether there is something to commit, with all off that the folder could make it run.
+"""The git branch of a workspace, and whether it has uncommitted changes.
+
+The branch is read from ``.git/HEAD``: git is not run before the user trusts the folder (R12).
+Afterwards git is asked for changes, with every option off by which the folder could make it run a
+program.
 """
 
 from __future__ import annotations
@@ -17,30 +20,32 @@ _LONGEST: Final = 1024  # bytes of HEAD
 _BRANCH: Final = re.compile(r"ref: refs/heads/(\S.*)")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
 _SHORT: Final = 8  # digits of a commit
-_TIME: Final = 5.0  # seconds for an answer of git: what takes longer is not waited for
-#: Before every command: it runs nothing that the folder's settings name, and writes nothing.
+_TIME: Final = 5.0  # seconds to wait for git
+#: Options of every git command, so that it runs nothing the folder's settings name, and writes
+#: nothing.
 _HARMLESS: Final = (
     *("--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
 )
-#: It loads no objects that a repository lacks: the place to load them from may be a program. What
-#: a folder's settings say of protocols goes before ``-c protocol.allow``, and not before this.
+#: Environment in which git fetches no missing objects, because their source may be a program. The
+#: folder's protocol settings override ``-c protocol.allow``, but not these variables.
 _OFFLINE: Final = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}  # R12a
 _STATUS: Final = "status --porcelain --no-renames --untracked-files=normal --ignore-submodules=all"
-#: A filter runs a program on each file that is compared, and cannot be switched off as a whole;
-#: what is included may lie where a command can write it between two looks.
+#: Command that lists filters and includes: a filter runs a program on each compared file and cannot
+#: be switched off in general; a command may change an included file at any time.
 _FILTERS: Final = (
     *("config", "--show-scope", "--includes", "--get-regexp"),
     r"^(filter|include|includeif)\.",
 )
-_OWN_SCOPES: Final = (b"system\t", b"global\t")  # of settings that do not lie in the folder
+_OWN_SCOPES: Final = (b"system\t", b"global\t")  # scopes of settings outside the folder
 
 
 def branch_of(workspace: Path) -> str:
-    """Its name, the first digits of a commit that no branch is on, or nothing.
+    """Return the name of the checked-out branch, the first 8 digits of a detached commit, or an
+    empty string.
 
-    Follows no link and leaves the folder for nothing: of a worktree, whose ``.git`` is a file that
-    points elsewhere, it knows nothing.
+    Follows no link and reads nothing outside the folder; so a worktree, whose ``.git`` is a file
+    that points elsewhere, gives an empty string.
     """
     try:  # R12b
         with (
@@ -57,11 +62,11 @@ def branch_of(workspace: Path) -> str:
 
 
 async def is_uncommitted(workspace: Path) -> bool:
-    """Whether something there is not committed, new files included. Also False where git is not
-    installed, fails, takes over 5 seconds, lacks an object, or would have to run a filter that the
-    folder names, or settings that it includes.
+    """Whether the folder has uncommitted changes or untracked files. Also False where git is not
+    installed, fails, takes over 5 seconds, lacks an object, or would run a filter or include a
+    file that the folder's own settings name.
 
-    Only for a folder that the user trusts.
+    Runs git: call it only for a folder that the user trusts.
     """
     git = find_program("git", workspace)
     if git is None:

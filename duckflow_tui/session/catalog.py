@@ -1,6 +1,6 @@
-"""All sessions of all workspaces: what they are, what was said in them, and what is done to them.
+"""The catalog of all sessions: list, search, rename, pin, delete, restore and prune them.
 
-Every method may wait for the disk, so that a screen calls them in a thread.
+Every method may block on the disk; a screen calls them in a thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AT_ONCE: Final = 0.2  # seconds of reading after which a list is worth showing
 
 
 class Catalog:
-    """The sessions under one state folder."""
+    """All sessions below one state folder, with a cache of the facts read from their journals."""
 
     def __init__(
         self,
@@ -64,12 +64,13 @@ class Catalog:
         self._disk = disk
         self._read: dict[str, tuple[str, SessionFacts]] = {}  # stamp and facts, by key
 
-    # --- what there is ------------------------------------------------------------------------
+    # --- lists and searches ------------------------------------------------------------------
 
     def refresh(self, within: float | None = None) -> bool:
-        """Read the sessions that changed since they were last read, the newest first.
+        """Read the journals that changed since they were last read, newest first.
 
-        Stops after ``within`` seconds, but not before one was read; returns whether there is more.
+        Stops after ``within`` seconds, but reads at least one. Returns whether some are still
+        unread.
         """
         until: float | None = None
         for place in [*list_places(self.state_dir), *list_places(self.state_dir, trash=True)]:
@@ -86,8 +87,8 @@ class Catalog:
     def list_read(
         self, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[SessionFacts]:
-        """Sessions read so far, of one workspace or of all: pinned ones first, then the newest.
-        Sessions in which nothing was said are left out. ``trashed``: the deleted ones instead.
+        """Return the facts read so far, of one workspace or of all: pinned sessions first, then the
+        newest. Blank sessions are left out. ``trashed``: those in the trash instead.
         """
         places = list_places(self.state_dir, workspace, trash=trashed)
         read = [(place, before[1]) for place in places if (before := self._recall(place))]
@@ -97,15 +98,15 @@ class Catalog:
     def list_all(
         self, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[SessionFacts]:
-        """The same list, once every journal that changed was read."""
+        """Read every journal that changed, then return the same list as ``list_read``."""
         self.refresh()
         return self.list_read(workspace, trashed=trashed)
 
     def search(
         self, query: str, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[Listed]:
-        """The sessions in which every word of the query stands, whatever its case, in the order of
-        ``list_read``.
+        """Return the sessions whose texts contain every word of the query, ignoring case, in the
+        order of ``list_read``; none for an empty query. Only sessions read so far are searched.
         """
         words = query.lower().split()
         found: list[Listed] = []
@@ -117,48 +118,60 @@ class Catalog:
     def list_pieces(
         self, facts: SessionFacts, count: int, around: int | None = None
     ) -> list[Piece]:
-        """The last ``count`` texts of a session, or those around a place that a search found: as
-        many that end with it, and half as many behind it.
+        """Return the last ``count`` texts of a session. With ``around``, the index of a text that a
+        search found: the ``count`` texts that end with it, and half as many after it.
         """
         texts = self._list_texts(facts)
         end = len(texts) if around is None else around + 1
-        return texts[max(1, end - count) : end + count // 2]  # the first is what names it
+        return texts[
+            max(1, end - count) : end + count // 2
+        ]  # the first holds name, plans and requirements
 
     def path_of(self, facts: SessionFacts) -> Path:
-        """The folder of the session."""
+        """Return the folder of the session."""
         return self.state_dir / facts.key
 
     def find(
         self, prefix: str, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[SessionPlace]:
-        """The sessions whose id begins so, those of the workspace alone where it has some."""
+        """Return the sessions whose id begins with ``prefix``: those of the workspace if any match,
+        else those of all workspaces.
+        """
         here = find_places(self.state_dir, prefix, workspace, trash=trashed) if workspace else []
         return here or find_places(self.state_dir, prefix, trash=trashed)
 
     def facts_at(self, place: SessionPlace) -> SessionFacts:
-        """The facts of one session, read from its journal now."""
+        """Read one session's journal now and return its facts."""
         return _add_disk_facts(place, self._read_journal(place))
 
-    # --- what is done to them -----------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------
 
     def rename(self, facts: SessionFacts, name: str) -> None:
-        """Name a session that nobody has open; raises SessionFault."""
+        """Record a new name in the journal of a session that is not open. Raises SessionFault."""
         self._append_event(facts, SessionTitled(name=one_line(name, MAX_NAME)))
 
     def pin(self, facts: SessionFacts, pinned: bool) -> None:
-        """Put a session that nobody has open at the top; raises SessionFault."""
+        """Record in the journal of a session that is not open whether it is listed first. Raises
+        SessionFault.
+        """
         self._append_event(facts, SessionPinned(pinned=pinned))
 
     def delete(self, facts: SessionFacts) -> SessionFacts:
-        """Move a session to the trash; raises SessionFault."""
+        """Move a session to the trash and return its facts with the new key. Raises
+        SessionFault.
+        """
         return self._move(facts, TRASH)
 
     def restore(self, facts: SessionFacts) -> SessionFacts:
-        """Fetch a session back from the trash; raises SessionFault."""
+        """Move a session from the trash back and return its facts with the new key. Raises
+        SessionFault.
+        """
         return self._move(facts, FOLDER)
 
     def prune(self, *gone: SessionFacts) -> None:
-        """Remove sessions of the trash with their blobs; raises SessionFault."""
+        """Delete sessions of the trash with their blobs for good. Raises SessionUnreadable, and
+        ValueError for one that is not in the trash.
+        """
         for facts in gone:
             if not facts.key.startswith(f"{TRASH}/"):
                 raise ValueError(f"{facts.key} is not in the trash")
@@ -173,17 +186,21 @@ class Catalog:
             with contextlib.suppress(OSError):
                 path.parent.rmdir()
 
-    # --- inside -------------------------------------------------------------------------------
+    # --- private -----------------------------------------------------------------------------
 
     def _recall(self, place: SessionPlace) -> tuple[str, SessionFacts] | None:
-        """The facts of a session as they were last read, with its stamp of then."""
+        """Return the facts of a session as last read, with the stamp its journal had then, from the
+        cache or the index; None where neither has them.
+        """
         before = self._read.get(place.key) or read_facts(place)
         if before is not None:
             self._read[place.key] = before
         return before
 
     def _read_journal(self, place: SessionPlace) -> SessionFacts:
-        """Read the facts of a session from its journal and note them, or why it cannot be read."""
+        """Read a session's journal and return its facts, or facts that say why it cannot be read.
+        Updates the cache and the index.
+        """
         size = self._measure(place.path)
         try:
             found = open_to_read(place.path)
@@ -197,7 +214,9 @@ class Catalog:
         return facts
 
     def _list_texts(self, facts: SessionFacts) -> list[Piece]:
-        """The texts of a session, from its index or else its journal; none if it is unreadable."""
+        """Return the texts of a session from its index, else from its journal; none if it is
+        unreadable.
+        """
         path = self.path_of(facts)
         if facts.problem:
             return []
@@ -209,8 +228,11 @@ class Catalog:
             return []
 
     def _move(self, facts: SessionFacts, root: str) -> SessionFacts:
-        """Move a session to the trash, or fetch it back. Raises SessionInUse, and SessionUnreadable
-        where the system refuses or its place is taken; then it is as it was.
+        """Move a session's folder below ``root``, the trash or the sessions, and return its facts
+        with the new key.
+
+        Raises SessionInUse; and SessionUnreadable where the system refuses or the target exists.
+        The session is then unchanged.
         """
         path = self.path_of(facts)
         target = self.state_dir / root / path.parent.name / path.name
@@ -228,11 +250,13 @@ class Catalog:
             path.parent.rmdir()
         if root == TRASH:
             with contextlib.suppress(OSError):
-                os.utime(target)  # says when it was deleted
+                os.utime(target)  # the time of deletion
         return facts.replace(key=str(target.relative_to(self.state_dir)))
 
     def _append_event(self, facts: SessionFacts, event: Event) -> None:
-        """Write one event into the journal of a session that is not open."""
+        """Write one event to the journal of a session that is not open, and read the journal again.
+        Raises SessionFault.
+        """
         path = self.path_of(facts)
         if facts.trashed_at is not None:
             raise NotASession("missing", path)
@@ -250,7 +274,9 @@ class Catalog:
 
 
 def _add_disk_facts(place: SessionPlace, facts: SessionFacts) -> SessionFacts:
-    """The facts with what no journal says: its place, and whether it is in use or deleted."""
+    """Return the facts completed by those that no journal holds: key, use by a process, and time of
+    deletion.
+    """
     return facts.replace(
         key=place.key,
         in_use=is_written(place.path),
@@ -259,8 +285,11 @@ def _add_disk_facts(place: SessionPlace, facts: SessionFacts) -> SessionFacts:
 
 
 def _find_words(facts: SessionFacts, texts: Sequence[Piece], words: list[str]) -> Listed | None:
-    """The session with how many of its texts hold all the words, or any where none holds all of
-    them, and the newest of these; None unless each word stands somewhere. Words in lower case.
+    """Match a session's texts against words in lower case; None unless each word occurs in some
+    text.
+
+    The hits are the texts that contain all words or, without such a text, any of them; ``at`` is
+    the index of the newest.
     """
     plain = [piece.text.lower() for piece in texts]
     holding = [{at for at, text in enumerate(plain) if word in text} for word in words]
@@ -271,7 +300,9 @@ def _find_words(facts: SessionFacts, texts: Sequence[Piece], words: list[str]) -
 
 
 def _read_trash_time(path: Path) -> float:
-    """When a session was moved to the trash, in seconds since the epoch; now if unreadable."""
+    """Return the time at which a session was moved to the trash, in seconds since the epoch; the
+    present time if unreadable.
+    """
     try:
         return path.stat().st_mtime
     except OSError:
@@ -280,7 +311,9 @@ def _read_trash_time(path: Path) -> float:
 
 @contextlib.contextmanager
 def _hold_lock(path: Path) -> Generator[None]:
-    """Hold the lock of the session in this folder; a folder without a session has none."""
+    """Hold the lock of the session in this folder for the block, where there can be one; without
+    journal files nothing is locked. Raises SessionFault.
+    """
     try:
         folder = SessionFolder.open(path)
     except NotASession as error:

@@ -1,4 +1,6 @@
-"""The decisions of a session in words: for the screen, for a filter, and as Markdown."""
+"""Formats the decisions of a session, approvals and rules, as text: for the screen, for its filter,
+and as Markdown.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,14 @@ _MARKUP: Final = re.compile(r"[\[\]<>]")
 
 
 def kind_words(entry: AuditEntry, words: Catalogue) -> str:
-    """The outcome of a decision: "approved", "refused", "by rule"."""
+    """Return the outcome of a decision in words, such as "approved", "refused", "by rule"."""
     return words(f"decisions.kind.{entry.kind}")
 
 
 def choice_words(entry: AuditEntry, words: Catalogue) -> str:
-    """The user's answer, where it says more than that; else empty."""
+    """Return the user's answer in words, or for a rule its source; empty where it adds nothing to
+    the outcome.
+    """
     if entry.kind in (AuditKind.RULE_GIVEN, AuditKind.RULE_REVOKED):
         return words(f"rules.source.{entry.choice}")
     said = entry.kind is AuditKind.APPROVED and words.has(f"transcript.answer.{entry.choice}")
@@ -46,7 +50,9 @@ def choice_words(entry: AuditEntry, words: Catalogue) -> str:
 
 
 def what_words(entry: AuditEntry, words: Catalogue) -> str:
-    """The verb of an operation, the name of a card or of a mode; empty for work of many kinds."""
+    """Return the verb of an operation, or the name of a card or of an approval mode; empty for a
+    rule that covers many kinds of work.
+    """
     if entry.kind is AuditKind.MODE_SET:
         return entry.what
     if entry.what in (EDITS, ROUTINE):
@@ -55,12 +61,14 @@ def what_words(entry: AuditEntry, words: Catalogue) -> str:
 
 
 def subject_words(entry: AuditEntry, words: Catalogue) -> str:
-    """The subject of a decision: a file, a command, the pattern of a rule."""
+    """Return the subject of a decision: a file, a command, the pattern of a rule."""
     return granted_words(entry.subject, words) or entry.subject
 
 
 def granted_words(what: str, words: Catalogue) -> str:
-    """The scope of a rule that covers more than one file or tool; empty for others."""
+    """Return the scope of a rule that covers more than one file or tool, in words; empty for other
+    rules.
+    """
     if what.startswith(ON_NETWORK):
         hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
         return words("rules.on_network", hosts=visible_line(hosts))
@@ -77,13 +85,15 @@ def granted_words(what: str, words: Catalogue) -> str:
 
 
 def operation_words(operation: str, words: Catalogue) -> str:
-    """The verb of an operation as the chat has it, or what a card is about."""
+    """Return the verb of an operation as the chat shows it, or the words for the subject
+    of a card.
+    """
     key = f"decisions.card.{operation}"
     return words(key) if words.has(key) else visible_line(words.name_operations(operation))
 
 
 def step_words(state: AgentState, step_id: str, words: Catalogue) -> str:
-    """The step as ``step 2: the loop``; empty where there is none."""
+    """Return the step as ``step 2: the loop``; empty for an unknown id."""
     for plan in state.plans:
         for number, step in enumerate(plan.steps, start=1):
             if step_id and step.step_id == step_id:
@@ -96,7 +106,9 @@ def _describe_step(number: int, step: Step, words: Catalogue) -> str:
 
 
 def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
-    """Why a call was asked about, or was not, in a sentence: from what the policy decided by."""
+    """Return a sentence that explains, from the policy's ruling, why a call was asked about,
+    allowed or denied; empty where nothing is known.
+    """
     ruling = entry.ruling
     if entry.kind is AuditKind.OWN:
         return words("rules.why.own")
@@ -131,19 +143,21 @@ def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
 
 
 def is_undone(state: AgentState, entry: AuditEntry) -> bool:
-    """Whether it is a call whose changes the user took back."""
+    """Whether the decision is about a call whose changes the user has undone."""
     return bool(entry.outcome) and entry.place in state.undone_calls
 
 
 def pattern_of(state: AgentState, grant_id: str, words: Catalogue) -> str:
-    """The pattern of a rule, also of a revoked one."""
+    """Return the rule with this id in words, also a revoked one; the id itself where it is
+    unknown.
+    """
     found = (c.grant for c in reversed(state.rule_log) if c.grant.grant_id == grant_id)
     found_one = next(found, None)
     return visible_line(grant_id) if found_one is None else rule_words(found_one, words)
 
 
 def rule_words(rule: Grant, words: Catalogue) -> str:
-    """The scope of a rule in words."""
+    """Return the scope of a rule in words."""
     if said := granted_words(rule.path, words):
         return said
     if rule.operation == DENY:
@@ -155,7 +169,7 @@ def rule_words(rule: Grant, words: Catalogue) -> str:
 
 
 def list_uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
-    """The calls that this rule let happen unasked, the oldest first."""
+    """Return the calls that this rule allowed without a question, oldest first."""
     calls = [
         (m, m.ruling)
         for m in state.messages
@@ -172,13 +186,14 @@ def list_uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
 
 
 def _is_named(rules: AllowRules, call: OperationMessage) -> bool:
+    """Whether one of the command line's rules names the call: its command, or its operation."""
     if call.operation == "shell.run":
         return rules.has_part(read_command(str(call.args.get("command"))))
     return rules.names_operation(call.operation)
 
 
 def make_search_text(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
-    """All words of an entry that a filter looks at, in lower case."""
+    """Return all words of an entry that a filter searches, in lower case."""
     then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     group = "asked" if entry.kind in ASKED else "unasked" if entry.kind in UNASKED else ""
@@ -193,7 +208,7 @@ def make_search_text(state: AgentState, entry: AuditEntry, words: Catalogue) -> 
 
 
 def format_counts(found: AuditCounts, words: Catalogue) -> str:
-    """The counts as ``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``."""
+    """Format the counts as ``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``."""
     parts = [words("decisions.figure.asked", count=found.asked)]
     if found.asked:
         share = round(100 * found.approved / found.asked)
@@ -206,8 +221,8 @@ def format_counts(found: AuditCounts, words: Catalogue) -> str:
 
 
 def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> str:
-    """How often what was decided, and each decision, for those who judge a change; without secrets
-    and without a character that could act.
+    """Format the counts and every decision of a session as Markdown, for reviewers of its changes.
+    Secrets are redacted and control characters made visible.
     """
     entries = list_decisions(state)
     rows = count_decisions(entries, state.undone_calls)
@@ -229,7 +244,7 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
 
 
 def _make_row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
-    """One row of the table of decisions, as Markdown cells: time, kind, subject, reason."""
+    """Return one row of the table of decisions as Markdown cells: time, kind, subject, reason."""
     then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     kind = [kind_words(entry, words), choice_words(entry, words), undone]
@@ -252,10 +267,10 @@ def table_text(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _format_cell(text: str) -> str:
-    """The text on one line, with ``|`` escaped."""
+    """Return the text on one line, cut to 200 characters, with ``|`` escaped."""
     return visible_line(one_line(text, _CELL)).replace("|", "\\|")
 
 
 def _escape_markdown(text: str) -> str:
-    """Escape brackets, which Markdown would take for a link, an image or HTML."""
+    """Escape brackets, which Markdown would read as a link, an image or HTML."""
     return _MARKUP.sub(r"\\\g<0>", text)

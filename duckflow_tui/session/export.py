@@ -1,4 +1,6 @@
-"""A session as Markdown, to be read by people: what was asked, done, changed, judged and paid."""
+"""Exports of a session: as Markdown for people, as JSON that can be read back, or only its
+decisions or network traffic.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ _STEP: Final = {
 
 
 def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> Iterator[str]:
-    """Export the session in this folder as lines of text; raises SessionFault."""
+    """Yield the export of the session in this folder, line by line. Raises SessionFault."""
     if kind == "json":
         yield from json_lines(path, redact)
     elif kind == "decisions":
@@ -84,20 +86,22 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
 
 
 def make_export_name(session_id: str, kind: Format) -> str:
-    """The name of an export where the user gave none."""
+    """Return the default file name of an export."""
     endings = {"markdown": ".md", "json": ".json"}
     return f"duckflow-{session_id}{endings.get(kind, f'-{kind}.md')}"
 
 
 def guess_format(name: str) -> Format:
-    """The format that a file of this name has."""
+    """Return the format for a file name: JSON for ``.json``, else Markdown."""
     return "json" if name.lower().endswith(".json") else "markdown"
 
 
 def render_markdown(
     state: AgentState, facts: SessionFacts, words: Catalogue, redact: Redact
 ) -> str:
-    """The whole document, without secrets and without a character that could act."""
+    """Render a session as a Markdown document. Secrets are redacted and control characters made
+    visible.
+    """
     paper = _Paper(state, words)
     paper.add_heading(facts)
     if state.objective is not None:
@@ -117,17 +121,20 @@ def render_markdown(
 
 
 class _Paper:
+    """Collects the blocks of a Markdown document about a session in ``blocks``."""
+
     def __init__(self, state: AgentState, words: Catalogue) -> None:
         self.blocks: list[str] = []  # each a paragraph, a list, a table or a fenced text
         self._above = ""  # what the model said last
         self._state, self._words = state, words
 
     def add_block(self, block: str) -> None:
+        """Append a paragraph, list or fenced text; a blank one is left out."""
         if block.strip():
             self.blocks.append(block.rstrip())
 
     def add_heading(self, facts: SessionFacts) -> None:
-        """Add the title and a list of facts: id, folder, model, times, cost."""
+        """Add the title and a list of facts: id, folder, branch, model, times, state, cost."""
         words = self._words
         self.add_block(f"# {_join_lines(facts.title)}")
         spent = words("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
@@ -151,7 +158,7 @@ class _Paper:
         )
 
     def add_requirements(self, items: Iterable[RequirementItem], title: str) -> None:
-        """Add requirements with state, priority and evidence; nothing where there are none."""
+        """Add requirements with state, priority and evidence; nothing for none."""
         lines: list[str] = []
         for item in items:
             state = self._words(f"ledger.state.{item.state.value}")
@@ -178,7 +185,7 @@ class _Paper:
         self.add_block("\n".join(lines))
 
     def add_changes(self, state: AgentState) -> None:
-        """Add the files that calls changed, marked where undone since."""
+        """Add the files that calls changed; marks those undone since or left behind by a rewind."""
         calls = list_all_calls(state)
         found = {m.call_id: m for m in calls if m.result.undoable_changes}
         left = {message.call_id for message in state.left_behind}
@@ -195,7 +202,7 @@ class _Paper:
         self.add_block("\n".join(lines))
 
     def add_message(self, message: Message) -> None:
-        """Add one message of the session, as it reads in the chat."""
+        """Add one message of the session as the chat shows it."""
         words = self._words
         match message:
             case UserMessage():
@@ -242,6 +249,7 @@ class _Paper:
         self.add_block(f"### {self._words(key)} · {_format_time(at)}")
 
     def _add_operation(self, message: OperationMessage) -> None:
+        """Add a call's verb, target, outcome and answer on a line, then its result, shortened."""
         words, result = self._words, message.result
         target = target_of(message)
         failed = result.outcome is Outcome.OK and not result.went_well  # it ran, with an exit code
@@ -256,6 +264,7 @@ class _Paper:
         self.add_block(_fence_code(_shorten_text(result.text, words)))
 
     def _add_review(self, message: ReviewMessage) -> None:
+        """Add a review's verdict and its requirements."""
         review = message.review
         outdated = is_outdated(self._state, review)
         self.add_block(f"**{_join_lines(verdict_words(review, self._words, outdated=outdated))}**")
@@ -274,12 +283,15 @@ class _Paper:
 
 
 def _describe_change(change: FileChange) -> str:
+    """Return a changed file as ``kind path → target +added −removed``."""
     target = f" → {_inline_code(change.target)}" if change.target else ""
     return f"{change.kind} {_inline_code(change.path)}{target} +{change.added} −{change.removed}"
 
 
 def _shorten_text(text: str, words: Catalogue) -> str:
-    """The first and the last lines of a text, with the count of those between."""
+    """Return the first 30 and the last 10 lines of a text, with the number of lines left out
+    between.
+    """
     lines = [
         line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS
         for line in split_bare_lines(text)
@@ -291,7 +303,9 @@ def _shorten_text(text: str, words: Catalogue) -> str:
 
 
 def _fence_code(text: str) -> str:
-    """The text as a code block, whose fence is longer than any in it."""
+    """Return the text as a code block whose fence is longer than any in the text; empty for a blank
+    one.
+    """
     if not text.strip():
         return ""
     fence = "```"
@@ -301,7 +315,7 @@ def _fence_code(text: str) -> str:
 
 
 def _inline_code(text: str) -> str:
-    """The text as code within a line; one with a backtick stays as it is."""
+    """Return the text as inline code on one line; text with a backtick is not marked as code."""
     line = visible_line(text)
     if not line:
         return ""
@@ -309,7 +323,7 @@ def _inline_code(text: str) -> str:
 
 
 def _join_lines(text: str) -> str:
-    """The text on one line, so that it can neither begin a list nor end a heading."""
+    """Return the text on one line, so that it can neither begin a list nor end a heading."""
     return " ".join(text.split())
 
 
@@ -324,7 +338,9 @@ _LONG_NUMBER: Final = 20  # digits
 
 
 def json_lines(path: Path, redact: Redact) -> Iterator[str]:
-    """The session as one JSON object in ASCII, a record a line, redacted; raises SessionFault."""
+    """Yield the session as one JSON object in ASCII, one record a line, redacted. Raises
+    SessionFault.
+    """
     with closing(SessionFolder.open(path)) as folder:
         read = read_session(folder)
     head = {
@@ -343,7 +359,9 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
 
 
 def read_export(path: Path) -> SessionRead:
-    """The records of such a file; raises NotASession, NewerSession and SessionUnreadable."""
+    """Read the records of a file that ``json_lines`` wrote. Raises NotASession, NewerSession or
+    SessionUnreadable.
+    """
     data = read_bytes(path)
     try:
         fields = cast("dict[str, Any]", parse_json(data))
@@ -356,9 +374,10 @@ def read_export(path: Path) -> SessionRead:
 
 
 def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> None:
-    """Write these lines to a file that only its owner reads. Raises FileExistsError when there is
-    one and it is not to be replaced, and OSError; then nothing is left behind and what was there is
-    as it was.
+    """Write lines to a file with mode 0600, by way of a draft.
+
+    Raises FileExistsError for an existing file unless ``replace`` is set, and OSError; an existing
+    file is then unchanged and no draft is left.
     """
     if not replace and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -373,6 +392,9 @@ def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> No
 
 
 def _read_records(fields: dict[str, Any]) -> SessionRead:
+    """Convert the parsed JSON of an export to a ``SessionRead``; raises ValueError, TypeError or
+    KeyError for a wrong form.
+    """
     read = SessionRead()
     if fields.get("header") is not None:
         found = header_of({"journal": fields["header"]})
@@ -387,8 +409,8 @@ def _read_records(fields: dict[str, Any]) -> SessionRead:
 
 
 def parse_json(data: bytes) -> object:
-    """The JSON; a whole number of 20 digits or more, which is no count of anything, becomes a
-    float, so that no event takes it for one. Raises ValueError and RecursionError.
+    """Parse JSON. An integer of 20 digits or more becomes a float, so that no event accepts it as a
+    count. Raises ValueError and RecursionError.
     """
     return json.loads(data, parse_int=_parse_integer)
 
@@ -398,7 +420,9 @@ def _parse_integer(digits: str) -> int | float:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole file, at most ``LARGEST`` bytes; raises NotASession or SessionUnreadable."""
+    """Return the content of a regular file of at most 1 GB. Raises NotASession for another kind of
+    file, SessionUnreadable for one that is too large or refused.
+    """
     try:
         with open(
             path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)

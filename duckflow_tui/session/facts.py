@@ -1,4 +1,4 @@
-"""The facts of a session for lists, and its texts for searches."""
+"""Facts of a session for lists, its texts for searches, and figures over several sessions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from duckflow_tui.state.goal import AttemptMessage, RequirementState, ReviewMess
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.turn import TurnOutcome
 
-#: ``new``: nothing was asked yet; ``interrupted``: it ended in the middle of a turn.
-#: ``accepted``: the user took the unfinished result as it is.
+#: ``new``: no request yet; ``interrupted``: the process ended in the middle of a turn;
+#: ``accepted``: the user accepted an unfinished result.
 LastState = (
     Literal["new", "gate", "card", "paused", "interrupted", "accepted", "unreadable"] | TurnOutcome
 )
@@ -28,31 +28,37 @@ Who = Literal["title", "user", "ai", "tool", "report"]
 
 FORK: Final = "↳"  # before the title of a session that goes on from another
 _TITLE: Final = 200  # characters of a heading and of a last message
-_SAID: Final = 20_000  # characters of a message that are searched
-_RESULT: Final = 4_000  # of a result
-MARKS: Final = {  # of a requirement, as the screen has them
+_SAID: Final = 20_000  # searchable characters of a message
+_RESULT: Final = 4_000  # searchable characters of a result
+MARKS: Final = {  # signs for a requirement's state, as on the screen
     RequirementState.MET: "✓",
     RequirementState.PARTLY: "◐",
     RequirementState.REFUTED: "✗",
     RequirementState.OPEN: "○",
     RequirementState.WAIVED: "–",
 }
-_NAMING: Final = ("path", "source", "command", "pattern", "query")  # arguments that say on what
+_NAMING: Final = (
+    "path",
+    "source",
+    "command",
+    "pattern",
+    "query",
+)  # arguments that name a call's target
 
 
 class SessionFacts(Frozen):
     """One session in a list. All text in it is safe to show.
 
-    ``cost`` is in US dollars, None without a price; times are seconds since the epoch, ``size``
-    is in bytes.
+    ``cost`` is in US dollars, None without prices; times are seconds since the epoch; ``size`` is
+    in bytes.
     """
 
-    key: str = ""  # its folder, from the state folder on
+    key: str = ""  # path of its folder below the state folder
     session_id: str
     workspace: str = ""  # absolute path
     folder: str = ""  # the workspace's own name
     name: str = ""  # the user's
-    goal: str = ""  # or the plan that the model stated last
+    goal: str = ""  # the goal or plan that the model stated last
     request: str = ""  # the first one, on one line
     branch: str = ""
     model: str = ""
@@ -60,16 +66,16 @@ class SessionFacts(Frozen):
     plan_done: int = 0
     plan_steps: int = 0
     met: int = 0
-    requirements: int = 0  # that count
-    turns: int = 0  # that ended
-    done: int = 0  # of them, to the end
-    answered: int = 0  # of them, by words alone: there was nothing to do
-    asked: int = 0  # approvals that the user gave or refused
+    requirements: int = 0  # those that were not waived
+    turns: int = 0  # ended ones
+    done: int = 0  # turns with the outcome ``done``
+    answered: int = 0  # turns that needed only an answer in words
+    asked: int = 0  # calls that the user approved or refused
     approved: int = 0
-    attempts: int = 0  # at them; the first of each is one
-    judged: int = 0  # messages of the user whose result was judged
-    score: float = 0.0  # of these together: 0.0 to 1.0 for each
-    undone: int = 0  # calls whose changes the user took back
+    attempts: int = 0  # at turns; each turn has at least one
+    judged: int = 0  # user messages whose result was judged
+    score: float = 0.0  # sum of their scores, each 0.0 to 1.0
+    undone: int = 0  # calls whose changes the user has undone
     calls: int = 0
     cost: float | None = None
     tokens: int = 0
@@ -82,19 +88,20 @@ class SessionFacts(Frozen):
     last_at: float = 0.0
     size: int = 0
     pinned: bool = False
-    forked_from: str = ""  # the session that it goes on from a message of
+    forked_from: str = ""  # id of the session it was forked from
     forked_title: str = ""
     demo: bool = False
     headless: bool = False
     missing: int = 0  # records that could not be read
-    problem: str = ""  # why it cannot be opened: a code of ``faults``
-    in_use: bool = False  # some process writes it now
+    problem: str = ""  # why it cannot be opened: a ``FaultCode``
+    in_use: bool = False  # a process has it open
     trashed_at: float | None = None
 
     @property
     def title(self) -> str:
-        """The user's name for it, else the goal or plan of its work, else the first request, else
-        its id; that of a fork is marked.
+        """The title to show: the user's name for the session, else its goal, else the title it was
+        forked with, else the first request, the draft or the id. A fork without a name is marked
+        by ``↳``.
         """
         if self.name:
             return self.name
@@ -104,13 +111,15 @@ class SessionFacts(Frozen):
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was ever said in it."""
+        """Whether the session has no message, draft, name, pin or problem."""
         said = self.messages or self.waiting or self.draft
         return not (said or self.problem or self.name or self.pinned)
 
 
 class Listed(NamedTuple):
-    """A session in a list; of a search also how many texts it found there, and the newest."""
+    """A session in a list. For a search, ``hits`` is the number of matching texts and ``at`` the
+    index of the newest.
+    """
 
     facts: SessionFacts
     hits: int = 0
@@ -118,7 +127,7 @@ class Listed(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A text of a session: who said it, when, and what. Safe to show."""
+    """A text of a session with its author (``who``) and time. Safe to show."""
 
     who: Who
     text: str
@@ -126,7 +135,9 @@ class Piece(NamedTuple):
 
 
 def make_facts(session_id: str, found: Restored) -> SessionFacts:
-    """The facts in a session's state; without key, size and use, which the catalog adds."""
+    """Return the facts of a restored session; the catalog adds key, size, use and time of
+    deletion.
+    """
     state = found.state
     session, header = state.session, found.read.header
     plan = state.active_plan or next(reversed(state.listed_plans), None)
@@ -180,7 +191,7 @@ def make_facts(session_id: str, found: Restored) -> SessionFacts:
 
 
 class Figures(NamedTuple):
-    """Results of the work of several sessions, added up as ``SessionFacts`` has it."""
+    """Sums over several sessions of the fields of the same names in ``SessionFacts``."""
 
     sessions: int
     turns: int
@@ -196,8 +207,9 @@ class Figures(NamedTuple):
 
 
 def group_by_month(found: Iterable[SessionFacts]) -> dict[str, Figures]:
-    """Under ``2026-11``, by the local time at which a session was last worked in, the newest month
-    first. Sessions of the demo, and those in which no turn ended, count for nothing.
+    """Sum the figures of sessions by month, as ``2026-11``, newest first. A session belongs to the
+    month, in local time, of its last message. Sessions of the demo or without an ended turn are
+    left out.
     """
     months: dict[str, list[SessionFacts]] = {}
     for facts in found:
@@ -208,13 +220,15 @@ def group_by_month(found: Iterable[SessionFacts]) -> dict[str, Figures]:
 
 
 def sum_figures(found: Sequence[SessionFacts]) -> Figures:
-    """The figures of these sessions together."""
+    """Return the sums over these sessions. Raises TypeError for an empty sequence."""
     rows = [[getattr(facts, name) for name in Figures._fields[1:]] for facts in found]
     return Figures(len(found), *map(sum, zip(*rows, strict=True)))
 
 
 def _list_scores(messages: Sequence[Message]) -> list[float]:
-    """The score of each judged message of the user: the last one before the next message."""
+    """Return one score for each user message with a review: that of the last review before the next
+    message.
+    """
     scores: dict[str, float] = {}  # by the message
     asked = ""
     for message in messages:
@@ -226,7 +240,7 @@ def _list_scores(messages: Sequence[Message]) -> list[float]:
 
 
 def make_unreadable_facts(session_id: str, fault: SessionFault) -> SessionFacts:
-    """A session that cannot be opened, and why."""
+    """Return the facts of a session that cannot be opened, with the fault's code as ``problem``."""
     return SessionFacts(
         session_id=visible_line(session_id),
         state="unreadable",
@@ -235,7 +249,9 @@ def make_unreadable_facts(session_id: str, fault: SessionFault) -> SessionFacts:
 
 
 def iter_pieces(state: AgentState) -> Iterator[Piece]:
-    """The texts of a session in order, after one piece with its name, plans and requirements."""
+    """Yield the searchable texts of a session: first one piece with its name, plans and
+    requirements, then the messages in order, then the queue.
+    """
     session = state.session
     named = [session.name, session.goal, session.workspace, session.branch, state.draft]
     for plan in state.listed_plans:
@@ -254,7 +270,7 @@ def iter_pieces(state: AgentState) -> Iterator[Piece]:
 
 
 def _make_piece(message: Message) -> Piece | None:
-    """The searchable text of a message; None for notices."""
+    """Return the searchable text of a message, cut to a limit; None for notices."""
     match message:
         case UserMessage():
             return Piece(who="user", at=message.at, text=make_visible(message.text[:_SAID]))
@@ -283,13 +299,13 @@ def _make_piece(message: Message) -> Piece | None:
 
 
 def target_of(message: OperationMessage) -> str:
-    """The path, command or pattern of a call, on one line."""
+    """Return the path, command or pattern of a call on one line; empty where it has none."""
     named = (message.args.get(name) for name in _NAMING)
     return one_line(next((str(value) for value in named if value), ""), _TITLE)
 
 
 def _find_last_text(state: AgentState) -> str:
-    """The newest text of user or AI; empty where nothing was said."""
+    """Return the newest text of the user or the model; empty where there is none."""
     for message in reversed(state.messages):
         if isinstance(message, (UserMessage, AssistantMessage)) and message.text.strip():
             return message.text
@@ -297,7 +313,9 @@ def _find_last_text(state: AgentState) -> str:
 
 
 def _last_state(state: AgentState) -> LastState:
-    """The state of the session: the thing it waits for, else how its last turn ended."""
+    """Return the state of the session: its open gate, card or turn, else the outcome of its last
+    turn.
+    """
     if state.gates:
         return "gate"
     if state.is_work_waiting:

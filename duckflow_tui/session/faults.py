@@ -1,4 +1,6 @@
-"""Faults of a session's files, as types and codes that the screen has words for."""
+"""Faults of a session's files as exceptions with codes, the health of its journal, and the
+program's log file.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _CODES: Final = {**FAILURES, errno.ENOENT: "missing", errno.ELOOP: "link"}
 
 
 class SessionFault(Exception):
-    """A session that cannot be opened; its files are as they were. The catalogue has the words."""
+    """Raised where a session cannot be opened or changed; its files are unchanged. The words for
+    each ``code`` are in the catalogue.
+    """
 
     def __init__(self, code: FaultCode, path: Path) -> None:
         super().__init__(f"{path}: {code}")
@@ -37,7 +41,7 @@ class SessionFault(Exception):
 
 
 class SessionInUse(SessionFault):
-    """Another process writes this session; ``pid`` is 0 where it is not known."""
+    """Raised where another process writes the session; ``pid`` is 0 if unknown."""
 
     def __init__(self, path: Path, pid: int) -> None:
         super().__init__("in_use", path)
@@ -45,38 +49,40 @@ class SessionInUse(SessionFault):
 
 
 class NewerSession(SessionFault):
-    """A later version of this program wrote the session."""
+    """Raised for a session that a later version of this program wrote."""
 
     def __init__(self, path: Path) -> None:
         super().__init__("newer", path)
 
 
 class NotASession(SessionFault):
-    """A folder or file holds no session: it is not there, empty, or something else."""
+    """Raised for a path that holds no session: missing, empty or something else."""
 
 
 class SessionUnreadable(SessionFault):
-    """The operating system refused to open or change a session."""
+    """Raised where the operating system refuses to open or change a session."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(code_of(error), path)
 
 
 def code_of(error: OSError) -> FaultCode:
-    """The code of a system error."""
+    """Return the fault code for a system error; ``io_error`` for one without a code of its own."""
     code = _CODES.get(error.errno or errno.EIO)
     return cast("FaultCode", code) if code in get_args(FaultCode) else "io_error"
 
 
 def describe_fault(error: OSError | SessionFault) -> str:
-    """The system's own words for its error; path and code of a fault."""
+    """Return the system's message for a system error, or path and code of a session fault."""
     if isinstance(error, SessionFault):
         return str(error)
     return os.strerror(error.errno or errno.EIO)
 
 
 def make_open_fault(path: Path, error: OSError) -> SessionFault:
-    """Make a fault from a system error that occurred while a session was opened."""
+    """Convert a system error from opening a session: NotASession for a missing file or a link, else
+    SessionUnreadable.
+    """
     code = code_of(error)
     if code in ("missing", "link"):
         return NotASession(code, path)
@@ -85,10 +91,12 @@ def make_open_fault(path: Path, error: OSError) -> SessionFault:
 
 @dataclass(frozen=True, slots=True)
 class JournalHealth:
-    """How safe the session is. In mode ``memory`` it lives in this process only.
+    """State of a journal: whether it is written to disk, or the session lives in this process only
+    (mode ``memory``).
 
-    ``reason`` and ``detail`` say why; ``durable`` is the last sequence number that survives a
-    power loss. ``gone_wrong`` counts segments that had to be left.
+    ``reason`` and ``detail`` say why it is not on disk; ``written`` and ``durable`` are the last
+    sequence numbers written, and safe against a power loss. ``gone_wrong`` counts segments
+    abandoned after an error.
     """
 
     mode: Mode = "disk"
@@ -107,7 +115,9 @@ MAX_BYTES: Final = 1_000_000  # of one file; one older file is kept
 
 
 def log_fault(error: BaseException) -> LocalizedText:
-    """Log an error that nothing else handles; returns it in words, with the file that has it."""
+    """Log an unexpected error with its traceback; return a message for the user that names the log
+    file.
+    """
     log.error("unexpected", exc_info=error)
     path = find_log_file()
     params = {"error": describe_error(error), "log": path}
@@ -115,12 +125,12 @@ def log_fault(error: BaseException) -> LocalizedText:
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """Makes each of its files for its owner alone, also when it begins another. A record that the
-    disk does not take is lost: there is nobody to tell whom it would not disturb.
+    """Rotating log file whose files all have mode 0600. A record that cannot be written is dropped
+    without a message, which would disturb the screen.
     """
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say nothing; logging would print a traceback over the screen."""
+        """Ignore the error; the base class would print a traceback over the screen."""
 
     def _open(self) -> TextIOWrapper:
         return open(
@@ -133,10 +143,11 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
 
 
 def open_log(folder: Path, secrets: Iterable[str], level: int = logging.INFO) -> Path | None:
-    """Send the program's log records to ``folder``; None when it cannot be written.
+    """Send the program's log records to a file in ``folder``, with secrets redacted; return its
+    path, or None if it cannot be written.
 
-    Files are 0600, the folder 0700. Without a file, nothing is logged: standard error is the
-    screen's.
+    Replaces all handlers of the root logger. The file is 0600, a new folder 0700. Without a file
+    nothing is logged, because standard error belongs to the screen.
     """
     root = logging.getLogger()
     for old in root.handlers[:]:

@@ -1,4 +1,4 @@
-"""The folders of all sessions, their locks, and how a file in one is written."""
+"""Folders of sessions on disk: find, open and lock them, and write files in them atomically."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INDEX_NAME: Final = "index.json"  # in a session's folder: facts and texts from 
 
 
 class SessionPlace(NamedTuple):
-    """The folder of a session. ``stamp`` changes whenever its journal is written."""
+    """The folder of a session on disk. ``stamp`` differs after every write to its journal."""
 
     path: Path
     key: str  # the path from the state folder on
@@ -41,14 +41,16 @@ class SessionPlace(NamedTuple):
 
     @property
     def in_trash(self) -> bool:
-        """Whether the session was deleted."""
+        """Whether the session is in the trash."""
         return self.key.startswith(f"{TRASH}/")
 
 
 def list_places(
     state_dir: Path, workspace: Path | str | None = None, *, trash: bool = False
 ) -> list[SessionPlace]:
-    """All sessions, or those of one workspace, the last written first; raises nothing."""
+    """Return the places of all sessions, or of one workspace, last written first; an unreadable
+    folder gives none.
+    """
     root = TRASH if trash else FOLDER
     if workspace is not None:
         shelves = [workspace_key(workspace)]
@@ -67,7 +69,9 @@ def list_places(
 def find_places(
     state_dir: Path, prefix: str, workspace: Path | str | None = None, *, trash: bool = False
 ) -> list[SessionPlace]:
-    """The sessions whose id begins so, with or without ``session_``; for a whole id only that."""
+    """Return the sessions whose id begins with ``prefix``, with or without ``session_``; for a
+    complete id only that one, for an empty prefix none.
+    """
     found = list_places(state_dir, workspace, trash=trash)
     same = [place for place in found if place.session_id == prefix]
     if same or not prefix:
@@ -77,10 +81,9 @@ def find_places(
 
 
 def is_written(path: Path) -> bool:
-    """Whether some process holds the session's lock.
+    """Whether a running process holds the session's lock.
 
-    Asks the lock itself only where the process that wrote its id into it is alive, so that the
-    question stands in nobody's way.
+    Tries the lock, shared and for a moment, only where the process id in the lock file is alive.
     """
     with contextlib.suppress(OSError), open_plain(f"{path}/{_LOCK}") as file:
         pid = file.read(_PID_BUFFER).strip()
@@ -93,7 +96,7 @@ def is_written(path: Path) -> bool:
 
 
 def measure_size(path: Path | str) -> int:
-    """Bytes of all files in the folder but the index; links are not followed."""
+    """Return the bytes of all files in the folder except the index; links are not followed."""
     total = 0
     for entry in _list_entries(path):
         if entry.name == INDEX_NAME:
@@ -107,7 +110,7 @@ def measure_size(path: Path | str) -> int:
 
 
 def _make_place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
-    """A folder on disk as a session's place, with a stamp that changes with its journal."""
+    """Return the place of a session's folder, with a stamp made of its journal files."""
     files = sorted(_iter_journal_files(entry))
     times = [at for *_, at in files]
     if not times:
@@ -119,7 +122,9 @@ def _make_place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
 
 
 def _iter_journal_files(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int]]:
-    """Name, size and time (ns) of each file of a journal; links are not followed."""
+    """Yield name, size and modification time (ns) of each journal file in a folder; links are not
+    followed.
+    """
     if not entry.is_dir(follow_symlinks=False):
         return
     for file in _list_entries(entry.path):
@@ -130,7 +135,7 @@ def _iter_journal_files(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int
 
 
 def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:
-    """The entries of a folder without hidden ones; empty where it cannot be read."""
+    """Return the entries of a folder except hidden ones; empty where it cannot be read."""
     try:
         with os.scandir(folder) as found:
             return [entry for entry in found if not entry.name.startswith(".")]
@@ -139,7 +144,7 @@ def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process with this number runs, of whichever user."""
+    """Whether a process with this number is running, of any user."""
     if pid == os.getpid():
         return True
     try:
@@ -160,24 +165,26 @@ _KEY_LENGTH: Final = 16  # hex digits of a workspace's hash
 
 
 def workspace_key(workspace: Path | str) -> str:
-    """The name of a workspace's folder: 16 hex digits of the SHA-256 of its absolute path."""
+    """Return the folder name of a workspace: 16 hex digits of the SHA-256 of its absolute path."""
     return hash_data(os.fsencode(workspace))[:_KEY_LENGTH]
 
 
 def session_path(state_dir: Path, workspace: Path | str, session_id: str) -> Path:
-    """Where this session lies, or would; raises NotASession for what is no id."""
+    """Return the folder of a session, which need not exist. Raises NotASession for a
+    malformed id.
+    """
     if not _ID.fullmatch(session_id):
         raise NotASession("bad_id", Path(session_id))
     return state_dir / FOLDER / workspace_key(workspace) / session_id
 
 
 def segment_name(number: int) -> str:
-    """The name of the ``number``-th file of a journal, counted from 1."""
+    """Return the name of the ``number``-th file of a journal, counted from 1."""
     return f"journal-{number}.d1"
 
 
 def snapshot_name(seq: int) -> str:
-    """The name of the state as it was after this record."""
+    """Return the file name of the snapshot taken after the record ``seq``."""
     return f"snapshot-{seq}.d1"
 
 
@@ -186,11 +193,13 @@ _PID_BUFFER: Final = 20  # bytes, more than any process id takes
 
 
 class NotAFile(OSError):
-    """A folder, a pipe or a device where a file is looked for."""
+    """Raised where a name belongs to a folder, pipe or device instead of a regular file."""
 
 
 def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
-    """Open a file by name or path, never waiting; raises OSError, ELOOP for a link, NotAFile."""
+    """Open a regular file for reading, by path or by its name in an open folder, without blocking.
+    Raises OSError: ELOOP for a link, NotAFile for anything but a regular file.
+    """
     descriptor = os.open(name, _PLAIN, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -199,8 +208,8 @@ def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
 
 
 def read_private(path: Path, most: int) -> bytes | None:
-    """At most ``most`` bytes of a file of the app and one more, which says that there is more; None
-    where there is no file. Raises OSError, also for a link in its place.
+    """Read a file of the app; None where it is missing. Returns up to ``most`` + 1 bytes, so that a
+    longer result means a file over the limit. Raises OSError, also for a link.
     """
     try:
         with open_plain(path) as file:
@@ -213,7 +222,9 @@ def read_private(path: Path, most: int) -> bytes | None:
 def open_directory(
     path: str | Path, within: int | None = None, *, flags: int = 0
 ) -> Generator[int]:
-    """The descriptor of a folder, by its path or by its name in an open one. Raises OSError."""
+    """Open a folder, by path or by its name in the open folder ``within``; yields its descriptor
+    and closes it after the block. Raises OSError.
+    """
     flags |= os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     descriptor = os.open(path, flags, dir_fd=within)
     try:
@@ -223,7 +234,7 @@ def open_directory(
 
 
 class SessionFolder:
-    """The opened folder of one session. Names in it are relative to its descriptor."""
+    """The open folder of one session. File names are relative to its descriptor."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -233,7 +244,9 @@ class SessionFolder:
 
     @classmethod
     def create(cls, path: Path, disk: Disk) -> SessionFolder:
-        """Make the folder with what lies above it; raises OSError, also for a link on the way."""
+        """Create the folder and its parents where they are missing, and open it. Raises OSError,
+        also for a link below the state folder.
+        """
         state_dir = path.parents[2]
         state_dir.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -243,7 +256,7 @@ class SessionFolder:
 
     @classmethod
     def open(cls, path: Path) -> SessionFolder:
-        """Open a folder that is there; raises NotASession or SessionUnreadable."""
+        """Open an existing folder. Raises NotASession or SessionUnreadable."""
         try:
             return cls(path, _open_folder(None, str(path)))
         except NotADirectoryError:
@@ -252,9 +265,9 @@ class SessionFolder:
             raise make_open_fault(path, error) from error
 
     def lock(self) -> None:
-        """Keep others from writing in it, until ``close``. The lock's file stays: its name is what
-        others wait at. Raises SessionInUse when another holds it, OSError where there can be no
-        lock.
+        """Lock the session for this process until ``close``; the lock file then holds the process
+        id and is never deleted. Raises SessionInUse where another process holds the lock,
+        OSError where locking is impossible.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(_LOCK, flags, OWN, dir_fd=self.descriptor)
@@ -281,15 +294,17 @@ class SessionFolder:
         self.locked = False
 
     def list_segments(self) -> list[int]:
-        """The numbers of the journal's files, in their order."""
+        """Return the numbers of the journal's files in ascending order."""
         return self._list_numbers(_SEGMENT)
 
     def list_snapshots(self) -> list[int]:
-        """The sequence numbers there is a snapshot of, in their order."""
+        """Return the sequence numbers of the snapshots in ascending order."""
         return self._list_numbers(_SNAPSHOT)
 
     def open_file(self, name: str) -> BinaryIO:
-        """Open a file of this folder; raises OSError, ELOOP for a link, NotASession for no file."""
+        """Open a file of this folder for reading. Raises OSError, ELOOP for a link, and NotASession
+        for anything but a regular file.
+        """
         try:
             return open_plain(name, self.descriptor)
         except NotAFile:
@@ -301,7 +316,7 @@ class SessionFolder:
 
 
 def _open_subfolder(parent: int, name: str, disk: Disk) -> int:
-    """Open a folder in a folder, made when it is not there; closes the outer one."""
+    """Open a folder inside an open one, created where it is missing. Closes ``parent``."""
     try:
         try:
             os.mkdir(name, OWN_FOLDER, dir_fd=parent)
@@ -321,7 +336,9 @@ def _open_subfolder(parent: int, name: str, disk: Disk) -> int:
 
 
 def _open_folder(parent: int | None, name: str) -> int:
-    """Open a folder without following a link, and close it to other users. Raises OSError."""
+    """Open a folder without following a link, and set the user's own to mode 0700. Raises
+    OSError.
+    """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, dir_fd=parent)
     status = os.fstat(descriptor)
@@ -337,7 +354,7 @@ _DRAFT: Final = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(_SUFFIX)}")
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A new file 0600 that has no name of its own yet. Every method raises OSError."""
+    """A new file with mode 0600 under a temporary name. Its methods raise OSError."""
 
     _disk: Disk
     _folder: int
@@ -345,15 +362,17 @@ class NewFile:
     _file: int
 
     def write(self, data: bytes) -> None:
-        """Append these bytes."""
+        """Append the bytes."""
         self._disk.write_all(self._file, data)
 
     def publish_as(
         self, folder: int, name: str, *, new: bool = False, lasting: bool = True
     ) -> None:
-        """Sync what was written, unless it need not be ``lasting``, and move it to this name;
-        ``new``: only where that is free, FileExistsError where it is not. The folder's own sync is
-        left to the caller.
+        """Sync the file, unless ``lasting`` is False, and rename it to ``name`` in the open folder
+        ``folder``.
+
+        An existing file is replaced; with ``new`` FileExistsError is raised instead. The caller
+        syncs the folder.
         """
         if lasting:
             self._disk.sync(self._file)
@@ -363,8 +382,8 @@ class NewFile:
 
 @contextlib.contextmanager
 def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
-    """A draft in an open folder; nothing of it is left when the block raises. Raises OSError.
-    GeneratorExit counts: a writer that is a generator may be closed before its end.
+    """Yield a new file in an open folder, to be published in the block; it is deleted where the
+    block raises, GeneratorExit included. Raises OSError.
     """
     name = f".{secrets.token_hex(8)}{_SUFFIX}"
     file = disk.create(folder, name, OWN)
@@ -380,7 +399,9 @@ def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
 
 
 def sweep_drafts(folder: int) -> None:
-    """Remove drafts that a killed process left in a folder that nobody else writes in."""
+    """Delete drafts that a killed process left in a folder; only for a folder that no other process
+    writes in.
+    """
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if _DRAFT.fullmatch(name):

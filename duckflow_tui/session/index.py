@@ -1,8 +1,8 @@
-"""The facts and texts of a session in a file beside its journal, so that lists and searches need
-not read the journal.
+"""The index of a session: its facts and texts in a file beside the journal, so that lists and
+searches need not read the journal.
 
-It holds nothing that the journal does not say: missing, damaged or of another version it is made
-again, and where it cannot be written the journal is read each time.
+The index holds nothing that the journal does not: a missing, damaged or outdated one is made anew,
+and where it cannot be written the journal is read each time.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from duckflow_tui.session.folders import (
 )
 from duckflow_tui.session.records import SCHEMA
 
-_MADE_BY: Final = f"{__version__} {SCHEMA} 6"  # the last: of what is in the file
+_MADE_BY: Final = f"{__version__} {SCHEMA} 6"  # the last number: of the file's format
 
 _FAULTS: Final = (OSError, ValueError, KeyError, TypeError)
 
 
 def read_facts(place: SessionPlace) -> tuple[str, SessionFacts] | None:
-    """The stamp that the session had when its journal was last read, and the facts of then; None
-    where no file of this version says so.
+    """Return from the index the stamp of the journal when it was last read, and the facts read
+    then; None without an index of this version.
     """
     with contextlib.suppress(*_FAULTS):
         head = json.loads(_read_lines(place.path, 1)[0])
         if head["made_by"] == _MADE_BY:
             facts = SessionFacts.model_validate(head["facts"])
-            return str(head["stamp"]), facts.replace(problem="")  # of those none is written
+            return str(head["stamp"]), facts.replace(
+                problem=""
+            )  # no index is written for a session with a problem
     return None
 
 
 def read_pieces(path: Path) -> list[Piece] | None:
-    """The texts of the session; None where no file of this version has them."""
+    """Return the texts of a session from its index; None without an index of this version."""
     with contextlib.suppress(*_FAULTS):
         head, texts = map(json.loads, _read_lines(path, 2))
         if head["made_by"] == _MADE_BY:
@@ -53,7 +55,7 @@ def read_pieces(path: Path) -> list[Piece] | None:
 
 
 def write_index(place: SessionPlace, facts: SessionFacts, pieces: Iterable[Piece]) -> None:
-    """Put the facts and texts of a session in place of earlier ones, if the disk takes them."""
+    """Replace the index of a session; a disk that cannot be written is ignored."""
     head = {"made_by": _MADE_BY, "stamp": place.stamp, "facts": facts.model_dump()}
     lines = [json.dumps(part, ensure_ascii=False) for part in (head, list(pieces))]
     with (
@@ -66,6 +68,6 @@ def write_index(place: SessionPlace, facts: SessionFacts, pieces: Iterable[Piece
 
 
 def _read_lines(path: Path, count: int) -> list[bytes]:
-    """The first lines of the index in this folder. Raises OSError."""
+    """Return the first ``count`` lines of the index in this folder. Raises OSError."""
     with open_plain(path / INDEX_NAME) as file:
         return [file.readline() for _ in range(count)]

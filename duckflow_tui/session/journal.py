@@ -1,4 +1,6 @@
-"""The journal: records go to the disk in order, in a thread of its own, and a fault is reported."""
+"""The journal: a thread writes records to disk in order, survives errors of the disk, and reports
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,14 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import describe_error
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 
-SYNC_FROM: Final = 4_000_000  # bytes written that are synced at once though nobody waits
-MOST: Final = 64_000_000  # bytes kept for a disk that cannot be written
+SYNC_FROM: Final = 4_000_000  # unsynced bytes above which a sync is not postponed
+MOST: Final = 64_000_000  # bytes of records in memory while the disk cannot be written
 FIRST_WAIT: Final = 5.0  # seconds until the disk is tried again, doubled each time
 LONGEST_WAIT: Final = 300.0
 
 
 class Pending(NamedTuple):
-    """A record that is not yet safe on the disk: its JSON, and the other fields of its line."""
+    """A record that is not yet synced: its JSON, and the other fields of its line."""
 
     seq: int
     body: bytes
@@ -52,8 +54,8 @@ class Pending(NamedTuple):
 
 
 class Backlog:
-    """Records that are not yet safe on the disk, in the order of their numbers. Past ``MOST``
-    bytes it drops all of them and takes no more.
+    """Records not yet synced to disk, in order, and the wait until the disk is tried again. Above
+    ``MOST`` bytes it drops all records and accepts no more.
     """
 
     def __init__(self, first_wait: float = FIRST_WAIT) -> None:
@@ -65,7 +67,7 @@ class Backlog:
         self._not_before = 0.0
 
     def add_record(self, pending: Pending) -> None:
-        """Add a record."""
+        """Append a record; above ``MOST`` bytes drop all of them for good."""
         if self._given_up:
             return
         self.pending.append(pending)
@@ -75,32 +77,33 @@ class Backlog:
             self._given_up = True
 
     def clear(self) -> None:
-        """Forget the records, because all of them are safe."""
+        """Forget the records, which are synced now, and reset the wait."""
         self.pending.clear()
         self.size = 0
         self.wait = 0.0
 
     @property
     def is_complete(self) -> bool:
-        """Whether it holds every record that is not safe, and at least one."""
+        """Whether it holds every unsynced record, and at least one."""
         return bool(self.pending) and not self._given_up
 
     @property
     def may_try(self) -> bool:
-        """Whether the disk should be tried again: never after records were given up."""
+        """Whether the disk should be tried again: the wait is over and no records were dropped."""
         return not self._given_up and time.monotonic() >= self._not_before
 
     def wait_longer(self) -> None:
-        """Double the wait until the next try, because the disk failed again."""
+        """Double the wait until the next try, up to five minutes, because the disk failed again."""
         self.wait = min(self.wait * 2 or self._first_wait, LONGEST_WAIT)
         self._not_before = time.monotonic() + self.wait
 
 
 class JournalDisk:
-    """The files of a journal; lines are appended to the newest. Belongs to the journal's thread.
+    """The files of a journal; lines are appended to the newest. Only the journal's thread may call
+    it.
 
-    Methods raise OSError, after which only ``next_segment`` may be called, and SessionInUse for the
-    lock.
+    Methods raise OSError, after which only ``next_segment`` or ``close`` may be called, and
+    SessionInUse where another process holds the lock.
     """
 
     def __init__(
@@ -123,7 +126,9 @@ class JournalDisk:
         self.blobs = FileBlobs(path / BLOBS, self._disk)
 
     def open_journal(self) -> None:
-        """Create the folder where it lacks, lock it, and open the newest segment or a first one."""
+        """Create the folder where it is missing, lock it, and open the newest segment, or begin
+        another where there is none or it fails.
+        """
         folder = self._get_folder()
         sweep_drafts(folder.descriptor)
         self.segment = max(folder.list_segments(), default=0)
@@ -136,15 +141,15 @@ class JournalDisk:
             self._begin_segment(folder)
 
     def next_segment(self) -> None:
-        """Begin another segment after an error, or open the journal where that failed before."""
+        """Begin another segment after an error; without the lock, open the journal anew."""
         if self._folder is not None and self._folder.locked:
             self._begin_segment(self._folder)
         else:
             self.open_journal()
 
     def write_line(self, line: bytes) -> int:
-        """Append a line; returns the offset where it begins. It survives the process, and a power
-        loss once ``sync`` returned.
+        """Append a line and return the offset where it begins. It survives a kill of the process at
+        once, and a power loss after ``sync``.
         """
         start = self._size
         left = memoryview(line)
@@ -155,17 +160,21 @@ class JournalDisk:
         return start
 
     def sync(self) -> None:
-        """Return once all that was written survives a power loss."""
+        """Sync the segment, so that all its lines survive a power loss. Raises OSError, also where
+        the file was deleted.
+        """
         self._disk.sync_data(self._file)
         if os.fstat(self._file).st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, "somebody deleted it", segment_name(self.segment))
 
     def write_snapshot(self, place: SnapshotPlace, image: Image) -> Generator[int, None, None]:
-        """Write a snapshot, one piece at each step."""
+        """Return a generator that writes a snapshot of the state, one piece a step; see
+        ``write_steps``.
+        """
         return write_steps(self._get_folder(), self._disk, place, image, self.redact)
 
     def close(self) -> None:
-        """Close the files and release the lock; a second call does nothing."""
+        """Close the files, delete drafts and release the lock; a second call does nothing."""
         self._leave_segment()
         if self._folder is not None:
             if self._folder.locked:
@@ -173,7 +182,9 @@ class JournalDisk:
             self._folder.close()
 
     def _get_folder(self) -> SessionFolder:
-        """The session's folder, created and locked at first. Raises OSError, SessionFault."""
+        """Return the session's folder, which the first call creates and locks. Raises OSError,
+        SessionInUse.
+        """
         if self._folder is None:
             self._folder = SessionFolder.create(self.path, self._disk)
         if not self._folder.locked:
@@ -181,7 +192,9 @@ class JournalDisk:
         return self._folder
 
     def _continue_segment(self, folder: SessionFolder) -> None:
-        """Open the newest file for appending; an unfinished last line is ended, never cut off."""
+        """Open the newest segment for appending and write a header. An unfinished last line gets a
+        newline; it is never cut off.
+        """
         name = segment_name(self.segment)
         self._file = self._disk.append_to(folder.descriptor, name)
         os.fchmod(self._file, OWN)
@@ -194,7 +207,7 @@ class JournalDisk:
         self._write_header()
 
     def _begin_segment(self, folder: SessionFolder) -> None:
-        """Close the file and begin the next one, of which nothing is left after an error."""
+        """Close the segment and begin the next one, which is deleted again on an error."""
         self._leave_segment()
         self.segment = max([self.segment, *folder.list_segments()]) + 1
         name = segment_name(self.segment)
@@ -214,29 +227,30 @@ class JournalDisk:
             raise
 
     def _write_header(self) -> None:
-        """Write the header that stands before the records of a process."""
+        """Write and sync the header that precedes the records of a process."""
         self.write_line(encode(HEADER_SEQ, self._header.as_body(self.redact)))
         self.sync()
 
     def _leave_segment(self) -> None:
+        """Close the segment's file, if any; errors are ignored."""
         if self._file >= 0:
             file, self._file = self._file, -1
             with contextlib.suppress(OSError):  # a late error of a network disk
                 os.close(file)
 
 
-LAZY: Final = 1.0  # seconds until what nobody waits for is synced
+LAZY: Final = 1.0  # seconds until records that nobody waits for are synced
 CLOSE_WITHIN: Final = 2.0  # seconds that the last sync may take
-SNAPSHOT_EVERY: Final = 1_000_000  # bytes of records, or a quarter of what the last one took
-BATCH: Final = 100  # records written between two looks at who waits
-AT_ONCE: Final = (0.005, 0.02)  # seconds, least and most, of work on a snapshot between batches
+SNAPSHOT_EVERY: Final = 1_000_000  # bytes of records, or a quarter of the last snapshot if more
+BATCH: Final = 100  # items processed before waiting callers are looked at
+AT_ONCE: Final = (0.005, 0.02)  # min, max seconds of work on a snapshot between batches
 
 log = logging.getLogger("duckflow.journal")
 OnHealth = Callable[[JournalHealth], None]
 
 
 class _Draw(NamedTuple):
-    """A request for a snapshot: the image of the state after this record."""
+    """A request for a snapshot: the image of the state after the record ``seq``."""
 
     seq: int
     image: Image
@@ -247,11 +261,11 @@ _Item = Record | _Draw | _Signal
 
 
 class Journal:
-    """Writes records to a ``JournalDisk``. ``on_health`` is called on the loop that appends, in
-    the context of the first ``append``: timers of the screen start in no other.
+    """Records a session to a ``JournalDisk`` in a thread of its own.
 
-    A session that goes on says which was its ``last_seq`` and how many bytes of records there are
-    ``behind`` its last snapshot.
+    For a resumed session ``last_seq`` is the number of its last record and ``behind`` the bytes of
+    records since its last snapshot. ``on_health`` is called on the loop of the first ``append`` and
+    in its context, because Textual starts timers in no other.
     """
 
     def __init__(
@@ -282,21 +296,25 @@ class Journal:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
-    # the loop's side
+    # --- called on the loop
 
     def append(self, record: Record) -> None:
-        """Hand a record to the thread that writes, without waiting; dropped once that has ended."""
+        """Queue a record for the writer's thread without waiting; dropped after the thread has
+        ended.
+        """
         if self._thread.is_alive():
             self._items.put(record)
         if self._loop is None:
             self._context = contextvars.copy_context()
-            with contextlib.suppress(RuntimeError):  # who appends without a loop is told nothing
+            with contextlib.suppress(RuntimeError):  # without a loop, health is not reported
                 self._loop = asyncio.get_running_loop()
             if self.health.mode == "memory":
                 self._call_on_health()
 
     async def wait_until_flushed(self, seq: int) -> None:
-        """Return once every record up to ``seq`` survives a power loss, or cannot: see health."""
+        """Return once every record up to ``seq`` is synced to disk, or cannot be; ``health`` says
+        which.
+        """
         with self._guard:
             if self._is_durable(seq):
                 return
@@ -307,30 +325,37 @@ class Journal:
         await asyncio.wrap_future(waiter)
 
     def follow_store(self, store: Store) -> Unsubscribe:
-        """Take snapshots of this Store's state from time to time, so that it opens fast again."""
+        """Take snapshots of this Store's state from time to time, so that the session opens fast.
+        Returns the call that ends this.
+        """
         return store.subscribe(self._on_record)
 
     async def close(self, within: float = CLOSE_WITHIN) -> JournalHealth:
-        """Write and sync what is left and release the lock; returns the health at the end."""
+        """Write and sync the queued records and release the lock, waiting up to ``within`` seconds;
+        return the health at the end.
+        """
         self._items.put("stop")
         await asyncio.to_thread(self._thread.join, within)
         return self.health
 
     def close_now(self, within: float = CLOSE_WITHIN) -> JournalHealth:
-        """``close`` where no loop runs any more: after a signal, at the end of the process."""
+        """Do the work of ``close`` where no loop runs: after a signal, or at the end of the
+        process. Blocks up to ``within`` seconds.
+        """
         self._items.put("stop")
         self._thread.join(within)
         return self.health
 
     def _on_record(self, state: AgentState, record: Record) -> None:
+        """Queue a snapshot of the state where one is due."""
         if self._snapshot_due and record.seq is not None:
             self._snapshot_due = False
             self._items.put(_Draw(record.seq, capture_image(state)))
 
-    # the thread's side
+    # --- run in the writer's thread
 
     def _run(self) -> None:
-        """Write queued records until closed; the body of the writer's thread."""
+        """Write queued records until closed. The body of the writer's thread."""
         mode: Mode = "closed"
         try:
             self._begin_disk()
@@ -338,7 +363,7 @@ class Journal:
                 pass
             self._to_disk_again(at_end=True)
             self._sync_disk()
-        except Exception as error:  # the thread may not end unsaid: the session goes on in memory
+        except Exception as error:  # report any failure: the session goes on in memory
             log.exception("the journal's writer failed")
             mode = "memory"
             self.health = replace(self.health, detail=describe_error(error), path=self._disk.path)
@@ -351,7 +376,7 @@ class Journal:
                 self._wake_waiters()
 
     def _begin_disk(self) -> None:
-        """Open the journal, trying twice; after that the session lives in memory."""
+        """Open the journal, in two tries; after a second failure the session lives in memory."""
         try:
             try:
                 self._disk.open_journal()
@@ -362,7 +387,9 @@ class Journal:
             self._to_memory(error)
 
     def _process_items(self) -> bool:
-        """Write the records handed over, then pieces of a snapshot; False once told to stop."""
+        """Write the queued records, sync where somebody waits, then write pieces of a snapshot.
+        Returns False once asked to stop.
+        """
         batch = self._take_items()
         since = time.monotonic()
         for item in batch:
@@ -385,7 +412,9 @@ class Journal:
         return True
 
     def _take_items(self) -> list[_Item]:
-        """The items handed over; waits for one, at most as long as records may stay unsynced."""
+        """Return up to 100 queued items. Waits for the first one; at most a second while records
+        are unsynced, not at all while a snapshot is written.
+        """
         batch: list[_Item] = []
         try:
             if self.drawing is not None:
@@ -400,7 +429,7 @@ class Journal:
         return batch
 
     def _write_record(self, record: Record) -> None:
-        """Write one record to disk, or keep it in the backlog while the disk refuses."""
+        """Write one record to disk, or keep it in the backlog while the disk cannot be written."""
         seq = record.seq
         assert seq is not None  # the Store hands over none that passes by
         try:
@@ -419,7 +448,7 @@ class Journal:
             self._next_segment(error)
 
     def _put_line(self, pending: Pending) -> None:
-        """Append one encoded record to the open segment, and see whether a snapshot is due. Raises
+        """Append one record to the open segment, and note whether a snapshot is due. Raises
         OSError.
         """
         body = shelve_body(pending.body, pending.kind, pending.at, self._disk.blobs)
@@ -432,7 +461,7 @@ class Journal:
         self.health = replace(self.health, written=pending.seq)
 
     def _sync_disk(self) -> None:
-        """Sync what was written; on an error go on in a new segment."""
+        """Sync the written records; on an error continue in a new segment."""
         if self.health.mode != "disk":
             return
         try:
@@ -444,12 +473,15 @@ class Journal:
             self._note_synced()
 
     def _note_synced(self) -> None:
+        """Note that all written records are synced, and release the calls that wait for them."""
         self._backlog.clear()
         self.health = replace(self.health, durable=self.health.written)
         self._wake_waiters()
 
     def _next_segment(self, error: OSError) -> None:
-        """Write all that is not synced into another file, since this one cannot be trusted."""
+        """Write all unsynced records to a new segment, because the present one failed; if that
+        fails too, continue in memory.
+        """
         log.warning("segment %d of the journal ends: %s", self._disk.segment, describe_fault(error))
         self._report_health(gone_wrong=self.health.gone_wrong + 1)
         try:
@@ -458,7 +490,7 @@ class Journal:
             self._to_memory(again)
 
     def _rewrite_backlog(self) -> None:
-        """Write all records that are not synced into a new segment. Raises OSError."""
+        """Write and sync all unsynced records in a new segment. Raises OSError, SessionFault."""
         self._disk.next_segment()
         for pending in self._backlog.pending:
             self._put_line(pending)
@@ -467,7 +499,7 @@ class Journal:
         self._note_synced()
 
     def _to_memory(self, error: OSError | SessionFault) -> None:
-        """Go on without a disk, report why, and wake who waits for a sync."""
+        """Continue without a disk, report why, and release the calls that wait for a sync."""
         log.warning("the session lives in memory only: %s", describe_fault(error))
         self._leave_snapshot()
         self._backlog.wait_longer()
@@ -478,7 +510,9 @@ class Journal:
         self._wake_waiters()
 
     def _to_disk_again(self, *, at_end: bool = False) -> None:
-        """Try to write what lives in memory: a full disk may have room again."""
+        """Try to write the records kept in memory: a full disk may have room again. ``at_end``:
+        regardless of the wait.
+        """
         backlog = self._backlog
         if self.health.mode != "memory" or not (backlog.is_complete if at_end else backlog.may_try):
             return
@@ -491,7 +525,7 @@ class Journal:
     # snapshots
 
     def _start_snapshot(self, wanted: _Draw) -> None:
-        """Begin to write a snapshot, where nothing was recorded since it was taken."""
+        """Begin to write a snapshot, unless records were written after its image was taken."""
         self._sync_disk()
         last = self._last
         if self.health.mode != "disk" or last is None or last.seq != wanted.seq:
@@ -502,7 +536,9 @@ class Journal:
         self.drawing = self._disk.write_snapshot(last, wanted.image)
 
     def _draw_snapshot(self, drawing: Generator[int, None, None], seconds: float) -> None:
-        """Write pieces of the snapshot for that many seconds, so that records wait no longer."""
+        """Write pieces of the snapshot for ``seconds`` at most, so that records wait no longer than
+        that.
+        """
         until = time.monotonic() + seconds
         try:
             while time.monotonic() < until:
@@ -514,17 +550,19 @@ class Journal:
             self.drawing = None
 
     def _leave_snapshot(self) -> None:
+        """Abandon the snapshot being written, if any."""
         if self.drawing is not None:
             self.drawing.close()
             self.drawing = None
 
-    # what both sides see
+    # --- used by both
 
     def _is_durable(self, seq: int) -> bool:
+        """Whether the record is synced, or cannot be because the session lives in memory."""
         return self.health.mode != "disk" or self.health.durable >= seq
 
     def _wake_waiters(self) -> None:
-        """Release those who wait for records that are safe now, or cannot become safe."""
+        """Release the calls that wait for records that are synced now, or cannot be."""
         with self._guard:
             waiters, self._waiters = self._waiters, []
             for seq, waiter in waiters:
@@ -534,10 +572,12 @@ class Journal:
                     self._waiters.append((seq, waiter))
 
     def _report_health(self, **changes: Any) -> None:
+        """Change fields of ``health`` and report it."""
         self.health = replace(self.health, **changes)
         self._call_on_health()
 
     def _call_on_health(self) -> None:
+        """Call ``on_health`` on the loop, unless the journal is closed."""
         if self._on_health is None or self._loop is None or self.health.mode == "closed":
             return
         with contextlib.suppress(RuntimeError):  # the loop has ended

@@ -1,4 +1,6 @@
-"""The memory of a project: a Markdown file of the user's, and the counts beside it (S4-9)."""
+"""The memory of a project across sessions: notes in a Markdown file that the user may edit, and
+counts in a file beside it (S4-9).
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,17 @@ from duckflow_tui.tools.memory import (
 
 LARGEST: Final = 64 * 1024  # bytes of the notes
 _COUNTS: Final = ("total_files", "successful_operations", "total_conversations")
-_MOST: Final = 10**12  # of a count
+_MOST: Final = 10**12  # highest count
 _NAME: Final = 40  # characters of the folder's name
-_IN_PROMPT: Final = 5  # lines of a kind
+_IN_PROMPT: Final = 5  # lines of preferences, and of lessons
 
 _T = TypeVar("_T")
 
 
 class ProjectMemory:
-    """One for a session. A project is its folder's real path; ``redact`` takes secrets out."""
+    """The memory of one project, identified by its folder's real path. ``redact`` removes
+    secrets.
+    """
 
     def __init__(
         self,
@@ -46,8 +50,8 @@ class ProjectMemory:
         *,
         already: Mapping[str, int] | None = None,
     ) -> None:
-        """``already`` are the counts that a resumed session brings with it: the totals hold them,
-        and prompts count the session by itself.
+        """``already``: the counts of a resumed session, which prompts state separately; they are
+        subtracted from the totals.
         """
         real = os.path.realpath(workspace)
         shown = re.sub(r"[^\w.-]+", "-", Path(real).name).strip("-.")[:_NAME] or "project"
@@ -59,15 +63,17 @@ class ProjectMemory:
         self.redacted = redact  # the user may have written a secret by hand
         self._already = already or {}
         self._changing = asyncio.Lock()
-        self.known = LongMemory()  # what prompts are told; read at start and after each change
+        self.known = LongMemory()  # the memory for prompts; loaded at start and after changes
 
     @property
     def path(self) -> str:
-        """The file of the notes; it need not be there."""
+        """The file of the notes; it need not exist."""
         return str(self._path)
 
     def load(self) -> None:
-        """Read notes and counts for the prompts; what cannot be read is not told."""
+        """Read notes and counts into ``known`` for the prompts; unreadable ones count as empty.
+        Blocking.
+        """
         try:
             raw = read_private(self._path, LARGEST)
         except OSError:
@@ -76,15 +82,19 @@ class ProjectMemory:
         self.known = self._make_long_memory(text)
 
     async def list_lines(self) -> tuple[MemoryLine, ...]:
-        """Every line of the file, also those of the user's own sections. Raises MemoryFault."""
+        """Return every line of the notes, also those in sections of the user's own. Raises
+        MemoryFault.
+        """
         return memory_lines(await self._read_text(), self._words)
 
     async def check(self, text: str) -> None:
-        """Raise MemoryFault for a secret, and for a note that is there already."""
+        """Raise MemoryFault for a note that is too long, holds a secret, or exists already."""
         self._check_note(text, await self._read_text())
 
     async def remember(self, text: str, kind: MemoryKind) -> None:
-        """Note a line under today's date; what else the file holds stays byte for byte."""
+        """Add a note with today's date to the section of its kind; all else in the file stays
+        unchanged. Raises MemoryFault.
+        """
         said = " ".join(text.split())
 
         def add_to_text(old: str) -> str:
@@ -95,7 +105,7 @@ class ProjectMemory:
         await self._change_file(add_to_text)
 
     async def forget(self, line: MemoryLine) -> None:
-        """Remove a line exactly as it was shown. Raises MemoryFault."""
+        """Remove a line that ``list_lines`` returned. Raises MemoryFault, also where it is gone."""
 
         def remove_from_text(old: str) -> str:
             new = remove_line(old, line)
@@ -106,15 +116,17 @@ class ProjectMemory:
         await self._change_file(remove_from_text)
 
     async def create_file(self) -> None:
-        """Make the file where there is none yet, so that it can be edited."""
+        """Create the file where it is missing or blank, so that the user can edit it. Raises
+        MemoryFault.
+        """
         await self._change_file(lambda old: old if old.strip() else make_new_file(self._words))
 
     async def reread(self) -> None:
-        """Read the file again, which the user may have edited."""
+        """Read the file again after the user may have edited it."""
         await asyncio.to_thread(self.load)
 
     async def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add what a session did to the totals; a disk that refuses costs only the counts."""
+        """Add a session's counts to the totals on disk; errors are ignored."""
         if any(counts.values()):
             await asyncio.to_thread(self._add_counts, counts)
 
@@ -129,16 +141,20 @@ class ProjectMemory:
             raise MemoryFault("known")
 
     async def _read_text(self) -> str:
+        """Return the text of the notes. Raises MemoryFault."""
         return await self._run_blocking(
             lambda: self._decode_whole(read_private(self._path, LARGEST))
         )
 
     async def _change_file(self, change: Callable[[str], str]) -> None:
+        """Rewrite the notes by ``change``, one change at a time. Raises MemoryFault."""
         async with self._changing:
             await self._run_blocking(lambda: self._apply_change(change))
 
     def _apply_change(self, change: Callable[[str], str]) -> None:
-        """Rewrite the notes under a lock and load them again. Raises MemoryFault or OSError."""
+        """Rewrite the notes under a file lock and load them again. Raises MemoryFault or
+        OSError.
+        """
         with lock_folder(self._path.parent):
             raw = read_private(self._path, LARGEST)
             new = encode_notes(change(self._decode_whole(raw)))
@@ -156,7 +172,9 @@ class ProjectMemory:
             raise MemoryFault("disk", error.strerror or str(error)) from error
 
     def _decode_whole(self, raw: bytes | None) -> str:
-        """The whole file as text. Raises MemoryFault for one that is too large or no text."""
+        """Decode the complete file; empty for a missing one. Raises MemoryFault for one that is too
+        large or no text.
+        """
         if raw is None:
             return ""
         if len(raw) > LARGEST:
@@ -166,7 +184,9 @@ class ProjectMemory:
         return decode_notes(raw)
 
     def _make_long_memory(self, text: str) -> LongMemory:
-        """The newest lines first; what an earlier session did is marked with how it ended."""
+        """Return what prompts say of the memory: the five newest lines of each kind, and the
+        totals.
+        """
         noted = memory_lines(text, self._words)
         lines = sorted(
             (line for line in noted if line.kind is not None),
@@ -186,12 +206,13 @@ class ProjectMemory:
     # --- the counts --------------------------------------------------------------------------
 
     def _read_counts(self) -> dict[str, int]:
+        """Return the totals on disk; zeros where they cannot be read."""
         with contextlib.suppress(OSError):
             return _parse_counts(read_private(self._counts_path, LARGEST))
         return _parse_counts(None)
 
     def _add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add to the counts on disk; a disk that refuses is ignored."""
+        """Add to the totals on disk; errors are ignored."""
         with contextlib.suppress(OSError), lock_folder(self._counts_path.parent):
             old = _parse_counts(read_private(self._counts_path, LARGEST))
             new = {key: min(old[key] + counts.get(key, 0), _MOST) for key in _COUNTS}
@@ -199,7 +220,7 @@ class ProjectMemory:
 
 
 def _parse_counts(raw: bytes | None) -> dict[str, int]:
-    """The counts of a file; what is no count is 0."""
+    """Parse the totals; 0 for each that is missing or invalid."""
     try:
         data: object = json.loads(raw or b"{}")
     except (ValueError, RecursionError):
@@ -222,16 +243,20 @@ _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ \t]*[:：]?[ \t]+")
 
 
 class MemoryWords(NamedTuple):
-    """Texts of a new file. ``known`` are the headings of every language, in lower case."""
+    """Texts of a new notes file. ``known`` maps the headings of every language, in lower case, to
+    their kinds.
+    """
 
     title: str
     note: str  # how the file may be used
     headings: Mapping[MemoryKind, str]
-    known: Mapping[str, MemoryKind]
+    known: Mapping[str, MemoryKind]  # heading in lower case → kind
 
 
 def decode_notes(raw: bytes) -> str:
-    """Decode notes; bytes that are not UTF-8 are restored by ``encode_notes``."""
+    """Decode notes; bytes that are not UTF-8 survive as surrogates, which ``encode_notes``
+    restores.
+    """
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -241,17 +266,17 @@ def encode_notes(text: str) -> bytes:
 
 
 def make_readable(text: str) -> str:
-    """The text with a replacement character for each byte that is not UTF-8."""
+    """Return the text with a replacement character for each byte that was not UTF-8."""
     return encode_notes(text).decode("utf-8", "replace")
 
 
 def memory_lines(text: str, words: MemoryWords) -> tuple[MemoryLine, ...]:
-    """The lines of the notes, without headings, blank lines and comments."""
+    """Parse the lines of the notes, without headings, blank lines and comments."""
     return tuple(_iter_notes(text.split("\n"), words))
 
 
 def _iter_notes(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
-    """The notes among the file's rows, each with the kind of the heading above it."""
+    """Yield the notes among the file's rows, each with the kind of the heading above it."""
     kind: MemoryKind | None = None
     for number, row, place in _iter_rows(rows):
         if place != "text":
@@ -270,7 +295,9 @@ def _iter_notes(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
 
 
 def _iter_rows(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment", "closed"]]]:
-    """Number and stripped text of each row, and whether it is text, a comment or its end."""
+    """Yield the number and stripped text of each row, and whether it is text, inside a comment, or
+    closes one.
+    """
     hidden = False
     for number, raw in enumerate(rows):
         row = raw.removeprefix("\ufeff").strip()
@@ -282,13 +309,15 @@ def _iter_rows(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "com
 
 
 def _parse_heading(row: str) -> str | None:
-    """The text of a heading in lower case; None for any other row."""
+    """Return the text of a Markdown heading in lower case; None for another row."""
     start = _HEADING.match(row)
     return None if start is None else row[start.end() :].rstrip(" \t#").strip().casefold()
 
 
 def insert_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWords) -> str:
-    """Add a line at the end of its section, which is added where it lacks."""
+    """Return the notes with a line, dated ``on``, at the end of the section of its kind, which is
+    added where it is missing.
+    """
     text = text if text.strip() else make_new_file(words)
     end = "\r\n" if "\r\n" in text else "\n"
     line = f"- {on} {said}"
@@ -309,7 +338,9 @@ def insert_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWo
 
 
 def remove_line(text: str, line: MemoryLine) -> str | None:
-    """Remove a line, wherever it stands now; None where it is not there any more."""
+    """Return the notes without a line, which may have moved since it was read; None where it is
+    gone.
+    """
     rows = text.split("\n")
     number = line.number
     if number >= len(rows) or rows[number] != line.raw:
@@ -324,13 +355,15 @@ def remove_line(text: str, line: MemoryLine) -> str | None:
 
 
 def make_new_file(words: MemoryWords) -> str:
-    """The text of a new file: headings without a line."""
+    """Return the text of a new notes file: title, remark, and a heading for each kind."""
     sections = [f"## {words.headings[kind]}\n" for kind in KINDS]
     return "\n".join([f"# {words.title}\n", f"<!-- {words.note} -->\n", *sections])
 
 
 def _end_of_section(rows: list[str], kind: MemoryKind, words: MemoryWords) -> int | None:
-    """The row behind the last one of the section that is not blank; None without a section."""
+    """Return the index after the last non-blank row of a kind's section; None without the
+    section.
+    """
     at: int | None = None
     inside = False
     for number, row, place in _iter_rows(rows):
@@ -345,7 +378,9 @@ def _end_of_section(rows: list[str], kind: MemoryKind, words: MemoryWords) -> in
 
 
 def _unfinished_comment(rows: list[str]) -> int:
-    """The row where a comment begins that never ends; behind the last one where there is none."""
+    """Return the row where a comment begins that is never closed; the number of rows where there is
+    none.
+    """
     start = len(rows)
     for number, _, place in _iter_rows(rows):
         if place != "comment":

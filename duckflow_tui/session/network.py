@@ -1,4 +1,4 @@
-"""Which hosts were sent requests in a session, in words: for the screen, and as Markdown."""
+"""Formats the network contacts of a session as text: for the screen, and as Markdown."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FACTS: Final = (
 
 
 def use_words(host: HostContact, words: Catalogue) -> str:
-    """The purpose of contacting a host: "model: openai"; of the one of the command line, which
-    nobody gave a name, "the model".
+    """Return the purpose of contacting a host, such as "model: openai"; "the model" for the unnamed
+    endpoint of the command line.
     """
     if host.use == "model" and host.name == CLI_ENDPOINT:
         return words("network.use.model_given")
@@ -30,7 +30,7 @@ def use_words(host: HostContact, words: Catalogue) -> str:
 
 
 def host_facts(state: AgentState, host: HostContact, words: Catalogue) -> dict[str, str]:
-    """All that is known of it, by a name of each; what there is nothing of is left out."""
+    """Return the known facts of a host in words, by name; unknown ones are left out."""
     scripted = host.use == "model" and state.session.demo
     first, last = to_datetime(host.first), to_datetime(host.last)
     by = "consent" if host.use == "command" else "user"
@@ -50,7 +50,9 @@ def host_facts(state: AgentState, host: HostContact, words: Catalogue) -> dict[s
 
 
 def total_words(state: AgentState, words: Catalogue) -> str:
-    """``hosts 2 · requests 14 · sent 34 KB · received 120 KB``."""
+    """Return the sums over all hosts as ``hosts 2 · requests 14 · sent 34 KB · received
+    120 KB``.
+    """
     found = state.hosts.values()
     return words(
         "network.total",
@@ -62,7 +64,9 @@ def total_words(state: AgentState, words: Catalogue) -> str:
 
 
 def beyond_words(state: AgentState, words: Catalogue) -> str:
-    """The traffic that is not counted, and the number of commands with network access."""
+    """Return a note that commands' own traffic is not counted, with the number of commands that had
+    network access.
+    """
     level = state.session.sandbox
     unheld = level in ("none", "external")
     opened = sum(
@@ -80,7 +84,9 @@ def beyond_words(state: AgentState, words: Catalogue) -> str:
 
 
 def network_markdown(state: AgentState, words: Catalogue, redact: Redact) -> str:
-    """Each host with what is known of it, without a character that could act."""
+    """Format each host and its facts as Markdown. Secrets are redacted and control characters made
+    visible.
+    """
     rows = [host_facts(state, host, words) for host in state.hosts.values()]
     names = [name for name in _FACTS if any(name in row for row in rows)]
     blocks = [f"## {words('network.title')}"]

@@ -1,4 +1,4 @@
-"""The rules that a user keeps for a project, in a file of the app and never in the project."""
+"""Rules that the user keeps for a project; stored in a file of the app, never in the project."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _NAME: Final = 40  # characters of the folder's name
 
 
 class ProjectRules:
-    """One for a session. A project is its folder's real path with its device and inode: rules that
-    were kept for another folder of the same path do not count, and the next one that is kept takes
-    their place. Raises OSError, also for a file that is too large.
+    """The rules file of one project, identified by its folder's real path, device and inode.
+
+    Rules of another folder at the same path are ignored, and replaced by the next change. Methods
+    raise OSError, also for a file that is too large.
     """
 
     def __init__(self, folder: Path, workspace: Path, identity: tuple[int, int]) -> None:
@@ -38,15 +39,15 @@ class ProjectRules:
         self.path = str(self._path)
 
     def load(self) -> tuple[Grant, ...]:
-        """The rules, the oldest first; what is none is left out."""
+        """Return the rules, oldest first; invalid entries are left out."""
         return self._parse_rules(read_private(self._path, LARGEST))
 
     def add(self, rule: Grant) -> None:
-        """Keep a rule."""
+        """Store a rule; it replaces one with the same pattern."""
         self._change_rules(lambda rules: (*(r for r in rules if r.pattern != rule.pattern), rule))
 
     def remove(self, grant_id: str) -> None:
-        """Keep that rule no longer."""
+        """Delete the rule with this id."""
         self._change_rules(lambda rules: tuple(r for r in rules if r.grant_id != grant_id))
 
     def _change_rules(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
@@ -60,8 +61,8 @@ class ProjectRules:
             write_private(self._path, data)
 
     def _parse_rules(self, raw: bytes | None) -> tuple[Grant, ...]:
-        """The valid rules of a file that belongs to this project; none for another's. Raises
-        OSError for one too large.
+        """Parse the valid rules of a file that belongs to this project; none for another project's.
+        Raises OSError for a file that is too large.
         """
         if raw is not None and len(raw) > LARGEST:
             raise OSError(f"{self.path}: more than {LARGEST:,} bytes")

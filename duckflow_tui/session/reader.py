@@ -1,6 +1,6 @@
-"""Reads a session's journal: every record that is whole, in its order, once.
+"""Reads the journal of a session: every intact record, in order, each once.
 
-Nothing is written, and nothing that cannot be read keeps the rest from being read.
+Reading writes nothing, and damage in one place does not keep the rest from being read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BEGINNING: Final = 64  # bytes that are read at once and tell what a file is
 
 
 class RecordedEvent(NamedTuple):
-    """One event as it was written."""
+    """One event of a journal, with its fields as they were written."""
 
     seq: int
     at: float  # seconds since the epoch
@@ -44,10 +44,11 @@ class RecordedEvent(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A record that could not be read, and its place. ``seq`` is None where not even that is known.
+    """A record that could not be read, and its place. ``seq`` is None where the number is unknown
+    too.
 
-    ``reason`` is one of ``records.DamageReason`` or of what ``records.UnreadableRecord`` carries;
-    ``segment`` for a whole file.
+    ``reason`` is a ``records.DamageReason``, the code of a ``records.UnreadableRecord``, or
+    ``segment`` for a complete file.
     """
 
     segment: int
@@ -58,7 +59,7 @@ class Unread(NamedTuple):
 
 @dataclass(slots=True)
 class SessionRead:
-    """All that a journal holds."""
+    """The content of a journal: its events, and the records that could not be read."""
 
     header: JournalHeader | None = None  # the first that could be read
     entries: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
@@ -69,24 +70,24 @@ class SessionRead:
 
     @property
     def damaged_count(self) -> int:
-        """Lines that are no record any more."""
+        """Number of lines that are no intact record."""
         return sum(1 for unread in self.unread if unread.seq is None)
 
     @property
     def unreadable_count(self) -> int:
-        """Whole records that tell no event."""
+        """Number of intact records from which no event could be read."""
         return sum(1 for unread in self.unread if unread.seq is not None)
 
     @property
     def lost_count(self) -> int:
-        """Sequence numbers that nothing was read for."""
+        """Number of sequence numbers without an event."""
         return self.last_seq - self.after - len(self.entries)
 
     def take_record(
         self, seq: int, segment: int, start: int, read: Callable[[], dict[str, Any]]
     ) -> None:
-        """Take in the record of this number, unless it is there already; ``read`` gives its fields
-        or raises UnreadableRecord. What cannot be read is noted.
+        """Add the record ``seq``, unless one with its number or a later one was added. ``read``
+        returns its fields or raises UnreadableRecord; an unreadable record goes to ``unread``.
         """
         self.last_seq = max(self.last_seq, seq)
         if seq <= (self.entries[-1].seq if self.entries else self.after):
@@ -105,14 +106,17 @@ class SessionRead:
 
 
 def read_session(folder: SessionFolder, *, after: SnapshotPlace | None = None) -> SessionRead:
-    """Read the journal in this folder, or what follows the record at ``after``. Raises NotASession
-    when nothing in it is a record, NewerSession when a later program wrote in it, SessionUnreadable
-    when the system refuses, and KeyError when ``after`` is not there.
+    """Read the journal in this folder, or the part after the record ``after``.
+
+    Raises NotASession where it contains no record, NewerSession where a later program wrote it,
+    SessionUnreadable where the system refuses, and KeyError where ``after`` is not in it.
     """
     return _Reading(folder, after).read_all()
 
 
 class _Reading:
+    """One reading of a journal, from the segments' lines to ``read``, the result."""
+
     def __init__(self, folder: SessionFolder, after: SnapshotPlace | None) -> None:
         self._folder = folder
         self._after = after
@@ -124,8 +128,8 @@ class _Reading:
         self.read = SessionRead(after=seq, last_seq=seq)
 
     def read_all(self) -> SessionRead:
-        """Read all segments of a journal; damage becomes ``unread``. Raises SessionFault where
-        nothing can be read.
+        """Read all segments of the journal; damage goes to ``unread``. Raises SessionFault where
+        nothing can be read, KeyError where the record ``after`` is missing.
         """
         numbers = self._folder.list_segments()
         if not numbers:
@@ -147,7 +151,9 @@ class _Reading:
         return self.read
 
     def _read_segment(self, number: int, *, first: bool) -> None:
-        """Its records; of a file before the one ``after`` lies in only the header counts."""
+        """Read one segment. Of segments before that of ``after`` only the first one's header is
+        read. Raises SessionFault, KeyError.
+        """
         after = self._after
         skipped = after is not None and number < after.segment
         if skipped and not first:
@@ -183,7 +189,9 @@ class _Reading:
                 self.read.size += frame.end - frame.start
 
     def _identify_file(self, start: bytes) -> None:
-        """Identify a file without a record so far: its header may have been torn."""
+        """Note from a file's first bytes, while no record was found, whether it is empty or of a
+        later program.
+        """
         torn = {(u.start, u.reason) for u in self.read.unread} == {(0, "torn")}
         ours = _TAG.startswith(start) or start.startswith(_TAG)
         self._empty = self._empty and (not start or (torn and ours))
@@ -191,6 +199,7 @@ class _Reading:
             self._later = NewerSession(self._folder.path)
 
     def _take_header(self, frame: JournalLine, number: int) -> None:
+        """Keep the first valid header; note one of a later program."""
         try:
             header = header_of(parse_body(frame.body))
         except UnreadableRecord as error:
@@ -215,7 +224,7 @@ class _Reading:
 
 
 def _check_place(found: JournalLine | Damage | None, place: SnapshotPlace) -> None:
-    """A snapshot must be of this journal: the record it was made after is where it says."""
+    """Raise KeyError unless the record is the one that the snapshot was taken after."""
     if (
         not isinstance(found, JournalLine)
         or found.seq != place.seq

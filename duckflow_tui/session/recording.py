@@ -21,24 +21,24 @@ from duckflow_tui.state.session import NO_SESSION, JournalChanged
 from duckflow_tui.state.store import MemoryRecorder, Record, Recorder, Store
 from duckflow_tui.tools.notices import Notices
 
-#: Why a session lives in memory, where the screen has words of its own for it.
+#: Reasons for a session in memory that have words of their own.
 _NAMED: Final = ("no_space", "read_only", "no_permission", "io_error")
 
 
 @dataclass(slots=True)
 class Recording:
-    """Records a session, and can be frozen: once the process ends, cancelled work and withdrawn
-    questions are not recorded, so that a resumed session still has its open gate.
+    """Records a session, and can be frozen: when the process ends, cancelled work and withdrawn
+    questions are not recorded, so that the session resumes with its gate open.
     """
 
     session_id: str
     recorder: Recorder
     path: Path | None = None  # of the session's folder
     blobs: FileBlobs | MemoryBlobs = field(default_factory=MemoryBlobs)  # the session's own
-    restored: Restored | None = None  # until the session is taken up
-    newest: int = 0  # the last record that was handed over
+    restored: Restored | None = None  # of a resumed session
+    newest: int = 0  # sequence number of the last record appended
     frozen: bool = False
-    _told: tuple[Store, Notices] | None = None  # that are told how the disk is
+    _told: tuple[Store, Notices] | None = None  # receive reports of the disk's health
     _health: JournalHealth = field(default_factory=JournalHealth)
 
     @property
@@ -48,27 +48,31 @@ class Recording:
 
     @property
     def state(self) -> AgentState:
-        """The state the session begins with."""
+        """The state the session begins with: the restored one, or an empty one."""
         return self.restored.state if self.restored is not None else AgentState()
 
     @property
     def last_seq(self) -> int:
-        """The sequence number of the last record; the Store counts on from it."""
+        """The sequence number of the last restored record, after which the Store continues; 0 for a
+        new session.
+        """
         return self.restored.last_seq if self.restored is not None else 0
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the session can be resumed later."""
+        """Whether the session can be resumed later: its journal is on disk without a fault."""
         journal = self.journal
         return journal is not None and journal.health.reason is None
 
     @property
     def is_closed(self) -> bool:
-        """Whether everything was written and the journal is closed."""
+        """Whether the journal is closed, or the session has none."""
         return self.journal is None or self.journal.health.mode == "closed"
 
     def follow_store(self, store: Store, notices: Notices) -> None:
-        """Take snapshots of this Store's state, and tell its user how the disk is."""
+        """Take snapshots of this Store's state, and report the health of the disk to the Store and
+        the user from now on.
+        """
         self._told = store, notices
         if self.journal is None:
             store.dispatch(JournalChanged(unkept=NO_SESSION))
@@ -78,7 +82,9 @@ class Recording:
             self.report_health(self._health)
 
     def report_health(self, health: JournalHealth) -> None:
-        """Tell the user, once each time, that the session cannot be kept, or can be again."""
+        """Record in the state, and tell the user, where the session has become unsafe, or safe
+        again; nothing where that did not change.
+        """
         self._health = health
         if self._told is None or self.frozen:
             return
@@ -96,33 +102,33 @@ class Recording:
             notices.say("resume.kept_again")
 
     def append(self, record: Record) -> None:
-        """Hand a record over; nothing once frozen."""
+        """Pass a record to the recorder; dropped once frozen."""
         if not self.frozen:
             assert record.seq is not None  # the Store hands over none that passes by
             self.newest = record.seq
             self.recorder.append(record)
 
     async def wait_until_flushed(self, seq: int) -> None:
-        """Return once the record survives a crash; at once when it will never be written."""
+        """Return once the record is synced to disk, or at once where it never will be."""
         if not self.frozen:
             await self.recorder.wait_until_flushed(seq)
 
     def freeze(self) -> None:
-        """Record nothing more; what was recorded is being written. Never waits."""
+        """Accept no more records and start to close the journal, without waiting for it."""
         if not self.frozen:
             self.frozen = True
             if self.journal is not None:
                 self.journal.close_now(within=0.0)
 
     async def close(self) -> None:
-        """Write and sync what is left, without further notices."""
+        """Write and sync the queued records and close the journal, without further notices."""
         self.frozen = True
         self._told = None
         if self.journal is not None:
             await self.journal.close()
 
     def close_now(self) -> None:
-        """``close`` where no loop runs any more."""
+        """Do the work of ``close`` where no loop runs any more; blocks."""
         self.frozen = True
         if self.journal is not None:
             self.journal.close_now()
@@ -131,8 +137,9 @@ class Recording:
 def start_recording(
     state_dir: Path, workspace: Path, redact: Redact, *, resume: str = "", keep: bool = True
 ) -> Recording:
-    """A new session of this workspace, or the one of the id ``resume``, whose files are read.
-    Raises SessionFault when that one cannot go on. Not to ``keep`` it: it is lost with the process.
+    """Start to record a new session of this workspace, or resume the one with the id ``resume``,
+    whose files are then read. Raises SessionFault where it cannot be resumed. ``keep=False``:
+    record in memory only.
     """
     if not keep:
         return Recording(random_id("session"), MemoryRecorder())
@@ -161,8 +168,9 @@ def start_journal(
     disk: Disk | None = None,
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Journal:
-    """The journal of a new session; returns at once, the disk is touched by its thread. Raises
-    NotASession for what is no id. A disk that cannot be written is no error: see ``JournalHealth``.
+    """Create the journal of a new session. Returns at once; the journal's thread writes the disk.
+    Raises NotASession for a malformed id. A disk that cannot be written raises nothing: see
+    ``JournalHealth``.
     """
     path = session_path(state_dir, workspace, session_id)
     try:

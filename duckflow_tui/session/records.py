@@ -1,13 +1,13 @@
-"""The records of a journal: the line that frames each, and the JSON in it.
+"""The records of a journal: the line that frames each one, and the JSON in it.
 
-A line is ``D1 <length> <crc32> <seq> <json>`` and a newline. ``length`` counts the bytes of the
-JSON, ``crc32`` is that of ``<seq> <json>`` in eight hex digits, and the JSON is ASCII without
-spaces between its parts, so that no newline can stand inside. A flipped bit in any field is
-therefore noticed, and a newline is always the end of a record.
+A line is ``D1 <length> <crc32> <seq> <json>`` and a newline. ``length`` is the number of bytes of
+the JSON, ``crc32`` the checksum of ``<seq> <json>`` in eight hex digits, and the JSON is ASCII
+without spaces between its parts, so that it contains no newline. A flipped bit in any field is
+therefore noticed, and a newline always ends a record.
 
-The JSON is ``{"at": …, "event": {"kind": …, …}}``, without secrets; over 64 KB
-``{"at": …, "kind": …, "blob": sha, "size": …}`` with that JSON under its hash; where an event has
-no JSON ``{"at": …, "kind": …, "unwritable": …}``.
+The JSON is ``{"at": …, "event": {"kind": …, …}}`` with secrets redacted; over 64 KB it is stored as
+a blob and the record is ``{"at": …, "kind": …, "blob": sha, "size": …}``; for an event that cannot
+be written as JSON it is ``{"at": …, "kind": …, "unwritable": …}``.
 """
 
 from __future__ import annotations
@@ -36,25 +36,31 @@ _SEPARATOR: Final = "\x1f"  # no part of a word, of a key or of a number
 
 
 class UnreadableRecord(ValueError):
-    """A record whose checksum is right and that tells nothing; ``str()`` is the reason's code."""
+    """Raised for a record with a valid checksum from which no event can be read; ``str()`` is the
+    code of the reason.
+    """
 
 
 def as_bytes(value: object) -> bytes:
-    """JSON in ASCII, on one line; raises TypeError, ValueError or RecursionError."""
+    """Encode a value as JSON in ASCII, on one line. Raises TypeError, ValueError or
+    RecursionError.
+    """
     return json.dumps(
         value, ensure_ascii=True, separators=(",", ":"), default=to_jsonable_python
     ).encode("ascii")
 
 
 def make_stand_in(record: Record, error: Exception) -> bytes:
-    """A record in place of an event that has no JSON."""
+    """Return the body of a record for an event that cannot be written as JSON."""
     return as_bytes(
         {"at": record.at, "kind": record.event.kind, "unwritable": type(error).__name__}
     )
 
 
 def body_of(record: Record, redact: Redact | None) -> bytes:
-    """The whole JSON of a record; raises TypeError, ValueError or RecursionError for none."""
+    """Encode a record as JSON, with secrets redacted where ``redact`` is given. Raises TypeError,
+    ValueError or RecursionError.
+    """
     event = record.event.model_dump()
     if redact is not None:
         event = redact_value(event, redact, is_event)
@@ -62,14 +68,16 @@ def body_of(record: Record, redact: Redact | None) -> bytes:
 
 
 def shelve_body(body: bytes, kind: str, at: float, blobs: FileBlobs) -> bytes:
-    """The body of a record, or a reference to a blob where it is large."""
+    """Return the body of a record; one over 64 KB is stored as a blob and a reference to it
+    returned. Raises OSError.
+    """
     if len(body) <= INLINE:
         return body
     return as_bytes({"at": at, "kind": kind, "blob": blobs.put_blocking(body), "size": len(body)})
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """The JSON object of a record; raises UnreadableRecord."""
+    """Parse the JSON object of a record. Raises UnreadableRecord."""
     try:
         try:
             value: object = from_json(body)
@@ -83,7 +91,9 @@ def parse_body(body: bytes) -> dict[str, Any]:
 
 
 def load_fields(body: bytes, blobs: FileBlobs) -> dict[str, Any]:
-    """The fields of a record, fetched from a blob where they are; raises UnreadableRecord."""
+    """Parse the fields of a record, read from a blob where the record refers to one. Raises
+    UnreadableRecord.
+    """
     fields = parse_body(body)
     if "blob" in fields:
         try:
@@ -100,11 +110,11 @@ def load_fields(body: bytes, blobs: FileBlobs) -> dict[str, Any]:
 
 
 def redact_value(value: Any, redact: Redact, valid: Callable[[Any], bool] | None = None) -> Any:
-    """The JSON value with every text in it redacted, keys included.
+    """Return the JSON value with every text in it redacted, keys included.
 
-    With ``valid``: where a redacted text makes the whole invalid, one no longer than it was takes
-    its place. Only a text from a closed set, for which no other is valid either, stays: a key of an
-    endpoint may well be ``done``, and an outcome is no secret.
+    ``valid`` says whether a value has a valid form. Where a redacted text would make the value
+    invalid, a replacement of the same length or less is tried; if no replacement is valid, the text
+    stays, because it then belongs to a fixed set such as outcomes and is no secret.
     """
     texts: list[tuple[str, str]] = []
     _collect_texts(value, "", texts)
@@ -128,8 +138,8 @@ def redact_value(value: Any, redact: Redact, valid: Callable[[Any], bool] | None
 
 
 def _iter_replacements(text: str, redacted: str) -> Iterator[str]:
-    """Replacements of a text, to be tried in order: redacted, that cut to its length, nothing of
-    it at all.
+    """Yield replacements of a text in the order to try: redacted, redacted and cut to its length,
+    filled with dots.
     """
     yield redacted
     yield redacted[: len(text)]
@@ -137,7 +147,7 @@ def _iter_replacements(text: str, redacted: str) -> Iterator[str]:
 
 
 def is_event(fields: Any) -> bool:
-    """Whether today's program knows it as an event."""
+    """Whether the fields are a valid event of this version of the program."""
     try:
         event_from_json(fields)
     except ValidationError:
@@ -146,14 +156,18 @@ def is_event(fields: Any) -> bool:
 
 
 def _redact_field(name: str, text: str, redact: Redact) -> str:
-    """The text redacted, as it stands behind the name of its field."""
+    """Return the text redacted; also where only the field's name in front of it shows that it is a
+    secret.
+    """
     redacted, head = redact(text), f"{name}="
     whole = redact(head + text) if name and redacted == text else ""
     return whole.removeprefix(head) if whole.startswith(head) else redacted
 
 
 def _collect_texts(value: Any, name: str, texts: list[tuple[str, str]]) -> None:
-    """Add all texts in the value, each behind the key of the object that holds it, or ``name``."""
+    """Append all texts in a JSON value to ``texts``, each with the key of its object, or ``name``
+    at the top.
+    """
     if isinstance(value, str):
         texts.append((name, value))
     elif isinstance(value, dict):
@@ -168,7 +182,7 @@ def _collect_texts(value: Any, name: str, texts: list[tuple[str, str]]) -> None:
 
 
 def _replace_texts(value: Any, changed: dict[str, str]) -> Any:
-    """A copy of a JSON value with these texts replaced, keys too."""
+    """Return a copy of a JSON value with texts replaced by ``changed``, keys included."""
     if isinstance(value, str):
         return changed.get(value, value)
     if isinstance(value, dict):
@@ -190,7 +204,9 @@ DamageReason = Literal["torn", "frame", "checksum", "too_long", "no_newline"]
 
 
 class JournalLine(NamedTuple):
-    """A record whose checksum is right: bytes ``start`` to ``end`` of the file, newline and all."""
+    """A record with a valid checksum, at the bytes ``start`` to ``end`` of the file, newline
+    included.
+    """
 
     seq: int
     body: bytes
@@ -199,32 +215,32 @@ class JournalLine(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A line that is no record. ``torn``: the last one, which was never finished."""
+    """A line that is no record. ``torn``: the last line, which was never finished."""
 
     start: int
     reason: DamageReason
 
 
 def encode(seq: int, body: bytes) -> bytes:
-    """The line of a record; ``body`` is JSON in ASCII without a newline, ``seq`` ≥ 0."""
+    """Return the line of a record; ``body`` is JSON in ASCII without a newline, ``seq`` ≥ 0."""
     return b"D1 %d %08x %d %b\n" % (len(body), checksum(seq, body), seq, body)
 
 
 def checksum(seq: int, body: bytes) -> int:
-    """CRC-32 of sequence number and JSON as they stand in the line."""
+    """Return the CRC-32 of sequence number and JSON as they are in the line."""
     return zlib.crc32(body, zlib.crc32(b"%d " % seq))
 
 
 def of_later_program(line: bytes) -> bool:
-    """Whether a line looks like a record in a frame this program does not know."""
+    """Whether a line looks like a record in a format of a later program."""
     return _OTHER.match(line) is not None
 
 
 def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[JournalLine | Damage]:
-    """Every record of the file from where it stands, and one ``Damage`` for each other line.
+    """Yield every record of the file from its position on, and one ``Damage`` for each other line.
 
-    A record whose newline was damaged still counts, and so does the one behind it. At most
-    ``max_line`` bytes are held at once.
+    A record whose newline is damaged still counts, and so does the record after it. At most
+    ``max_line`` bytes are in memory at once.
     """
     start = file.tell()
     while line := file.readline(max_line):
@@ -240,7 +256,9 @@ def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[JournalLine | Dam
 
 
 def _split_line(line: bytes, start: int) -> Iterator[JournalLine | Damage]:
-    """The records between two newlines: one, or two whose newline became another byte."""
+    """Yield the records between two newlines: one, or several where a newline between them is
+    damaged.
+    """
     at = 0
     while at < len(line):
         head = _HEAD.match(line, at)
@@ -260,6 +278,7 @@ def _split_line(line: bytes, start: int) -> Iterator[JournalLine | Damage]:
 
 
 def _find_damage_reason(line: bytes, whole: DamageReason) -> DamageReason:
+    """Return ``whole`` for a complete line, ``torn`` for one without a newline."""
     return whole if line.endswith(b"\n") else "torn"
 
 
@@ -267,8 +286,9 @@ HEADER_SEQ: Final = 0  # a header is no event
 
 
 class JournalHeader(Frozen):
-    """Says how the records after it are to be read, and whose session it is. ``device`` and
-    ``inode`` tell a workspace from another one at the same path; 0: not known.
+    """The header before the records of a process: the format's version, and the session it belongs
+    to. ``device`` and ``inode`` distinguish the workspace from another one at the same path; 0:
+    unknown.
     """
 
     schema_version: int = SCHEMA
@@ -281,7 +301,7 @@ class JournalHeader(Frozen):
     opened_at: float  # of this stay in it
 
     def as_body(self, redact: Redact | None) -> bytes:
-        """The JSON of its record."""
+        """Return the JSON of the header's record, its path redacted where ``redact`` is given."""
         fields = self.model_dump()
         if redact is not None:
             fields["workspace"] = redact(self.workspace)
@@ -289,7 +309,9 @@ class JournalHeader(Frozen):
 
 
 def header_of(fields: dict[str, Any]) -> JournalHeader | int:
-    """The header, or the version of one of a later program; raises UnreadableRecord."""
+    """Return the header in a record's fields, or only its version where a later program wrote it.
+    Raises UnreadableRecord.
+    """
     inner: Any = fields.get("journal")
     if not isinstance(inner, dict):
         raise UnreadableRecord("no_header")

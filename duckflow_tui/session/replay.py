@@ -1,6 +1,6 @@
-"""A recorded session to be watched again: its events, the states between them, the turning points.
+"""A recorded session for a replay: its events, the states between them, and its turning points.
 
-Nothing here writes, locks or asks a model; what could not be read is counted and left out.
+Nothing here writes, locks or calls a model. Records that cannot be read are counted and left out.
 """
 
 from __future__ import annotations
@@ -44,20 +44,22 @@ class Beat(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A turning point: ``position`` is the number of events after which it is on the screen."""
+    """A turning point; ``position`` is the number of events up to and including it."""
 
     position: int
     kind: MarkKind
 
 
 class Tape:
-    """The events of a session. A position counts those that have happened, 0 is before all."""
+    """The events of a session for a replay. A position is the number of events applied so far; 0 is
+    the start.
+    """
 
     def __init__(
         self, entries: Iterable[RecordedEvent], lost: int = 0, *, every: int = EVERY
     ) -> None:
-        """``lost`` events are known to be missing; those that fit no state are added to it. A state
-        is kept of each position that ``every`` divides.
+        """``lost``: the number of events known to be missing; events that cannot be applied are
+        added to it. A state is kept at every ``every``-th position.
         """
         self._every = every
         self.beats: list[Beat] = []
@@ -73,11 +75,15 @@ class Tape:
         return len(self.beats)
 
     def time_at(self, position: int) -> float:
-        """When the event before this position was recorded; before the first, when that was."""
+        """Return the time at which the last event before this position was recorded; at 0, that of
+        the first event.
+        """
         return self.beats[max(0, position - 1)].at
 
     def state_at(self, position: int) -> AgentState:
-        """The state at this position, made from the nearest one that is kept."""
+        """Return a copy of the state at this position, rebuilt from the nearest kept one
+        before it.
+        """
         kept = position // self._every
         state = _copy_state(self._states[kept])
         for beat in self.beats[kept * self._every : position]:
@@ -85,27 +91,31 @@ class Tape:
         return state
 
     def stop_after(self, position: int) -> int:
-        """The next position where something new is seen, or the end."""
+        """Return the next position where something visible changes, or the end."""
         at = bisect_right(self._stops, position)
         return self._stops[at] if at < len(self._stops) else len(self)
 
     def stop_before(self, position: int) -> int:
-        """The last position before this one where something new is seen, or the start."""
+        """Return the last position before this one where something visible changes, or the
+        start.
+        """
         at = bisect_left(self._stops, position)
         return self._stops[at - 1] if at else 0
 
     def mark_after(self, position: int) -> Mark | None:
-        """The next turning point."""
+        """Return the next turning point after this position; None after the last."""
         at = bisect_right(self._marked, position)
         return self.marks[at] if at < len(self.marks) else None
 
     def mark_before(self, position: int) -> Mark | None:
-        """The turning point before this position."""
+        """Return the last turning point before this position; None before the first."""
         at = bisect_left(self._marked, position)
         return self.marks[at - 1] if at else None
 
     def reply_at(self, position: int) -> tuple[LlmCall, AssistantMessage] | None:
-        """The model's call that the event behind this position ends, with its reply."""
+        """Return the model call that ends with the next event after this position, and its reply;
+        None where that event ends no call of the conversation or of a step.
+        """
         event = self.beats[position].event
         if not isinstance(event, LlmCallFinished) or event.call.purpose not in ("main", "task"):
             return None
@@ -113,7 +123,9 @@ class Tape:
         return (event.call, reply) if reply is not None else None
 
     def _read_entries(self, entries: Iterable[RecordedEvent]) -> None:
-        """Apply recorded events one by one; keep beats, marks, stops and a state every so often."""
+        """Apply recorded events one by one; collect beats, turning points, stops, and a state every
+        ``every`` events.
+        """
         state = AgentState()
         self._states.append(_copy_state(state))
         seen = _visible_parts(state)
@@ -139,8 +151,8 @@ class Tape:
 
 
 def load_tape(path: Path) -> Tape:
-    """The session in this folder, or in this file: an export, or the lines of ``--json``. Raises
-    NotASession, NewerSession or SessionUnreadable; then nothing was changed.
+    """Load the session from a folder, or from a file: an export, or the output of ``--json``.
+    Raises NotASession, NewerSession or SessionUnreadable.
     """
     if path.is_dir():
         with closing(SessionFolder.open(path)) as folder:
@@ -150,7 +162,7 @@ def load_tape(path: Path) -> Tape:
 
 
 def _make_tape(read: SessionRead, lost: int, path: Path) -> Tape:
-    """A tape of what was read. Raises NotASession where no event is left."""
+    """Return a tape of the events read. Raises NotASession where there are none."""
     tape = Tape(read.entries, lost)
     if not len(tape):
         raise NotASession("foreign" if tape.lost else "empty", path)
@@ -158,7 +170,9 @@ def _make_tape(read: SessionRead, lost: int, path: Path) -> Tape:
 
 
 def _load_file(path: Path) -> Tape:
-    """Read a file as an export, else as lines of a journal. Raises NotASession."""
+    """Read a file as an export, else as the output of ``--json``. Raises NotASession, NewerSession
+    or SessionUnreadable.
+    """
     try:
         read = read_export(path)
         return _make_tape(read, read.lost_count, path)
@@ -173,7 +187,7 @@ def _load_file(path: Path) -> Tape:
 
 
 def _read_lines(data: bytes) -> SessionRead:
-    """The records that ``--json`` printed, one a line. Lines that are none are left out."""
+    """Parse the records that ``--json`` printed, one a line. Invalid lines go to ``unread``."""
     read = SessionRead()
     for number, line in enumerate(filter(bytes.strip, data.splitlines())):
         try:
@@ -194,7 +208,9 @@ def _read_lines(data: bytes) -> SessionRead:
 
 
 def _event_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """An event's fields without the record's time, where it has none of its own."""
+    """Return an event's fields without the record's time ``at``, unless the event has such a field
+    itself.
+    """
     try:
         event_from_json(fields)
     except ValidationError:
@@ -203,7 +219,7 @@ def _event_fields(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mark_kind(event: Event) -> MarkKind | None:
-    """The mark on the scrubber for an event; None for an ordinary one."""
+    """Return the kind of turning point that an event is; None for an ordinary event."""
     match event:
         case GateOpened():
             return "gate"
@@ -226,7 +242,9 @@ def _mark_kind(event: Event) -> MarkKind | None:
 
 
 def _visible_parts(state: AgentState) -> tuple[object, ...]:
-    """The visible parts of a state, without gauges and figures."""
+    """Return the parts of a state that the screen shows, without gauges and figures, to compare
+    states by.
+    """
     return (
         *(len(state.messages), len(state.turns), state.queue, state.gates, state.cards),
         *(state.plans, state.running, state.objective, state.undone_calls, state.mode),
@@ -235,11 +253,14 @@ def _visible_parts(state: AgentState) -> tuple[object, ...]:
 
 
 def _is_same(old: object, new: object) -> bool:
+    """Whether a part is unchanged: the same object, or an equal number or text."""
     return old is new or (isinstance(old, int | str) and old == new)
 
 
 def _copy_state(state: AgentState) -> AgentState:
-    """The same state with containers of its own; their values never change."""
+    """Return a copy of the state with containers of its own; the values in them are immutable and
+    shared.
+    """
     copied = AgentState()
     copy_slices(copied, state, AgentState)
     return copied

@@ -1,15 +1,15 @@
-"""A session goes on: the one way from its folder to the first key of its user.
+"""Resumes a session, from its folder to the first key of its user.
 
-1. Its folder is found; what is no session is refused (``resume_journal``).
-2. It is locked, so that no other process writes in it.
-3. The newest snapshot that is good gives a state (``restore``).
-4. The records behind that snapshot are read, or all where there is none.
-5. Their events are applied; what fits no more is counted (``apply_all``). An engine is built on
+1. Find its folder; a folder without a session is refused (``resume_journal``).
+2. Lock it, so that no other process writes to it.
+3. Restore a state from the newest intact snapshot (``restore``).
+4. Read the records after that snapshot, or all records where there is none.
+5. Apply their events; those that no longer fit are counted (``apply_all``). An engine is built on
    this state.
-6. Calls that had no result are settled: asked once more, or ended with what is known of them
+6. Settle the calls without a result: ask for them again, or end them with what is known
    (``end_calls``).
-7. ``SessionResumed`` records this, and who goes on with it (``resume``).
-8. The user is told what was lost, and what waits for a key.
+7. Record ``SessionResumed`` (``resume``).
+8. Tell the user what was lost, and what waits for an answer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _CLOCKS: Final = 2.0  # seconds that a file's time may be off
 
 log = logging.getLogger("duckflow.session")
 
-#: Calls that only wait: with one of these there, the call is made again and finds it.
+#: Operations that only wait for a card of these kinds: if one is open, the call is made again and
+#: finds it.
 _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
     "plan_tool.propose": frozenset({CardKind.PLAN}),
     "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END}),
@@ -72,7 +73,7 @@ EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknow
 
 
 class Applied(NamedTuple):
-    """How the events of a journal went into a state."""
+    """The numbers of events that were applied, unknown or refused when a journal was read."""
 
     done: int
     unknown: int  # no event of this program
@@ -80,7 +81,9 @@ class Applied(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """A session as it was when the process ended; ``snapshot`` is 0 where none was used."""
+    """A session as restored from its files; ``snapshot`` is the record of the snapshot used, 0 for
+    none.
+    """
 
     state: AgentState
     read: SessionRead
@@ -89,17 +92,17 @@ class Restored(NamedTuple):
 
     @property
     def last_seq(self) -> int:
-        """The Store goes on after this one."""
+        """The sequence number of the last record, after which the Store continues."""
         return self.read.last_seq
 
     @property
     def missing_count(self) -> int:
-        """Events of this session that are not in the state; 0 for a session that is whole."""
+        """Number of recorded events that are not in the state; 0 for an intact session."""
         return self.read.lost_count + self.applied.unknown + self.applied.refused
 
 
 class Resumed(NamedTuple):
-    """A session taken up again: ``Store(restored.state, clock, journal, last_seq=…)``."""
+    """A resumed session: its state and its open journal, from which a Store is made."""
 
     journal: Journal
     restored: Restored
@@ -114,18 +117,19 @@ def resume_journal(
     disk: Disk | None = None,
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Resumed:
-    """Take up the session in this folder; reads its files, so not on the loop. Raises SessionInUse,
-    NotASession, NewerSession or SessionUnreadable; the journal is then as it was. A folder that can
-    only be read gives a session that lives in memory from here on.
+    """Lock and restore the session in this folder, and open its journal for appending. Blocking.
+
+    Raises SessionInUse, NotASession, NewerSession or SessionUnreadable; the journal is then
+    unchanged. A folder that can only be read gives a session that is kept in memory from now on.
     """
     folder = SessionFolder.open(path)
     try:
         if not folder.list_segments():  # no session: it gets no lock file either
             raise NotASession("missing", path)
-        with contextlib.suppress(OSError):  # no lock to be had: the journal finds the same
+        with contextlib.suppress(OSError):  # the journal will report that there is no lock
             folder.lock()
         restored = restore(folder)
-    except BaseException:  # whatever it was, the lock may not stay
+    except BaseException:  # release the lock on any error
         folder.close()
         raise
     session = restored.state.session
@@ -147,13 +151,17 @@ def resume_journal(
 
 
 def open_to_read(path: Path) -> Restored:
-    """The session in this folder as it is now, whoever writes it; raises as ``resume_journal``."""
+    """Restore the session in this folder without a lock, even while another process writes it.
+    Raises NotASession, NewerSession or SessionUnreadable.
+    """
     with contextlib.closing(SessionFolder.open(path)) as folder:
         return restore(folder)
 
 
 def restore(folder: SessionFolder, *, snapshots: bool = True) -> Restored:
-    """Read and apply; raises what ``read_session`` raises. ``snapshots``: may be used."""
+    """Restore the state from the newest usable snapshot and the records after it;
+    ``snapshots=False``: from all records. Raises SessionFault.
+    """
     state, read, seq = next(iter_beginnings(folder, snapshots=snapshots))
     return Restored(state, read, apply_all(state, read.entries), seq)
 
@@ -161,8 +169,9 @@ def restore(folder: SessionFolder, *, snapshots: bool = True) -> Restored:
 def iter_beginnings(
     folder: SessionFolder, *, snapshots: bool = True
 ) -> Iterator[tuple[AgentState, SessionRead, int]]:
-    """Each state that the journal can be applied to, what follows it there and the record that it
-    was true after: those of the snapshots, the newest first, and the one of a new session.
+    """Yield each state from which the journal can be applied, the records after it, and its
+    sequence number: first the snapshots, newest first, then the empty state with all records.
+    Raises SessionFault.
     """
     for seq in reversed(folder.list_snapshots()) if snapshots else ():
         found = read_snapshot(folder, seq)
@@ -175,7 +184,9 @@ def iter_beginnings(
 
 
 def apply_all(state: AgentState, entries: Iterable[RecordedEvent]) -> Applied:
-    """Apply the events one after the other; what does not fit is counted and changes nothing."""
+    """Apply the events to ``state`` one after the other; an event that does not fit is counted and
+    changes nothing.
+    """
     done = unknown = refused = 0
     for entry in entries:
         try:
@@ -197,8 +208,10 @@ async def resume(
     workspace: Workspace,
     effect: EffectOf,
 ) -> None:
-    """Go on with this state, which is the Store's; ``today`` is what a new session would begin
-    with. Without a screen the turn ends here, and nothing is asked for again.
+    """Record the resumption of a session in its Store and notify the user of it.
+
+    Calls without a result are settled first. ``today`` is the event that a new session would begin
+    with. Without a screen the open turn ends here, and nothing is asked for again.
     """
     state, now = store.state, store.clock.now()
     entries = restored.read.entries
@@ -249,7 +262,9 @@ async def resume(
 
 
 def _make_session(old: SessionInfo, restored: Restored, today: SessionInfo) -> SessionInfo:
-    """The session with the name and the beginning it had, where and with what it goes on."""
+    """Return the session's info with its old id, title and start, and today's workspace, model,
+    branch and sandbox.
+    """
     header = restored.read.header
     return old.replace(
         session_id=old.session_id or today.session_id,
@@ -268,7 +283,9 @@ def _make_session(old: SessionInfo, restored: Restored, today: SessionInfo) -> S
 
 
 def _is_another_folder(restored: Restored, workspace: Workspace) -> bool:
-    """Whether the workspace's folder is not the one that the session was recorded in."""
+    """Whether the workspace is another folder than the one the session was recorded in; False where
+    that is unknown.
+    """
     header = restored.read.header
     if header is None or not header.inode:
         return False
@@ -276,7 +293,9 @@ def _is_another_folder(restored: Restored, workspace: Workspace) -> bool:
 
 
 class EndedCalls(NamedTuple):
-    """Calls that ended with the app, what they did to files, and whether somebody is asked."""
+    """Results of the calls that ended with the process, hashes of the files they touched by path,
+    and whether a question to the user opens again.
+    """
 
     ended: tuple[OperationMessage, ...]
     files_read: dict[str, str]
@@ -292,8 +311,8 @@ async def end_calls(
     *,
     ends_turn: bool,
 ) -> EndedCalls:
-    """Look at every call that has no result; ``ends_turn``: nothing is asked for again. ``words``
-    renders what the model is told of them.
+    """Settle every call without a result, and return the results for those that are not made again.
+    ``ends_turn``: none is made again. ``words`` renders the texts that the model is told.
     """
     again = set[str]() if ends_turn else _find_repeatable(state, effect)
     ended: list[OperationMessage] = []
@@ -329,8 +348,8 @@ def _is_question_pending(state: AgentState, again: set[str]) -> bool:
 
 
 def _find_repeatable(state: AgentState, effect: EffectOf) -> set[str]:
-    """Calls that whoever asked for them makes once more: nothing of them has happened yet, or
-    nothing that matters, or they wait for others that are asked again themselves.
+    """Return the ids of the calls that are made again: not started, only reading, or waiting for a
+    question that is itself asked again.
     """
     steps = {"", state.work.step_id if state.work is not None else ""}
     wanted = {a.call_id for step in steps if (rest := find_rest(state, step)) for a in rest.actions}
@@ -344,6 +363,7 @@ def _find_repeatable(state: AgentState, effect: EffectOf) -> set[str]:
     waiting: set[str] = {card.kind for card in state.cards}
 
     def is_repeatable(call: RunningOperation) -> bool:
+        """Whether the call can be made again without harm, and something still wants its result."""
         if call.by_user or call.call_id not in wanted or _find_refusal(call) is not None:
             return False
         if not call.started or effect(call.operation) is Effect.READ:
@@ -354,7 +374,9 @@ def _find_repeatable(state: AgentState, effect: EffectOf) -> set[str]:
 
 
 def _find_refusal(call: RunningOperation) -> ToolFault | None:
-    """The user's no, where the app ended before it was recorded as the call's result."""
+    """Return the user's refusal of the call, where the process ended before it became the call's
+    result; else None.
+    """
     if call.gate is None or call.answer is None:
         return None
     return rejection_of(call.answer, call.gate)
@@ -363,8 +385,8 @@ def _find_refusal(call: RunningOperation) -> ToolFault | None:
 async def _make_result(
     call: RunningOperation, workspace: Workspace, at: float, words: Callable[..., str]
 ) -> tuple[OperationResult, dict[str, str]]:
-    """The result of a call that was cut off, found by comparing its files, and their hashes by
-    path.
+    """Return the result of a call that was cut off, found by comparing its files with the expected
+    changes, and the files' hashes by path. Deletes its unfinished drafts.
     """
     if (no := _find_refusal(call)) is not None:
         return OperationResult(outcome=no.outcome, text=words(no.told)), {}
@@ -401,7 +423,9 @@ async def _make_result(
 async def _remove_drafts(
     change: FileChange, workspace: Workspace, since: float, until: float
 ) -> None:
-    """Take away what the change had not finished writing; never what another process writes."""
+    """Delete the drafts that a change left unfinished: files with the app's draft names, written
+    between ``since`` and ``until``. Errors are logged only.
+    """
     try:
         folder = workspace.locate_path(change.path).real.parent
         for name in os.listdir(folder):
@@ -417,7 +441,7 @@ async def _remove_drafts(
 
 
 async def _compare_file(change: FileChange, workspace: Workspace) -> str:
-    """How the file is: as ``before`` the change, as ``after`` it, or ``other``."""
+    """Return whether the file is as ``before`` the change, as ``after`` it, or ``other``."""
     path = await _hash_file(change.path, workspace)
     if change.kind == "move":
         target = await _hash_file(change.target, workspace)
@@ -429,7 +453,9 @@ async def _compare_file(change: FileChange, workspace: Workspace) -> str:
 
 
 async def _hash_file(path: str, workspace: Workspace) -> str:
-    """SHA-256 of a file now; empty where it is missing, ``unreadable`` where it cannot be read."""
+    """Return the SHA-256 of a file; empty where it is missing, ``unreadable`` where it cannot be
+    read.
+    """
     try:
         place = workspace.locate_path(path)
         return await workspace.hash_file(place) if place.exists else ""

@@ -1,4 +1,6 @@
-"""Where a conversation can go back to, how things stood there, and what is told of it."""
+"""Earlier points of a conversation: the messages it can be rewound to, the state at each, and forks
+from there.
+"""
 
 from __future__ import annotations
 
@@ -59,36 +61,36 @@ _STILL_RAN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A message of the user that the conversation can go back to before."""
+    """A message of the user to which the conversation can be rewound; it is taken back too."""
 
     message_id: str
     text: str
     at: float  # seconds since the epoch
     aside: bool
-    messages: int  # of the user, from this one on
+    messages: int  # number of user messages from this one on
     _log: list[OperationMessage] = field(repr=False)  # calls that changed files, newest first
-    _count: int  # of them that are behind it
+    _count: int  # calls in ``_log`` that are newer than this message
 
     @property
     def calls(self) -> tuple[OperationMessage, ...]:
-        """Calls since then that changed files and were not undone, newest first."""
+        """Calls since the message that changed files and were not undone, newest first."""
         return tuple(self._log[: self._count])
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """Changes of files by the calls, oldest first."""
+        """File changes of ``calls``, oldest first."""
         return tuple(
             change for call in reversed(self.calls) for change in call.result.undoable_changes
         )
 
     @property
     def files(self) -> int:
-        """How many files they changed."""
+        """Number of different files in ``changes``."""
         return len({change.path for change in self.changes})
 
 
 def list_points(state: AgentState) -> list[Point]:
-    """The user's messages, the newest first."""
+    """Return the points of a conversation, one for each message of the user, newest first."""
     found: list[Point] = []
     log: list[OperationMessage] = []  # newest first
     said = 0
@@ -107,13 +109,13 @@ def list_points(state: AgentState) -> list[Point]:
 
 
 def point_at(state: AgentState, message_id: str) -> Point | None:
-    """The message of that id; None when the conversation has none such."""
+    """Return the point at this message; None for an unknown one."""
     return next((p for p in list_points(state) if p.message_id == message_id), None)
 
 
 def restore_snapshot(past: AgentState, now: AgentState) -> WorkSnapshot:
-    """The work as it stood then, with running steps as stopped. Contents of files that changed
-    since are forgotten, and requirements judged by them are open again.
+    """Return the work as it was in ``past``, with running steps cancelled. Files that changed since
+    then count as unread, and requirements that were judged by them are open again.
     """
     standing = WorkSnapshot.capture_from(past)
     standing.files_read = {
@@ -141,7 +143,7 @@ def restore_snapshot(past: AgentState, now: AgentState) -> WorkSnapshot:
 
 
 def _as_stopped(step: Step) -> Step:
-    """The step, cancelled with its tasks where it was at work."""
+    """Return the step; one in progress is cancelled together with its running tasks."""
     if step.status is not WorkStatus.IN_PROGRESS:
         return step
     ran, ended = WorkStatus.IN_PROGRESS, WorkStatus.CANCELLED
@@ -153,23 +155,28 @@ def _as_stopped(step: Step) -> Step:
 
 
 def settle_running(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage, ...]:
-    """The results of calls that ran then; unknown for those that still run."""
+    """Return the results, found in ``now``, of the calls that were running in ``past``; a stand-in
+    for each that is still running.
+    """
     ended = {m.call_id: m for m in now if isinstance(m, OperationMessage)}
     return tuple(ended.get(call.call_id) or _make_unknown_result(call) for call in past.running)
 
 
 def _make_unknown_result(call: RunningOperation) -> OperationMessage:
+    """Return a stopped result for a call that is still running."""
     result = OperationResult(outcome=Outcome.STOPPED, text=_STILL_RAN)
     return OperationMessage(**call.copy_fields(), result=result, at=call.at)
 
 
 def file_names(changes: Iterable[FileChange]) -> str:
-    """The files of these changes, the first by name."""
+    """Return the changed files in words: the first by name, the others as a number."""
     return name_files(list(dict.fromkeys(change.target or change.path for change in changes)))
 
 
 def counted_requirements(state: AgentState) -> set[tuple[str, str]]:
-    """The requirements that count, of this request and of earlier ones."""
+    """Return the ids of the counted requirements, of the current and of earlier requests, as pairs
+    of objective and requirement.
+    """
     objectives = [*state.earlier, *([state.objective] if state.objective else [])]
     return {
         (objective.objective_id, item.requirement_id)
@@ -183,7 +190,9 @@ WRITE_WITHIN: Final = 60.0  # seconds that the last sync of a copy may take
 
 
 class RecordedPast:
-    """How an open session stood earlier, and sessions made of that, in threads of its own."""
+    """Reads earlier states of an open session from its journal, and forks it; the work is done in
+    threads.
+    """
 
     def __init__(self, recording: Recording, state_dir: Path, redact: Redact) -> None:
         self.recording = recording
@@ -191,21 +200,25 @@ class RecordedPast:
         self._redact = redact
 
     async def state_before(self, message_id: str) -> AgentState | None:
-        """The state just before the user sent this message, None where that is nowhere recorded."""
+        """Return the state just before the user sent this message; None where it is not
+        recorded.
+        """
         await self.recording.wait_until_flushed(self.recording.newest)
         return await asyncio.to_thread(self._find_state, message_id)
 
     async def fork(self, message_id: str, event: SessionForked) -> None:
-        """Make the session of the event from all that was recorded before the message, or from
-        all there is where the message is empty; raises SessionFault and OSError, and then leaves
-        nothing behind.
+        """Write the new session that ``event`` describes: the records before the message, or all
+        where its id is empty, then the event. Raises SessionFault or OSError; nothing is then
+        left on disk.
         """
         until = self.recording.newest  # the event tells how things stood then
         await self.recording.wait_until_flushed(until)
         await asyncio.to_thread(self._write_fork, message_id, until, event)
 
     def _find_state(self, message_id: str) -> AgentState | None:
-        """``state_before`` in a thread, from the newest snapshot that is older than the message."""
+        """Do the blocking work of ``state_before``, from the newest snapshot before the
+        message on.
+        """
         recorder, path = self.recording.recorder, self.recording.path
         if isinstance(recorder, MemoryRecorder):
             events = [record.event for record in recorder.records]
@@ -224,7 +237,9 @@ class RecordedPast:
         return None
 
     def _write_fork(self, message_id: str, until: int, event: SessionForked) -> None:
-        """``fork`` in a thread, with the blobs; records that cannot be read are left out."""
+        """Do the blocking work of ``fork``, up to the record ``until``; copies the blobs too.
+        Unreadable records are left out.
+        """
         source = self.recording.path
         assert source is not None
         with contextlib.closing(SessionFolder.open(source)) as folder:
@@ -269,7 +284,9 @@ class RecordedPast:
 def _iter_until(
     entries: Iterable[RecordedEvent], message_id: str, until: int
 ) -> Iterator[tuple[RecordedEvent, Event]]:
-    """The records up to a number, and before the message was sent where one is given."""
+    """Yield the records up to the number ``until``; where a message id is given, only those before
+    it was sent.
+    """
     for entry in entries:
         if entry.seq > until:
             return
@@ -282,7 +299,7 @@ def _iter_until(
 
 
 class _RecordClock(SystemClock):
-    """Tells the time of the record that is copied."""
+    """A clock that returns the time of the record being copied."""
 
     def __init__(self, at: float) -> None:
         self.at = at
@@ -294,7 +311,9 @@ class _RecordClock(SystemClock):
 def _replay_before(
     state: AgentState, events: Iterable[Event], message_id: str
 ) -> AgentState | None:
-    """The state before the event that sent the message; None where none did."""
+    """Apply events to ``state`` until the one that sent the message, and return the state; None
+    where no event did.
+    """
     for event in events:
         if _sends_message(event, message_id):
             return state
@@ -311,4 +330,5 @@ def _parse_event(entry: RecordedEvent) -> Event | None:
 
 
 def _sends_message(event: Event, message_id: str) -> bool:
+    """Whether the event adds this message of the user."""
     return isinstance(event, UserMessageAdded) and event.message.message_id == message_id

@@ -1,4 +1,6 @@
-"""Going back in an open session: the conversation, its files or both, taking that back, forking."""
+"""Rewinding an open session: the conversation, its files or both; undoing a rewind; forking the
+session.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,9 @@ from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.undo import UndoReport
 from duckflow_tui.work.services import TurnParts
 
-#: What is in the way: work runs, the conversation has no such message, it is nowhere recorded,
-#: nothing was gone back from, something was said since, a fork has no place on the disk or could
-#: not be written, the session is only watched.
+#: Why an action was not done: work is running; the message is unknown, or not recorded; there was
+#: no rewind, or something was said since; a fork has no place on disk, or could not be written;
+#: the session is a replay.
 Hindrance = Literal[
     "", "busy", "unknown", "lost", "none", "said", "not_kept", "not_written", "replay"
 ]
@@ -43,7 +45,7 @@ _CHANGED: Final = "operations.undo.changed"  # key of the report: somebody else 
 
 
 class Forked(NamedTuple):
-    """The id of the new session, or what was in the way of it."""
+    """The result of a fork: the id of the new session, or the reason why there is none."""
 
     session_id: str = ""
     problem: Hindrance = ""
@@ -54,7 +56,7 @@ class Forked(NamedTuple):
 class _UndoneFiles:
     """The result of undoing changes of files."""
 
-    calls: list[str] = field(default_factory=list[str])  # ids of those undone, in that order
+    calls: list[str] = field(default_factory=list[str])  # ids of calls undone, in that order
     files: list[str] = field(default_factory=list[str])
     left: list[str] = field(default_factory=list[str])  # files of which a change was not undone
     stuck: list[UndoReport] = field(default_factory=list[UndoReport])
@@ -65,7 +67,7 @@ class _UndoneFiles:
         return [name for name in dict.fromkeys(self.files) if name in self.left]
 
     def list_notices(self) -> list[tuple[str, str]]:
-        """Key of the words and files: of those that are as they were, and of those that are so only
+        """Return pairs of a notice's key and its files: those restored in full, and those restored
         in part.
         """
         partly = self.partly_undone
@@ -74,7 +76,9 @@ class _UndoneFiles:
         return [(key, ", ".join(files)) for key, files in found if files]
 
     def in_the_way(self) -> list[UndoReport]:
-        """Reasons why changes were not undone, for files not reported otherwise."""
+        """Return the reports of changes that were not undone, without those of files that are
+        reported as restored in part.
+        """
         said = self.partly_undone
         return [
             report
@@ -84,7 +88,7 @@ class _UndoneFiles:
 
 
 def _has_command_since(past: AgentState, now: AgentState) -> bool:
-    """Whether a command ran since then that may have changed more than was undone."""
+    """Whether a command ran since ``past`` that may have changed more than was undone."""
     settled = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
     return any(
         m.operation == RUN and m.result.summary and not _is_taken_back(m, now, settled)
@@ -94,26 +98,27 @@ def _has_command_since(past: AgentState, now: AgentState) -> bool:
 
 
 def _is_taken_back(call: OperationMessage, now: AgentState, settled: set[str]) -> bool:
+    """Whether the call ended before the rewind's point, or all its changes are known and undone."""
     undone = set(call.result.touched).isdisjoint(now.list_standing_changes(call))
     return call.call_id in settled or (call.result.covered and undone)
 
 
 class RewindActions:
-    """One for a session."""
+    """Rewinds and forks one open session. Its methods return a ``Hindrance``, empty on success."""
 
     def __init__(
         self, parts: TurnParts, earlier: RecordedPast, turn_runs: Callable[[], bool]
     ) -> None:
-        """``turn_runs``: or is about to."""
+        """``turn_runs`` returns whether a turn is running or about to."""
         self._parts = parts
         self._store = parts.store
         self._earlier = earlier
         self._turn_runs = turn_runs
 
     async def go_back(self, message_id: str, draft: str = "", *, files: bool = False) -> Hindrance:
-        """Take the conversation back to before a message of the user. Its text is the draft again,
-        before what stands in the composer. ``files``: what was done to files since is undone first,
-        the newest change first, but for files that somebody else changed; else they stay.
+        """Rewind the conversation to before a message of the user. The message's text goes into the
+        composer, before ``draft``, the text there. ``files``: first undo the file changes since
+        then, newest first; a file that was changed otherwise since is left alone.
         """
         if self._is_busy() or self._parts.compacting.locked():
             return "busy"
@@ -132,7 +137,9 @@ class RewindActions:
         return ""
 
     async def undo_files(self, message_id: str) -> Hindrance:
-        """Undo what was done to files since a message of the user; the conversation stays."""
+        """Undo the file changes made since a message of the user, and report the result; the
+        conversation stays.
+        """
         if self._is_busy():
             return "busy"
         point = point_at(self._store.state, message_id)
@@ -142,13 +149,15 @@ class RewindActions:
         return ""
 
     async def list_conflicts(self, message_id: str) -> tuple[str, ...]:
-        """The files changed since then that cannot be put back, as somebody else changed them."""
+        """Return the files changed since the message that cannot be restored, because something
+        else changed them.
+        """
         point = point_at(self._store.state, message_id)
         return await self._parts.router.undoing.in_the_way(point.calls) if point else ()
 
     async def undo_rewind(self) -> Hindrance:
-        """Take the last rewind back, conversation and files. Returns why nothing was done, empty
-        once it was; files that could not be put back are told in a notice.
+        """Undo the last rewind, of the conversation and the files. Files that could not be restored
+        are reported in notices.
         """
         rewound = self._store.state.rewound
         if rewound is None:
@@ -186,7 +195,9 @@ class RewindActions:
         return ""
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
-        """Make another session that goes on from before this message, or from here."""
+        """Write another session that continues from before this message, or from now without one.
+        ``draft`` is its composer's text; with a message, the message's text is.
+        """
         if not self._earlier.recording.is_resumable:
             return Forked(problem="not_kept")
         state = self._store.state
@@ -204,10 +215,12 @@ class RewindActions:
             return Forked(problem="not_written", detail=detail)
         return Forked(event.session.session_id)
 
-    # inside
+    # --- private
 
     async def _undo_calls(self, point: Point) -> _UndoneFiles:
-        """Undo what was done to files since, call by call, as far as nothing is in the way."""
+        """Undo the file changes since the point, call by call; stops where work begins meanwhile.
+        Returns the result.
+        """
         came = _UndoneFiles()
         for call in point.calls:
             if self._is_busy():
@@ -225,14 +238,14 @@ class RewindActions:
         return came
 
     def _report_files(self, came: _UndoneFiles) -> None:
-        """Say what came of the files, where nothing else is said of it."""
+        """Report the restored files and those that could not be, as notices of their own."""
         for key, files in came.list_notices():
             self._parts.notices.tell(key, files=files)
         for report in came.in_the_way():
             self._parts.notices.warn(report.key, **report.params)
 
     def _is_busy(self) -> bool:
-        """Whether work runs or waits, so that the conversation cannot be rewound now."""
+        """Whether work is running or waiting, so that the conversation cannot be rewound now."""
         state = self._store.state
         works = state.turn is not None or state.work is not None or self._turn_runs()
         calls = any(not call.by_user for call in state.running)
@@ -241,6 +254,7 @@ class RewindActions:
     def _make_rewound(
         self, past: AgentState, point: Point, draft: str, came: _UndoneFiles
     ) -> ConversationRewound:
+        """Return the event that rewinds the conversation to ``point``, with its notices."""
         state, now = self._store.state, self._store.clock.now()
         gone = settle_running(past, state.messages)
         standing = restore_snapshot(past, state)
@@ -260,7 +274,9 @@ class RewindActions:
     def _make_notices(
         self, past: AgentState, point: Point, came: _UndoneFiles
     ) -> tuple[NoticeMessage, ...]:
-        """Notices about the things that a rewind took back, and those it did not."""
+        """Return the notices of a rewind: files restored or not, and plans, requirements and
+        commands affected.
+        """
         state, notice = self._store.state, self._parts.notices.make_message
         said_already = came.partly_undone
         files = file_names(
@@ -297,6 +313,7 @@ class RewindActions:
         return tuple(found)
 
     def _make_forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
+        """Return the event that a fork begins with, from the state ``past``."""
         state, now = self._store.state, self._store.clock.now()
         title = one_line(state.title, PREVIEW)
         session = state.session.replace(

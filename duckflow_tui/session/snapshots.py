@@ -1,8 +1,8 @@
-"""The state as it was after a record, so that a long session opens fast.
+"""Snapshots: the state after a record, in a file beside the journal, so that a long session opens
+fast.
 
-A file beside the journal, in the same framing: a head that names the record, the pieces of the
-state, an end. It is made under another name and moved into place, and it can be lost: the events
-say the same.
+The file has the journal's line format: a head that names the record, the pieces of the state, an
+end mark. It is written as a draft and renamed. It may be lost, since the records hold the same.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from duckflow_tui.session.records import (
 )
 from duckflow_tui.state.agent import AgentState, InFlight
 
-KEPT: Final = 2  # an older one stays until the next but one is there
+KEPT: Final = 2  # snapshots that are not deleted
 MAX_PIECE: Final = 256_000_000  # bytes of one line
 
 
 class SnapshotPlace(NamedTuple):
-    """The record a snapshot was made after."""
+    """The record that a snapshot was taken after, and its place in the journal."""
 
     seq: int
     segment: int
@@ -47,9 +47,11 @@ class SnapshotPlace(NamedTuple):
 def write_steps(
     folder: SessionFolder, disk: Disk, place: SnapshotPlace, image: Image, redact: Redact | None
 ) -> Generator[int, None, None]:
-    """Write a snapshot, one piece at each step; yields the bytes of each. Raises OSError, and
-    TypeError, ValueError or RecursionError for a state without JSON. An iterator that is closed
-    before its end, or that raised, leaves nothing behind.
+    """Write a snapshot, one piece a step, and yield the number of bytes of each; at the end older
+    snapshots are deleted.
+
+    Raises OSError; and TypeError, ValueError or RecursionError for a state that cannot be written
+    as JSON. A generator that raised or was closed early leaves no file.
     """
     with draft_in(disk, folder.descriptor) as draft:
         for number, piece in enumerate(_iter_pieces(place, image, redact)):
@@ -63,7 +65,9 @@ def write_steps(
 
 
 def read_snapshot(folder: SessionFolder, seq: int) -> tuple[SnapshotPlace, AgentState] | None:
-    """The state after this record; None when it is damaged, or of another program."""
+    """Return the place and the state of the snapshot after the record ``seq``; None where it is
+    missing, damaged or of another version of the program.
+    """
     try:
         with folder.open_file(snapshot_name(seq)) as file:
             lines = _iter_lines(file)
@@ -79,6 +83,7 @@ def read_snapshot(folder: SessionFolder, seq: int) -> tuple[SnapshotPlace, Agent
 def _iter_pieces(
     place: SnapshotPlace, image: Image, redact: Redact | None
 ) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a snapshot file: head, pieces of the state, end mark."""
     yield {"snapshot": "state", "schema": SCHEMA, "app": __version__, **place._asdict()}
     for piece in iter_pieces(image):
         yield piece if redact is None else redact_value(piece, redact, is_restorable)
@@ -86,7 +91,9 @@ def _iter_pieces(
 
 
 def _iter_lines(file: Any) -> Iterator[dict[str, Any]]:
-    """The pieces in their order; raises Unreadable at the first that is damaged or missing."""
+    """Yield the JSON objects of a snapshot file in order. Raises UnreadableRecord at the first that
+    is damaged or missing.
+    """
     for number, frame in enumerate(scan(file, MAX_PIECE)):
         if not isinstance(frame, JournalLine) or frame.seq != number:
             raise UnreadableRecord("snapshot")
@@ -94,7 +101,7 @@ def _iter_lines(file: Any) -> Iterator[dict[str, Any]]:
 
 
 def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The lines up to the end mark. Raises UnreadableRecord where it is missing."""
+    """Yield the pieces before the end mark. Raises UnreadableRecord where it is missing."""
     for piece in lines:
         if "end" in piece:
             return
@@ -102,7 +109,7 @@ def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     raise UnreadableRecord("snapshot")
 
 
-#: Changed by transient events only, and therefore not the same after a replay.
+#: Fields that only transient events change; they are not recorded.
 IN_FLIGHT: Final = frozenset(place.name for place in fields(InFlight))
 PIECE: Final = 4  # items of a list in one piece: few enough that they die young
 
@@ -110,11 +117,13 @@ Image = dict[str, Any]  # name of a field → its value, containers copied one l
 
 
 class NotAnImage(ValueError):
-    """A piece that does not fit the state of this program."""
+    """Raised for a piece that does not fit the state of this version of the program."""
 
 
 def capture_image(state: AgentState) -> Image:
-    """An image of the state; cheap, because its values are immutable."""
+    """Return an image of the state, without what is in flight. Cheap: containers are copied, their
+    immutable values shared.
+    """
     image: Image = {}
     for name, value in vars(state).items():
         if name not in IN_FLIGHT:
@@ -124,8 +133,8 @@ def capture_image(state: AgentState) -> Image:
 
 
 def iter_pieces(image: Image) -> Iterator[dict[str, Any]]:
-    """The image as JSON objects, each small; raises ValueError for what is no value of its field. A
-    list is an empty piece, then one for each few of its items.
+    """Yield the image as small JSON objects: one for a field; for a list an empty one, then one for
+    each few items. Raises ValueError for a value of the wrong type.
     """
     for name, value in image.items():
         parts = [value]
@@ -137,7 +146,9 @@ def iter_pieces(image: Image) -> Iterator[dict[str, Any]]:
 
 
 def restore_state(found: Iterable[dict[str, Any]]) -> AgentState:
-    """The state of these pieces; raises NotAnImage unless they are all of this program's fields."""
+    """Return the state made of these pieces. Raises NotAnImage for a piece that does not fit, and
+    for a missing field.
+    """
     state = AgentState()
     seen: set[str] = set()
     for piece in found:
@@ -153,7 +164,7 @@ def restore_state(found: Iterable[dict[str, Any]]) -> AgentState:
 
 
 def is_restorable(piece: dict[str, Any]) -> bool:
-    """Whether the piece could be read back."""
+    """Whether the piece can be read back."""
     try:
         _read_piece(piece)
     except NotAnImage:
@@ -162,7 +173,7 @@ def is_restorable(piece: dict[str, Any]) -> bool:
 
 
 def _read_piece(piece: dict[str, Any]) -> tuple[str, Any]:
-    """The field of a piece and its value there; raises NotAnImage."""
+    """Return the field of a piece and its validated value. Raises NotAnImage."""
     try:
         return piece["field"], _field_adapter(piece["field"]).validate_python(piece["value"])
     except (KeyError, ValidationError) as error:
@@ -171,11 +182,14 @@ def _read_piece(piece: dict[str, Any]) -> tuple[str, Any]:
 
 @cache
 def _field_types() -> dict[str, Any]:
+    """Return the type of each field of the state that a snapshot holds."""
     hints = get_type_hints(AgentState)
     return {name: hint for name, hint in hints.items() if name not in IN_FLIGHT}
 
 
 @cache
 def _field_adapter(field: str) -> TypeAdapter[Any]:
-    """How a field of the state is written and read; raises KeyError where there is none."""
+    """Return the adapter that writes and validates a field of the state. Raises KeyError for an
+    unknown field.
+    """
     return TypeAdapter(_field_types()[field])

@@ -1,4 +1,6 @@
-"""Trust in files of a folder that steer the work: used only as the user trusted it (R10)."""
+"""Trust in the files of a folder that steer the work, ``AGENTS.md`` and settings: each is used only
+with the content that the user trusted (R10).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ SETTINGS: Final = ".duckflow/settings.toml"
 NAMES: Final = (NOTES, SETTINGS)
 MAX_FILE: Final = 32 * 1024  # bytes of each that are read
 _CUT: Final = f"[Only the first {MAX_FILE // 1024} KB of this file are used.]"
-_MAX_KEPT: Final = 1024 * 1024  # bytes of an answer that is kept: both texts, escaped
+_MAX_KEPT: Final = 1024 * 1024  # bytes of a stored answer: both texts, escaped
 
 log = logging.getLogger("duckflow.trust")
 
@@ -37,24 +39,26 @@ Texts = Mapping[str, str]
 
 
 class TrustAnswer(NamedTuple):
-    """The user's answer about these texts and no others."""
+    """The user's answer about exactly these texts."""
 
     trusted: bool
     texts: Texts
 
     def is_answer_for(self, texts: Texts) -> bool:
-        """Whether each of them is as it was then; some may have gone."""
+        """Whether each of these texts was in the answer unchanged; the answer may have had more."""
         return all(self.texts.get(name) == text for name, text in texts.items())
 
 
 class TrustAnswers:
-    """A file for each folder in the user's data, readable for this user only."""
+    """Stores the user's answers, one file for each folder, readable for this user only."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get_answer(self, root: Path) -> TrustAnswer | None:
-        """The answer for this folder; None without one, and where it cannot be read."""
+        """Return the stored answer for this folder; None where there is none or it cannot
+        be read.
+        """
         try:
             kept: Any = json.loads(read_plain_file(self._answer_path(root), _MAX_KEPT))
         except FileNotFoundError:
@@ -72,7 +76,7 @@ class TrustAnswers:
                 return None
 
     def save_answer(self, root: Path, answer: TrustAnswer) -> None:
-        """Keep it instead of an earlier one; raises OSError."""
+        """Store the answer for this folder, replacing an earlier one. Raises OSError."""
         kept: dict[str, object] = {
             "folder": str(root), "trusted": answer.trusted, "texts": dict(answer.texts)
         }  # fmt: skip
@@ -83,10 +87,10 @@ class TrustAnswers:
 
 
 class ProjectTrust:
-    """One for a session. ``use`` is told the texts that may be used, whenever they are others.
+    """Decides for one session which files of its folder are used, and asks the user about new ones.
 
-    ``by_flag`` is of a run without a screen: whether its command line trusts what lies there;
-    None where there is a user who can be asked.
+    ``use`` is called with the texts to use whenever they change. ``by_flag``: in a run without a
+    screen, whether the command line trusts the folder's files; None where the user can be asked.
     """
 
     def __init__(
@@ -107,13 +111,15 @@ class ProjectTrust:
         self._use = use
         self._by_flag = by_flag
         self.given = False  # the user trusts all that lies there now
-        self._said = False  # that files are not used without the flag
+        self._said = False  # whether the user knows that files are not used without the flag
         self._used: Texts = {}
         self._answer: TrustAnswer | None = None  # of this session
         self.asked: Card | None = None  # the question that is open
 
     async def use_trusted(self) -> None:
-        """Use what the user trusted of what lies there now, and ask about what is new."""
+        """Read the folder's files, use those with trusted content, and open a question about new or
+        changed ones; without a screen, say once that a flag is needed.
+        """
         texts = await asyncio.to_thread(read_texts, self._workspace)
         if self._by_flag is not None:
             self.given = self._by_flag
@@ -123,7 +129,7 @@ class ProjectTrust:
                 self._notices.say("trust.needs_flag", names=", ".join(texts))
             return
         kept = await asyncio.to_thread(self._kept.get_answer, self._workspace.root)
-        answer = self._answer or kept  # the newest may still be on its way to the disk
+        answer = self._answer or kept  # the newest may not be on disk yet
         known: Texts = answer.texts if answer is not None else {}
         trusted = answer is not None and answer.trusted
         self.given = trusted and answer is not None and answer.is_answer_for(texts)
@@ -135,21 +141,24 @@ class ProjectTrust:
             self.withdraw()
 
     async def ask_again(self) -> bool:
-        """Ask about all that lies there, whatever was answered before; False for nothing there."""
+        """Ask about all present files, whatever was answered before. Returns False where there are
+        none.
+        """
         texts = await asyncio.to_thread(read_texts, self._workspace)
         if texts:
             self._open_card(texts, {})
         return bool(texts)
 
-    # inside
-
     def _use_texts(self, texts: Texts) -> None:
+        """Call ``use`` where the texts to use have changed."""
         if texts != self._used:
             self._used = texts
             self._use(texts)
 
     def _open_card(self, texts: Texts, known: Texts) -> None:
-        """Open the card, unless one about just these texts is open or there are none."""
+        """Open a question about these texts, in place of an open one; nothing where the same is
+        open already.
+        """
         subject = _make_subject(texts)
         if self.asked is not None and self.asked.subject == subject:
             return
@@ -165,8 +174,8 @@ class ProjectTrust:
         self._spawn(self._on_answer(card, texts), "trust")
 
     async def _on_answer(self, card: Card, texts: Texts) -> None:
-        """Wait for the user's answer, use it, and keep it on disk."""
-        if self.asked is not card:  # taken back before it was shown
+        """Wait for the user's answer, act on it, and store it on disk."""
+        if self.asked is not card:  # withdrawn before it was shown
             return
         with contextlib.suppress(Unanswered):
             answer = await self._desk.ask(card)
@@ -179,19 +188,22 @@ class ProjectTrust:
                 self._notices.warn("trust.not_kept", reason=error.strerror or str(error))
 
     def withdraw(self) -> None:
-        """Take back a question that is open."""
+        """Withdraw the open question, if any."""
         if self.asked is not None:
             card, self.asked = self.asked, None
             self._desk.withdraw_question(card.card_id, "renewed")
 
 
 def _make_subject(texts: Texts) -> str:
+    """Return a hash of the texts, by which equal questions are recognized."""
     return hash_data(canonical_json(dict[str, Any](texts)))
 
 
 def read_texts(workspace: Workspace) -> dict[str, str]:
-    """The files that are there; blocking. Longer notes are cut, and say so. What leads out of the
-    workspace, is no plain file, is too long for settings, or says nothing is not there.
+    """Return the texts of the folder's notes and settings by file name. Blocking.
+
+    Left out are files that are missing, blank, not regular, or outside the workspace, and settings
+    over 32 KB. Longer notes are cut, with a remark.
     """
     found: dict[str, str] = {}
     for name in NAMES:
@@ -213,8 +225,9 @@ def read_texts(workspace: Workspace) -> dict[str, str]:
 
 
 def _read_plain(workspace: Workspace, name: str) -> bytes:
-    """The beginning of a plain file that lies inside. A link of notes is followed to a file
-    inside that is neither secret nor protected; on the way to settings there is none.
+    """Read the first 32 KB, and one byte more, of a regular file in the workspace. A link to notes
+    is followed to a file inside that is neither secret nor protected; on the path to settings no
+    link is followed. Raises OSError, WorkspaceError.
     """
     path = name
     if name == NOTES:
@@ -240,7 +253,7 @@ def _read_plain(workspace: Workspace, name: str) -> bytes:
 
 
 def _make_preview(name: str, before: str | None, after: str) -> FilePreview:
-    """The changes of a file since it was trusted; all of an unknown one."""
+    """Return the changes of a file since it was trusted; all of its content where it never was."""
     data = after.encode("utf-8", "replace")
     found = compare_files(None if before is None else before.encode("utf-8", "replace"), data)
     return FilePreview(

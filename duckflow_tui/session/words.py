@@ -1,4 +1,4 @@
-"""Words about sessions in lists, on the screen and on the command line."""
+"""Formats sessions as text for lists, on the screen and on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def describe_session(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeText]]:
-    """All that is known of a session: the code of each fact, and its words."""
+    """Yield the known facts of a session: the code of each, and its words."""
     plan = f"{facts.plan_done}/{facts.plan_steps}  {facts.plan}" if facts.plan_steps else ""
     rows = [
         ("title", facts.title),
@@ -43,12 +43,12 @@ def describe_session(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str,
 
 
 def forked_words(facts: SessionFacts) -> str:
-    """The session that it goes on from a message of: its title and id; nothing for none."""
+    """Return title and id of the session that this one was forked from; empty for none."""
     return " · ".join(filter(None, (facts.forked_title, facts.forked_from)))
 
 
 def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
-    """How it stands, in a few words; of one that cannot be opened, why."""
+    """Return the state of the session in a few words; for an unreadable one the problem."""
     if facts.problem:
         return say(f"sessions.problem.{facts.problem}")
     state = say(f"sessions.state.{facts.state}")
@@ -59,14 +59,14 @@ def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
 
 
 def fault_words(fault: SessionFault, say: Catalogue) -> SafeText:
-    """Why a session cannot be opened or changed, as a sentence."""
+    """Return a sentence that says why a session cannot be opened or changed."""
     pid = str(fault.pid) if isinstance(fault, SessionInUse) and fault.pid else "?"
     path = str(fault.path)
     return say(f"resume.fault.{fault.code}", name=fault.path.name, path=path, pid=pid)
 
 
 def spent_words(facts: SessionFacts, say: Catalogue) -> str:
-    """Calls, tokens and money; nothing where no model was asked."""
+    """Return the session's calls, tokens and cost; empty where no model was called."""
     if not facts.calls:
         return ""
     said = say("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
@@ -74,8 +74,8 @@ def spent_words(facts: SessionFacts, say: Catalogue) -> str:
 
 
 def figure_words(of: Figures, say: Catalogue) -> dict[str, str]:
-    """The figures of the work, by the name of each figure; shares of what ended or was judged. A
-    request that words alone answered had nothing to be done.
+    """Return the figures in words, by name. ``done`` is the share of the turns with work to do: a
+    request answered by words alone is not counted in it.
     """
     work = of.turns - of.answered
     return {
@@ -92,7 +92,9 @@ def figure_words(of: Figures, say: Catalogue) -> dict[str, str]:
 
 
 def figure_rows(months: Mapping[str, Figures], say: Catalogue) -> list[str]:
-    """A table of the months with their sum: heads, then a row for each; one line without any."""
+    """Return the lines of a table: heads, a row for each month, the sum; a single line without
+    months.
+    """
     if not months:
         return [say("stats.none")]
     total = Figures(*map(sum, zip(*months.values(), strict=True)))
@@ -110,13 +112,13 @@ def figure_rows(months: Mapping[str, Figures], say: Catalogue) -> list[str]:
 
 
 def format_time(at: float) -> str:
-    """Date and time of day; nothing for 0 and for what no calendar has."""
+    """Return local date and time of day; empty for 0 and for a time out of range."""
     then = to_datetime(at)
     return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
 
 def format_day(at: float, now: float) -> str:
-    """The time of today, else the day; nothing for 0 and for what no calendar has."""
+    """Return the time of day for today, else the date; empty for 0 and for a time out of range."""
     then, today = to_datetime(at), to_datetime(now)
     if then is None or today is None:
         return ""
