@@ -14,9 +14,9 @@ from duckflow_tui.safety.file_changes import wait_until_done
 from duckflow_tui.tools.process_table import GRACE, LOOK, MARK, Offspring, kill_all, send_signal
 from duckflow_tui.tools.watchdog import Watchdog
 
-DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its program has ended
+DRAIN: Final = 0.25  # seconds to read the rest of a pipe after its program has ended
 _PIECE: Final = 512 * 1024  # bytes of one read
-_REAPED: Final = 1.0  # seconds until the end of a program that was killed is known
+_REAPED: Final = 1.0  # seconds to wait for the exit code of a killed program
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
@@ -108,7 +108,7 @@ class Program:
         except ProcessLookupError:
             return False
         except PermissionError:
-            pass  # some of them are another user's
+            pass  # some members belong to another user
         return True
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ class ProcessGroup:
         await asyncio.to_thread(lambda: self._signal_members(self._find_members(), signal.SIGTERM))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                # Nothing tells of the end of processes that are not our own children.
+                # The end of processes that are not our children is not signalled.
                 while await asyncio.to_thread(self._find_members):
                     if self._hurried.is_set():
                         break
@@ -198,7 +198,7 @@ class ProcessGroup:
         processes.
         """
         if self.program.exit_code is None:
-            self.program.signal(number)  # nobody else has the number while it was not waited for
+            self.program.signal(number)  # its id cannot be reused before it was waited for
         send_signal(members, number)
 
     def _find_members(self) -> frozenset[int]:

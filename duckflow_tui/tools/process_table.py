@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-MARK: Final = "DUCKFLOW_CALL"  # by it a child is found that left its group
-GRACE: Final = 0.8  # seconds between asking and killing
-LOOK: Final = 0.03  # seconds between two looks at who is left
-_SWEEPS: Final = 6  # times the dead are looked for after they were killed
+MARK: Final = "DUCKFLOW_CALL"  # variable that identifies children that left the group
+GRACE: Final = 0.8  # seconds between SIGTERM and SIGKILL
+LOOK: Final = 0.03  # seconds between two checks for running processes
+_SWEEPS: Final = 6  # rounds of stopping, and of killing
 PROC: Final = "/proc"
 
 
@@ -146,7 +146,7 @@ def read_process(pid: int, *, also_dead: bool = False) -> Process | None:
         line = _read_file(pid, "stat")
     except OSError:
         return None
-    # The name of the program stands in parentheses and may hold anything.
+    # The program's name is in parentheses and may contain anything.
     fields = line[line.rfind(b")") + 2 :].split()
     if len(fields) < 20 or (fields[0] in (b"Z", b"X") and not also_dead):
         return None

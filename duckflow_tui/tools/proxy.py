@@ -28,10 +28,12 @@ MAX_CONNECTIONS: Final = 64  # of one command at a time
 HEAD_S: Final = 30.0  # seconds in which the head of a request must arrive
 CONNECT_S: Final = 20.0  # seconds for a name and a connection to its address
 IDLE_S: Final = 300.0  # seconds without a byte in either direction
-TOLD_S: Final = 1.0  # seconds between two reports on one host: a command may ask for thousands
+TOLD_S: Final = (
+    1.0  # seconds between two reports on one host: a command may send thousands of requests
+)
 _HEAD: Final = 32 * 1024  # bytes of a request before its body
 _PIECE: Final = 64 * 1024  # bytes; the first message of TLS is shorter
-_TOLD: Final = 10  # refused hosts that are told of
+_TOLD: Final = 10  # refused hosts that are reported
 
 #: Headers between a client and its proxy, and those that the proxy writes itself.
 _OWN_HEADERS: Final = frozenset(
@@ -39,7 +41,7 @@ _OWN_HEADERS: Final = frozenset(
     | {b"transfer-encoding", b"proxy-connection", b"proxy-authorization"}
 )
 
-#: Looks up names: a slow name server holds up no other work in a thread, and never more than these.
+#: Threads to resolve names, so that a slow name server delays no other work.
 _LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="names")
 
 Report = Callable[[HostContacted], None]
@@ -78,9 +80,9 @@ class HostProxy:
         self._server: asyncio.Server | None = None
         self._starting: asyncio.Task[None] | None = None
         self._served: set[asyncio.Task[None]] = set()
-        self._refused: dict[str, str] = {}  # hosts, each with what is said of it
-        self._untold: dict[str, HostContacted] = {}  # what came to each since the last report
-        self._told: dict[str, float] = {}  # when that was, monotonic
+        self._refused: dict[str, str] = {}  # hosts, each with the message for the model
+        self._untold: dict[str, HostContacted] = {}  # traffic of each host since the last report
+        self._told: dict[str, float] = {}  # monotonic time of the last report on each host
 
     @property
     def channel_fd(self) -> int:
@@ -140,7 +142,7 @@ class HostProxy:
     def _take_socket(self) -> None:
         """Receive the listening socket from the sandbox and start to serve on it."""
         asyncio.get_running_loop().remove_reader(self._ours)
-        with contextlib.suppress(OSError):  # a sandbox that could not be made sends nothing
+        with contextlib.suppress(OSError):  # a sandbox that failed sends nothing
             received = socket.recv_fds(self._ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
             for descriptor in received[1]:
                 listening = socket.socket(fileno=descriptor)
@@ -166,7 +168,7 @@ class HostProxy:
             async with asyncio.timeout(HEAD_S):
                 request = await _read_event(client, reader)
             if not isinstance(request, h11.Request):
-                return  # it hung up
+                return  # the client hung up
             name, port, path = _parse_target(request)
             answers, upstream = await self._connect_to_target(name, port)
             if path:
@@ -183,7 +185,7 @@ class HostProxy:
             head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
             writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         except OSError:
-            pass  # it hung up, or said nothing
+            pass  # the client hung up, or was silent for too long
         finally:
             self._served.discard(task)
             writer.close()
@@ -208,7 +210,9 @@ class HostProxy:
                     why = "was refused: it leads to an address that is not public"
                     raise self._refuse_request(shown, f"{shown} {why} ({', '.join(addresses)})")
                 failed: OSError | None = None
-                for address in allowed:  # what was looked at, whatever the name leads to later
+                for (
+                    address
+                ) in allowed:  # only the checked addresses: the name may resolve to others later
                     try:
                         return await asyncio.open_connection(address, port)
                     except OSError as error:
@@ -321,7 +325,7 @@ async def _rebuild_request(
     given = dict(request.headers)
     headers = [(b"Host", host.encode()), (b"Connection", b"close")]
     headers += [(n, v) for n, v in request.headers.raw_items() if n.lower() not in _OWN_HEADERS]
-    if b"transfer-encoding" in given:  # the only one that is parsed
+    if b"transfer-encoding" in given:  # chunked is the only one that h11 parses
         headers.append((b"Transfer-Encoding", b"chunked"))
     elif b"content-length" in given:
         headers.append((b"Content-Length", given[b"content-length"]))
@@ -343,7 +347,7 @@ async def _read_server_name(data: bytes, reader: asyncio.StreamReader) -> tuple[
     context.sni_callback = lambda _, name, __: names.append((name or "").lower().rstrip("."))
     incoming = ssl.MemoryBIO()
     tls, more = context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True), data
-    with contextlib.suppress(ssl.SSLError):  # there is no certificate to answer with
+    with contextlib.suppress(ssl.SSLError):  # expected: there is no certificate to answer with
         while more and len(data) <= _PIECE:
             incoming.write(more)
             with contextlib.suppress(ssl.SSLWantReadError):

@@ -29,9 +29,9 @@ from duckflow_tui.tools.operation import (
 )
 from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind, net_change
 
-DEFAULT_LINES: Final = 2_000  # of a read without a range
-DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range
-RANGE_BYTES: Final = 200_000  # of a read with one; below what a result may hold (R18)
+DEFAULT_LINES: Final = 2_000  # lines of a read without a range
+DEFAULT_BYTES: Final = 100_000  # bytes of text as UTF-8, of a read without a range
+RANGE_BYTES: Final = 200_000  # bytes of a read with a range; less than MAX_RESULT (R18)
 WHOLE_BYTES: Final = 8_000_000  # a larger file is read in pieces, and only as far as needed
 _PIECE: Final = 1_000_000
 _SNIFFED: Final = 4_096
@@ -45,7 +45,7 @@ class ReadFile(Arguments):
     path: str = Field(description="A file, or result:… as a cut result names it.")
     start_line: int | None = Field(default=None, ge=1)
     end_line: int | None = Field(default=None, ge=1)
-    # Told of in the note on a long line only: of each line these columns, such as "20001-40000".
+    # Columns of each line, such as "20001-40000"; named only in the note on a long line.
     columns: SkipJsonSchema[str] = ""
     diff: bool = Field(default=False, description="Instead, your changes of it.")
 
@@ -206,7 +206,7 @@ async def _read_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     try:
         shown = decode_file(bytes(kept)).text
     except NotText:
-        # A very long line may have been cut within a character.
+        # A very long line may be cut within a character.
         shown = bytes(kept).decode("utf-8", "replace")
     lines = split_lines(shown)
     total = first + len(lines) - 1 if ended else None
@@ -226,7 +226,7 @@ def _make_answer(
     kept: list[str] = []
     size = 0
     begin, end = _column_range(args)
-    long: list[str] = []  # lines that go on behind what is shown of them
+    long: list[str] = []  # notes on lines that are longer than shown
     widest = 0
     for number, line in enumerate(found.lines[:most], found.first):
         bare = strip_ending(line)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_RESULT: Final = 256 * 1024  # bytes; R18
 MAX_LINE: Final = 20_000  # characters of one line
-_COUNT_ROOM: Final = 40  # characters; the words for less would be longer than what they replace
+_COUNT_ROOM: Final = 40  # characters; a shorter rest is not longer than the note in its place
 #: Before the id of a call or the hash of a blob, where file_ops.read_file takes a path.
 HANDLE: Final = "result:"
 #: The last line of a result in which something was masked.
@@ -48,8 +48,8 @@ _PICTURES: Final = (
 )
 _NOTE_ROOM: Final = 400  # bytes kept free for the line between head and tail
 
-_LINES: Final = 600  # of what all files together have become
-_LARGEST: Final = 4 * 1024 * 1024  # bytes of a file whose lines are compared for that
+_LINES: Final = 600  # lines of all differences together
+_LARGEST: Final = 4 * 1024 * 1024  # bytes of a file that is compared
 _TESTS: Final = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_|[._](?:test|spec)\.\w+$"
 )

@@ -107,7 +107,7 @@ _NO_FACTS: Final = frozenset[CallFact]()
 
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 
-#: Effects that nobody else may have at the same time; those of files take the lock by themselves.
+#: Effects that need the lock for the whole call; changes of files take it on their own.
 _SERIAL: Final = frozenset({Effect.EXECUTE, Effect.REMOTE})
 
 
@@ -274,7 +274,7 @@ class ToolRouter:
         for spec in self.registry.specs():
             if spec.name.startswith("mcp.") and spec.has_side_effects:
                 kind = await self._kind_of(spec.name, {})
-                if kind is Decision.ALLOW:  # of a server the others ask, which its own name says
+                if kind is Decision.ALLOW:  # a server's other tools ask; they need no entry each
                     found[kind].append(spec.name)
         besides: list[str] = []
         given = [(RUN, rule) for rule in self.named()]
@@ -367,7 +367,7 @@ class ToolRouter:
             operation.effect,
             places,
             facts=await self.facts(operation, args) | known_facts,
-            # The user's own line is theirs: no rule speaks about it.
+            # No rule applies to a line that the user runs.
             command=None if operation.command is None or call.by_user else operation.command(args),
             root=self.workspace.root,
             version=operation.version,
@@ -396,7 +396,7 @@ class ToolRouter:
         verdict = self._judge_access(access, call.step_id)
         check_denied(call, verdict)
         if call.renewed and call.gate is not None:
-            # A rule that its key gave was for what the gate showed, and that has changed (R15).
+            # A consent given at the gate was for the content shown there, which has changed (R15).
             verdict = replace(verdict, kind=Decision.GATE)
         answer: GateAnswer | None = None
         allowed = verdict.kind is Decision.ALLOW
@@ -504,7 +504,7 @@ class ToolRouter:
         try:
             proposal = await self._make_proposal(call, operation, args, places)
         except (ToolFault, WorkspaceError, OSError):
-            return Planned(call, access, places, None)  # it may be possible in its turn
+            return Planned(call, access, places, None)  # it may become possible when its turn comes
         if not isinstance(proposal, Edits) or len(proposal.changes) != 1:
             return Planned(call, access, places, None)
         change = proposal.changes[0]
@@ -665,7 +665,7 @@ class ToolRouter:
             )
         if proposal.note:
             lines.append(proposal.note)
-        for change in changes:  # what the model was not given, it does not know
+        for change in changes:  # the model does not know content that it was not given
             edited = call.edited is not None and change.place.zone is not Zone.INSIDE
             if edited or (change.unseen and change.target is not None):
                 read = dict.fromkeys(read, "")
@@ -695,7 +695,7 @@ class ToolRouter:
         except OSError as error:
             images = ()
             text = f"{text}\n{self.words('image.not_kept', reason=error.strerror or str(error))}"
-        # What the operation itself left out counts too, and it kept the whole.
+        # What the operation itself cut counts too; its own blob keeps the whole.
         cut, blob = output.cut + cut, output.blob or blob
         duration = 0.0 if call.started is None else self.store.clock.monotonic() - call.started
         touched = call.work.touched[0] if call.work and call.work.touched else _UNTOUCHED

@@ -1,7 +1,7 @@
-"""The sandbox of the model's commands: which kind holds here, by trying it, and what it holds.
+"""Choose the kind of sandbox for the model's commands by trying it, and wrap each command in it.
 
-``sandbox_worker.py`` makes it around each command; what that one needs to know is the plan, made
-here. Imported with the first command, never before.
+``sandbox_worker.py`` builds the sandbox around a command from the plan that is made here. This
+module is imported with the first command.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger("duckflow.sandbox")
 
 Rung = Literal["bwrap", "namespaces", "seatbelt"]
 
-#: From the strongest; Ubuntu lets no program but its own bubblewrap make user namespaces.
+#: The strongest first. On Ubuntu only the system's bubblewrap may create user namespaces.
 _RUNGS: Final[Mapping[str, tuple[Rung, ...]]] = {
     "linux": ("bwrap", "namespaces"),
     "darwin": ("seatbelt",),
@@ -55,14 +55,14 @@ _LEVELS: Final[Mapping[Rung, SandboxLevel]] = {
     "namespaces": "full",
     "seatbelt": "seatbelt",
 }
-#: Processes of the sandbox itself that outlive its command as long as something is left of it.
+#: Helper processes of the sandbox that run on while processes of its command are left.
 _KEEPERS: Final[Mapping[Rung, int]] = {"bwrap": 2, "namespaces": 1, "seatbelt": 0}
 
 _BWRAP: Final = "/usr/bin/bwrap"
 _SEATBELT: Final = "/usr/bin/sandbox-exec"
 _TEST_S: Final = 15.0  # seconds that the self-test of one kind may take
 
-#: Folders that hold the system, of which nothing else is the user's: never emptied.
+#: System folders, which hold nothing of the user's: never hidden.
 _SYSTEM: Final = frozenset(
     map(
         Path,
@@ -73,13 +73,13 @@ _SYSTEM: Final = frozenset(
 _HOMES: Final = (Path("/home"), Path("/root"), Path("/Users"))
 #: Names of folders in which programs are installed.
 _PROGRAMS: Final = frozenset({"bin", ".bin", "sbin", "shims"})
-#: What belongs to such a folder, beside it: code and packages alone.
+#: Folders beside such a folder that belong to it: only those with code and packages.
 _BESIDE: Final = words_of(
     "bin include installs lib lib32 lib64 libexec plugins sbin shims tools version versions"
 )
 #: Marks of a folder that holds one installation and nothing else.
 _INSTALLED: Final = ("pyvenv.cfg", "conda-meta", "go.env", "lib/modules")
-#: Packages and toolchains in a home to which only the programs themselves know the way.
+#: Packages and toolchains in a home that are found by no variable, only by the programs.
 _PACKAGES: Final = words_of(
     ".cargo/git .cargo/registry .gem/ruby .gradle/caches .gradle/wrapper .ivy2/cache .local/lib "
     ".local/share/mise/installs .local/share/uv/python .m2/repository .nuget/packages "
@@ -87,20 +87,21 @@ _PACKAGES: Final = words_of(
 )
 
 #: Why a kind that works counts as partial.
-CROWDED: Final = "the workspace is too large to be looked through for repositories"
-LINKED: Final = "a repository is a link, which bubblewrap cannot close"
+CROWDED: Final = "the workspace is too large to be searched for repositories"
+LINKED: Final = "a repository is a link, which bubblewrap cannot protect"
 
 _NOTHING: Final = Guarded({}, ())
 _TEMPORARY: Final = ("/tmp", "/var/tmp")  # where commands have a folder of their own
-_MOST_WORDS: Final = 200  # of a command and its output that are looked up as paths
+_MOST_WORDS: Final = 200  # words of a command and its output that are tried as paths
 _MOST_LINE: Final = 4096  # bytes of the first line of a script
-_TRIES: Final = 3  # of the self-test: a busy machine may fail one
+_TRIES: Final = 3  # attempts of the self-test, which may fail on a busy machine
 
 
-class Held(NamedTuple):
-    """A command in its sandbox. ``keepers``: processes of the sandbox that are not its own.
-    ``unread``: paths of secret files that it can neither read nor write. ``later`` looks which
-    came after it began, or were replaced: nothing hides those from it.
+class SandboxedCommand(NamedTuple):
+    """The command line that runs a command in its sandbox. ``keepers``: helper processes of the
+    sandbox that run as long as the command has processes left. ``unread``: secret files that the
+    command can neither read nor write. ``later`` returns the secret files that have been created
+    or replaced since, which are not hidden from it; blocking.
     """
 
     argv: tuple[str, ...]
@@ -110,7 +111,9 @@ class Held(NamedTuple):
 
 
 class Sandbox:
-    """The sandbox of the commands of one session; tried at the first of them, once."""
+    """The sandbox for the commands of one session. Its kind is chosen once, by a self-test at the
+    first command.
+    """
 
     def __init__(
         self, choice: SandboxChoice, workspace: Workspace, environ: Mapping[str, str]
@@ -123,19 +126,20 @@ class Sandbox:
         self._rung: Rung | None = None
         self._found: asyncio.Task[SandboxLevel] | None = None
         self._known = KnownSecrets()
-        self._sized = False  # this bubblewrap can bound what is kept in memory
-        self._crowded = False  # there is more in the workspace than can be looked through
-        self.why: list[str] = []  # what each kind that was tried lacks
-        self._source = _text_of("sandbox_worker.py")
+        self._sized = False  # this bubblewrap can limit the size of a tmpfs
+        self._crowded = False  # the workspace is too large to be searched
+        self.why: list[str] = []  # the reasons against each kind that was tried
+        self._source = _read_source("sandbox_worker.py")
 
     @property
     def found_rung(self) -> Rung | None:
-        """The kind that holds; None before the test, and where none does."""
+        """The kind of sandbox in use; None before the self-test, and where no kind works."""
         return self._rung
 
     async def find_level(self) -> SandboxLevel:
-        """The level at which commands are held, by a test that runs once, whoever waits for it;
-        less when the workspace has become too large to be looked through.
+        """Return the level of protection for commands. The first call runs the self-test, further
+        calls wait for its result. The level is "partial" while the workspace is too large to be
+        searched for places to protect.
         """
         if self._found is None:
             self._found = asyncio.create_task(self._find_rung(), name="sandbox")
@@ -149,20 +153,22 @@ class Sandbox:
         network: bool,
         named: Iterable[str] = (),
         channel: int = 0,
-    ) -> Held:
-        """The command in its sandbox; raises ToolFault where it may not run without one.
+    ) -> SandboxedCommand:
+        """Return the command line that runs a command in the sandbox, or the command itself where
+        there is none and the settings allow that; else raise ToolFault.
 
-        ``channel``: the descriptor on which the app waits to be the command's proxy, 0 for none; a
-        kind that is not full has no network for it. ``named``: absolute paths and patterns of
-        secret files that its line names. Naming one asks, so this command can read them.
+        ``network``: whether it may use the network freely. ``channel``: the descriptor to the
+        command's proxy, 0 for none; only a full sandbox can use it. ``named``: absolute paths and
+        patterns of secret files that the command line names; since naming them asks the user, the
+        command can read them.
         """
         await self.find_level()
         if self._rung is not None:
-            below = await self._guarded_below()
+            below = await self._find_guarded()
             named = tuple(named)
             shown = (*named, *map(str, self._listed_paths()))
-            later = partial(self._came_later, _identities_of(below.secret), shown)
-            secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
+            later = partial(self._find_later_secrets, _read_identities(below.secret), shown)
+            secret = tuple(path for path in below.secret if not _matches_any(path, shown))
             below = below._replace(secret=secret)
             held = self._wrap_command(
                 self._rung, argv, network=network, below=below, channel=channel
@@ -171,11 +177,12 @@ class Sandbox:
         wanted = self._choice.level
         if wanted == "full":
             raise ToolFault("sandbox.none_full", reason="; ".join(self.why) or "-")
-        return Held(tuple(argv))
+        return SandboxedCommand(tuple(argv))
 
     def find_hidden_path(self, text: str, folder: Path) -> str:
-        """The first path in a text, relative to ``folder``, that is there but hidden from commands,
-        also behind a link or as the interpreter of a script; empty for none. Blocking.
+        """Return the first path in a text that exists but is hidden from commands, itself, behind a
+        link, or as the interpreter of a script; empty for none. Relative paths start from
+        ``folder``. Blocking.
         """
         if self._rung is None:
             return ""
@@ -183,6 +190,7 @@ class Sandbox:
         shown = [*map(os.path.realpath, (str(self._workspace.root), *self._readable_paths()))]
 
         def is_hidden(path: Path) -> bool:
+            """Whether the path exists, but not for a command in the sandbox."""
             private = [
                 self._private_folder() / path.relative_to(place)
                 for place in _TEMPORARY
@@ -206,11 +214,12 @@ class Sandbox:
         return ""
 
     def close(self) -> None:
-        """Remove what the commands kept for themselves, and forget their secrets; blocking."""
+        """Remove the commands' private ``/tmp`` and forget the known secret files; blocking."""
         self._known.forget_all()
-        self._leave_folder()
+        self._remove_private_folder()
 
-    def _leave_folder(self) -> None:
+    def _remove_private_folder(self) -> None:
+        """Remove the commands' private folder and release its lock."""
         private, self._private = self._private, None
         if private is not None:
             remove_tree(private)
@@ -218,40 +227,51 @@ class Sandbox:
             os.close(self._lock)
             self._lock = None
 
-    async def _guarded_below(self) -> Guarded:
-        """The places of the workspace that commands are kept from, as they are now. Raises
-        ToolFault where that has become more than can be found: as long as it is, each command asks.
+    async def _find_guarded(self) -> Guarded:
+        """Return the places of the workspace to protect from commands, as they are now. Raises
+        ToolFault where they have just become more than can be found; from then on the level is
+        "partial".
         """
-        below, why = await asyncio.to_thread(self._look_at_guarded, self._rung)
+        below, why = await asyncio.to_thread(self._scan_guarded, self._rung)
         was, self._crowded = self._crowded, bool(why)
         if why and not was:
             self.why.append(why)
             raise ToolFault("sandbox.no_longer_full", reason=why)
         return below
 
-    def _look_at_guarded(self, rung: Rung | None) -> tuple[Guarded, str]:
-        """The places that can be kept from commands, and why that is not all; blocking."""
+    def _scan_guarded(self, rung: Rung | None) -> tuple[Guarded, str]:
+        """Return the places of the workspace that this kind of sandbox can protect, and the reason
+        if those are not all, else an empty text; blocking.
+        """
         why = ""
         below = find_guarded_places(self._workspace, self._known)
         self._workspace.protect_found([*map(Path, below.closed), *below.led])
         links = below.links if rung == "bwrap" else ()
-        if not below.whole:  # too much to be passed on to a command
+        if not below.whole:  # more than can be passed to a command
             below, why = _NOTHING, CROWDED
         elif links:
             closed = {path: of for path, of in below.closed.items() if path not in links}
             below, why = below._replace(closed=closed), LINKED
         return below, why
 
-    def _came_later(self, met: dict[str, Identity], shown: tuple[str, ...]) -> tuple[str, ...]:
-        now = _identities_of(find_guarded_places(self._workspace, self._known).secret)
-        later = (path for path in now if met.get(path) != now[path])
-        seen = (path for path in later if not _is_one_of(path, shown))
+    def _find_later_secrets(
+        self, known: dict[str, Identity], readable: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Return the secret files that are new or replaced since ``known``, without those that
+        commands may read; paths in the workspace are relative to its root. Blocking.
+        """
+        now = _read_identities(find_guarded_places(self._workspace, self._known).secret)
+        later = (path for path in now if known.get(path) != now[path])
+        seen = (path for path in later if not _matches_any(path, readable))
         root = self._workspace.root
         return tuple(os.path.relpath(p, root) if self._is_inside(p) else p for p in seen)
 
     # --- finding -----------------------------------------------------------------------------
 
     async def _find_rung(self) -> SandboxLevel:
+        """Try the kinds of sandbox in order, keep the first that passes its self-test, and return
+        its level; the reasons against the others are added to ``why``.
+        """
         wanted = self._choice.level
         if wanted in ("none", "external"):
             return "external" if wanted == "external" else "none"
@@ -265,13 +285,13 @@ class Sandbox:
                 if not lacks:
                     break
             if not lacks:
-                _, why = await asyncio.to_thread(self._look_at_guarded, rung)
+                _, why = await asyncio.to_thread(self._scan_guarded, rung)
                 lacks = LINKED if why == LINKED else ""
             if not lacks:
                 self._rung = rung
-                if self._holds_home():
-                    # What starts by itself for the user can be written there, so each command asks.
-                    self.why.append("the workspace holds the home folder")
+                if self._contains_home():
+                    # Commands could change files that run at login there, so each command asks.
+                    self.why.append("the workspace contains the home folder")
                     return "partial"
                 self._crowded = bool(why)
                 self.why += [why] if why else []
@@ -280,11 +300,12 @@ class Sandbox:
             log.info("no sandbox by %s: %s", rung, lacks)
         return "none"
 
-    def _holds_home(self) -> bool:
+    def _contains_home(self) -> bool:
+        """Whether the workspace is or contains the user's home folder."""
         return Path(os.path.realpath(Path.home())).is_relative_to(self._workspace.root)
 
     async def _find_missing(self, rung: Rung) -> str:
-        """Why this kind does not hold here, empty where it does."""
+        """Return the reason why this kind of sandbox does not work here; empty where it works."""
         if rung == "bwrap" and self._find_bwrap() is None:
             return "bubblewrap is not installed"
         try:
@@ -294,6 +315,9 @@ class Sandbox:
             return error.strerror or str(error)
 
     async def _try_rung(self, rung: Rung, folder: Path) -> str:
+        """Run the self-test in this kind of sandbox, with ``folder`` for its files; return what
+        does not hold, empty where all does.
+        """
         witness = folder / "written"
         path, abstract = str(folder / "socket"), f"duckflow-{secrets.token_hex(8)}"
         with (
@@ -312,7 +336,7 @@ class Sandbox:
                 "root": str(root),
                 "outside": self._outside_folders(),
                 "witness": str(witness),
-                # What lies elsewhere is hidden: what is written there is written in nothing.
+                # Paths elsewhere are hidden: a write there reaches nothing.
                 "closed": [
                     path for path in self._closed_paths() if Path(path).is_relative_to(root)
                 ],
@@ -320,7 +344,7 @@ class Sandbox:
                 "socket": path,
                 "abstract": abstract,
             }
-            test = (*self._python_program(_text_of("sandbox_selftest.py")), json.dumps(asked))
+            test = (*self._python_program(_read_source("sandbox_selftest.py")), json.dumps(asked))
             if rung == "bwrap":
                 said, _ = await self._run([self._find_bwrap() or _BWRAP, "--help"])
                 self._sized = b"--size" in said
@@ -335,6 +359,9 @@ class Sandbox:
         return f"it does not hold ({', '.join(wrong)})" if wrong else ""
 
     async def _run(self, argv: Sequence[str]) -> tuple[bytes, int]:
+        """Run a program of the self-test within 15 seconds; return its output, or its standard
+        error if it failed, and its exit code.
+        """
         environ = {"PATH": self._environ.get("PATH", os.defpath)}
         program = await Program.start(argv, self._workspace.root, environ)
         try:
@@ -350,7 +377,9 @@ class Sandbox:
         return (fault if status else said), status or 0
 
     def _outside_folders(self) -> list[str]:
-        """Folders that a command must not be able to write in, in so far as they are there."""
+        """Return folders outside of the workspace in which the self-test must not be able
+        to write.
+        """
         root = self._workspace.root
         near = [Path.home(), *root.parents, Path("/"), Path("/usr")]
         away = tuple(Path(os.path.realpath(path)) for path in ("/tmp", "/var/tmp", "/run"))
@@ -370,11 +399,15 @@ class Sandbox:
         network: bool,
         below: Guarded = _NOTHING,
         channel: int = 0,
-    ) -> Held:
+    ) -> SandboxedCommand:
+        """Return the command line that runs a command in this kind of sandbox. ``below`` are the
+        places of the workspace to protect. Creates the app's own folders and the private folder
+        where they are missing.
+        """
         for path in map(os.path.realpath, self._choice.own):
-            # What is not there could not be closed: a command would make it for us.
+            # A missing folder could not be protected: a command could create it.
             if Path(path).is_relative_to(self._workspace.root):
-                with contextlib.suppress(OSError):  # then a command cannot make it either
+                with contextlib.suppress(OSError):  # then a command cannot create it either
                     os.makedirs(path, mode=0o700, exist_ok=True)
         if rung == "seatbelt":
             profile = seatbelt_profile(
@@ -385,7 +418,7 @@ class Sandbox:
                 self._readable_paths(),
                 network=network,
             )
-            return Held((_SEATBELT, "-p", profile, "--", *argv))
+            return SandboxedCommand((_SEATBELT, "-p", profile, "--", *argv))
         plan = {
             "rung": rung,
             "bwrap": self._find_bwrap() or "",
@@ -395,7 +428,7 @@ class Sandbox:
             "closed": self._closed_paths(),
             "below": below.closed,
             "blank": [path for path in below.secret if self._is_inside(path)],
-            # What a link leads to elsewhere
+            # Targets of links outside of the workspace
             "hidden": [
                 *self._hidden_paths(),
                 *(p for p in below.secret if not self._is_inside(p)),
@@ -406,44 +439,56 @@ class Sandbox:
             "filter": self._make_filter(network).hex(),
             "sized": self._sized,
         }
-        return Held(
+        return SandboxedCommand(
             (*self._python_program(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung]
         )
 
     def _make_filter(self, network: bool) -> bytes:
+        """Return the seccomp filter for commands in this workspace."""
         shared = False
-        with contextlib.suppress(OSError):  # a folder that is gone lets no command run
+        with contextlib.suppress(OSError):  # if the folder is gone, no command runs
             shared = bool(os.stat(self._workspace.root).st_mode & stat.S_ISGID)
         return filter_for(network=network, shared=shared)
 
     def _python_program(self, text: str) -> tuple[str, ...]:
-        """A program of ours, as text: no command can change what the next one runs."""
+        """Return the command line that runs this source code in Python. It is passed as text, so no
+        command can change the program of the next one.
+        """
         return (os.path.realpath(sys.executable), "-I", "-S", "-c", text)
 
     def _find_bwrap(self) -> str | None:
+        """Return the path of bubblewrap outside of the workspace; None where it is not
+        installed.
+        """
         if os.access(_BWRAP, os.X_OK):
             return _BWRAP
         return find_program("bwrap", self._workspace.root)
 
     def _private_folder(self) -> Path:
-        """The ``/tmp`` of the commands: a folder for this session, nobody else's."""
+        """Return the folder that commands see as ``/tmp``; created for this session, and anew if it
+        was removed.
+        """
         if self._private is not None and self._private.is_dir():
             return self._private
-        self._leave_folder()
+        self._remove_private_folder()
         self._choice.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         made = self._private = Path(tempfile.mkdtemp(dir=self._choice.folder))
         with contextlib.suppress(FileNotFoundError):
             self._lock = lock_folder(made)
-        # A session that begins at this moment may take it for one that was left.
+        # A session that starts at this moment may remove it as one left behind.
         return made if made.is_dir() else self._private_folder()
 
     def _closed_paths(self) -> list[str]:
+        """Return existing places that commands must not write in, besides those found in the
+        workspace: its protected places and the folder the app runs from.
+        """
         places = (*self._workspace.closed_places, self._choice.runs_from)
         return [str(path) for path in places if os.path.lexists(path)]
 
     def _hidden_paths(self) -> list[str]:
-        """Folders that the sandbox shows empty: homes, the folders around the workspace, those of
-        the desktop's sockets, and the app's own; without those that the user listed.
+        """Return the folders that appear empty in the sandbox: homes, parents of the workspace, the
+        desktop's sockets, and the app's own folders. Those that the user lists as readable are
+        left out.
         """
         root, homes = self._workspace.root, [Path.home(), *_HOMES]
         with contextlib.suppress(KeyError):  # a user without an account
@@ -463,9 +508,10 @@ class Sandbox:
         ]
 
     def _readable_paths(self) -> list[str]:
-        """Paths inside the empty folders that a command may read: programs of PATH with what
-        belongs to them, our own Python, git's folder of the workspace's worktree, and what the
-        user listed. Links that a command could have made are not followed: they may lead anywhere.
+        """Return the paths inside hidden folders that commands may read: programs of PATH with
+        their packages, the app's own Python, git's folder of a worktree, and those that the user
+        lists. Paths that lead through places where commands can write are left out, since a link
+        there may lead anywhere.
         """
         root, written = self._workspace.root, (self._workspace.root, self._choice.folder)
         git, theirs = (
@@ -481,17 +527,18 @@ class Sandbox:
         return [path for path in given if not passes_through(path, written)]
 
     def _listed_paths(self) -> list[Path]:
-        """The paths the user wants to be readable; a relative path is one of the workspace."""
+        """The paths that the user's settings list as readable, absolute."""
         root = self._workspace.root
         return [root / os.path.expanduser(path) for path in self._choice.read]
 
     def _is_inside(self, path: str) -> bool:
+        """Whether a path is in the workspace."""
         return Path(path).is_relative_to(self._workspace.root)
 
 
 def passes_through(path: str, places: Iterable[Path]) -> bool:
-    """Whether an absolute path lies in one of these places, or is led there by a link, also on its
-    way to somewhere else; so it counts where that cannot be found out.
+    """Whether an absolute path lies in one of these places or leads through one of them by a link;
+    True where that cannot be found out.
     """
     try:
         walk = walk_path(Location((), ()), path, path)
@@ -502,8 +549,8 @@ def passes_through(path: str, places: Iterable[Path]) -> bool:
 
 
 def find_interpreter(script: Path) -> Path | None:
-    """The program that runs a script by its first line; None for what is no script. Raises OSError
-    and ValueError.
+    """Return the resolved path of the interpreter that a script names in its first line; None for a
+    file that is no script. Raises OSError and ValueError.
     """
     if not script.is_file():
         return None
@@ -514,10 +561,10 @@ def find_interpreter(script: Path) -> Path | None:
 
 
 def find_toolchain(environ: Mapping[str, str], written: Sequence[Path]) -> list[str]:
-    """The folders of PATH with the code that belongs to them, the environment in use, and the
-    packages of the home. Of what lies beside programs only code is named, since a place such as
-    ``~/.local`` holds anything. No link is followed that leads through what commands have
-    ``written``.
+    """Return the paths that programs need to run: the folders of PATH, the code beside them, active
+    environments, and package folders of the home. Only known names for code are taken from
+    beside programs, since a folder such as ``~/.local`` may hold anything. Links that lead
+    through ``written``, where commands can write, are not followed.
     """
     home = Path.home()
     found = dict.fromkeys(str(home / name) for name in sorted(_PACKAGES))
@@ -546,8 +593,8 @@ def find_toolchain(environ: Mapping[str, str], written: Sequence[Path]) -> list[
     return list(found)
 
 
-def _identities_of(paths: Iterable[str]) -> dict[str, Identity]:
-    """Device and inode of those that are there."""
+def _read_identities(paths: Iterable[str]) -> dict[str, Identity]:
+    """Return device and inode of each path that exists."""
     found: dict[str, Identity] = {}
     for path in paths:
         with contextlib.suppress(OSError):
@@ -556,9 +603,11 @@ def _identities_of(paths: Iterable[str]) -> dict[str, Identity]:
     return found
 
 
-def _is_one_of(path: str, shown: Iterable[str]) -> bool:
-    """Whether a path, or what lies in it, is among those that are shown, or lies in one of them."""
-    for given in shown:
+def _matches_any(path: str, readable: Iterable[str]) -> bool:
+    """Whether a path matches, contains, or lies in one of the readable paths, which may be
+    patterns.
+    """
+    for given in readable:
         for one in (given, os.path.realpath(given)):
             same = path.count("/") == one.count("/") and fnmatchcase(path, one)
             if same or Path(path).is_relative_to(one) or Path(one).is_relative_to(path):
@@ -567,11 +616,13 @@ def _is_one_of(path: str, shown: Iterable[str]) -> bool:
 
 
 async def _read_all(program: Program, pipe: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
+    """Yield the pieces of an output until its end."""
     while data := await program.read(pipe):
         yield data
 
 
-def _text_of(name: str) -> str:
+def _read_source(name: str) -> str:
+    """Return the source code of a module of this package."""
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
@@ -584,9 +635,13 @@ def seatbelt_profile(
     *,
     network: bool,
 ) -> str:
-    """The rules for ``sandbox-exec``; of those that fit, the last one counts."""
+    """Return the profile for macOS's ``sandbox-exec``: write only in ``root`` and ``private`` but
+    not in ``closed``, read nothing in ``hidden`` but what is ``readable``. A later rule
+    overrides an earlier one.
+    """
 
     def below(paths: Sequence[str]) -> str:
+        """Return the filter that matches everything in these paths."""
         return " ".join(f"(subpath {json.dumps(os.path.realpath(path))})" for path in paths)
 
     devices = " ".join(

@@ -1,7 +1,7 @@
-"""Tries in a sandbox what has to be possible there and what must not be: the self-test.
+"""The self-test of the sandbox, run inside it: try what must be possible there and what must not.
 
-Run with ``python -I -S`` as a command in the sandbox, with one argument, what to try, as JSON;
-prints what is wrong as a list. Standard library only.
+Run as ``python -I -S`` with one argument, the probes as JSON; prints the list of failures as JSON.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ import sys
 from typing import Any
 
 
-def probe_sandbox(asked: dict[str, Any]) -> list[str]:
-    """The rules that do not hold here, in either direction; run in the sandbox as a command."""
+def probe_sandbox(probes: dict[str, Any]) -> list[str]:
+    """Run the probes and return the names of those that fail: the workspace must be writable,
+    folders outside and protected ones not, and the sockets unreachable.
+    """
     wrong: list[str] = []
-    if not _can_write(asked["root"]):
+    if not _can_write(probes["root"]):
         wrong.append("workspace")
-    for folder in asked["outside"]:
+    for folder in probes["outside"]:
         if _can_write(folder):
             wrong.append(f"write {folder}")
     with contextlib.suppress(OSError):
-        os.close(os.open(asked["witness"], os.O_CREAT | os.O_WRONLY, 0o666))
-    for path in asked["closed"]:
+        os.close(os.open(probes["witness"], os.O_CREAT | os.O_WRONLY, 0o666))
+    for path in probes["closed"]:
         if os.path.isdir(path) and _can_write(path):
             wrong.append(f"write {path}")
     for name, family, address in (
-        ("tcp", socket.AF_INET, ("127.0.0.1", asked["port"])),
-        ("socket", socket.AF_UNIX, asked["socket"]),
-        ("abstract socket", socket.AF_UNIX, "\0" + asked["abstract"]),
+        ("tcp", socket.AF_INET, ("127.0.0.1", probes["port"])),
+        ("socket", socket.AF_UNIX, probes["socket"]),
+        ("abstract socket", socket.AF_UNIX, "\0" + probes["abstract"]),
     ):
         try:
             with socket.socket(family, socket.SOCK_STREAM) as asking:
@@ -44,7 +46,7 @@ def probe_sandbox(asked: dict[str, Any]) -> list[str]:
 
 
 def _can_write(folder: str) -> bool:
-    """Whether a file can be made there; leaves none."""
+    """Whether a file can be created in the folder; none is left there."""
     try:
         os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600))
     except OSError as error:

@@ -1,9 +1,10 @@
-"""Holds one command: makes the sandbox around it, starts it, and ends as it ended.
+"""The program around each sandboxed command on Linux: build the sandbox, run the command in it, and
+end with its exit code.
 
-Run with ``python -I -S``; standard library only, and little of it, since each command waits for
-what is imported here, with bubblewrap twice. ``sandbox.py`` says what is to be held, as a ``plan``;
-what of it exists on this machine is looked up here, outside of the sandbox. When any part of the
-sandbox cannot be made, the command is not started.
+Run as ``python -I -S``; standard library only, and few modules of it, since every command waits for
+these imports. The ``plan`` from ``sandbox.py`` says what to show and what to hide; which of it
+exists is looked up here, outside of the sandbox. If any part of the sandbox fails, the command is
+not started.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ import struct
 import sys
 import time
 
-TYPE_CHECKING = False  # as type checkers know it: the module of types takes as long as all others
+TYPE_CHECKING = False  # read by type checkers; importing typing takes as long as all other imports
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 NOT_SET_UP = 125  # exit status of a command that was not started
 PROXY = ("127.0.0.1", 3128)  # where a command with hosts finds its proxy, in a network of its own
-_SETTLE = 0.15  # seconds in which what a command started may still end with it
-_SEARCH = 0.3  # seconds of work for which the files that programs have open are looked through
-_TRIES = 3  # of making the sandbox
-_LOOK = 0.005  # seconds between two looks at it
+_SETTLE = 0.15  # seconds that a command's children have to end after it
+_SEARCH = 0.3  # seconds of processor time to search the open files of programs
+_TRIES = 3  # attempts to build the sandbox
+_LOOK = 0.005  # seconds between two checks for running processes
 
-# What a command may take: far above what builds and tests need, below what stops the machine.
+# Limits of a command: far above the needs of builds and tests, below what stops the machine.
 MOST_FILE = 32 << 30  # bytes of one file; a write beyond ends its program with SIGXFSZ
 MOST_SHARED = 4 << 30  # bytes in /dev/shm, or half of the memory where that is less
-MOST_EMPTY = 256 << 20  # bytes in each other folder that is memory, such as /run
-MOST_PROCESSES = 4_096  # with threads, or for each processor
+MOST_EMPTY = 256 << 20  # bytes in each other tmpfs, such as /run
+MOST_PROCESSES = 4_096  # including threads; or EACH_PROCESSOR for each processor if that is more
 EACH_PROCESSOR = 512
 
-_ASKED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # answered by the command, reported here
+_STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # left to the command
 
 # --- the kernel ------------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def _check_result(result: int, what: str) -> int:
-    """The result of a call of the C library; raises OSError when it failed."""
+    """Return the result of a call of the C library; raise OSError if it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -69,29 +70,37 @@ def _check_result(result: int, what: str) -> int:
 
 
 def _syscall(what: str, number: int, *args: Any) -> int:
+    """Call the kernel by the number of a system call and return the result; ``what`` names it in
+    the OSError of a failure.
+    """
     values = (ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args)
     return _check_result(_libc.syscall(ctypes.c_long(number), *values), what)
 
 
 def _prctl(what: str, option: int, *args: Any) -> None:
+    """Call ``prctl``; raise OSError, naming ``what``, if it fails."""
     given = (*args, 0, 0, 0, 0)[:4]
     values = (ctypes.c_ulong(arg) if isinstance(arg, int) else arg for arg in given)
     _check_result(_libc.prctl(ctypes.c_int(option), *values), what)
 
 
 def _mount_filesystem(kind: str, target: str, flags: int, options: str = "") -> None:
+    """Mount a new file system of this kind. Raises OSError."""
     given = (kind.encode(), os.fsencode(target), kind.encode())
     done = _libc.mount(*given, ctypes.c_ulong(flags), options.encode() or None)
     _check_result(done, f"mount {kind} on {target}")
 
 
 def _set_attributes(descriptor: int, path: bytes, flags: int, attributes: int) -> None:
+    """Set attributes of a mount, such as read-only. Raises OSError."""
     given = struct.pack("=QQQQ", attributes, 0, 0, 0)
     _syscall("mount_setattr", _MOUNT_SETATTR, descriptor, path, flags, given, len(given))
 
 
-def _copy_of(path: str, read_only: bool = False, link: int = 0) -> int:
-    """A copy of the mounts from a path on, or of a link (1), before anything hides them."""
+def _clone_mounts(path: str, read_only: bool = False, link: int = 0) -> int:
+    """Return a descriptor of a detached copy of the mounts at and below a path. With ``link`` 1, a
+    link at the path is copied itself instead of its target.
+    """
     flags = _CLONE_TREE | _CLOSE_ON_EXEC | _AT_RECURSIVE | link * _AT_NO_FOLLOW
     tree = _syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
     if read_only:
@@ -102,18 +111,19 @@ def _copy_of(path: str, read_only: bool = False, link: int = 0) -> int:
 
 
 def _attach_tree(tree: int, target: str) -> None:
+    """Mount a detached copy of mounts at ``target`` and close its descriptor."""
     what = f"move_mount {target}"
     _syscall(what, _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _FROM_DESCRIPTOR)
     os.close(tree)
 
 
-# --- what is where ---------------------------------------------------------------------------
+# --- mounts ----------------------------------------------------------------------------------
 
 
 class Mount:
-    """Something in place of a part of the tree. ``kind``: ``write``, ``read`` and ``link`` show
-    ``source`` there, ``empty`` an empty folder of its own, ``sealed`` one that stays so, ``blank``
-    a file that cannot be opened.
+    """A mount in the sandbox. ``kind``: ``write``, ``read`` and ``link`` show ``source`` at
+    ``target``, the last a link itself; ``empty`` is an empty writable folder, ``sealed`` one
+    that is read-only, ``blank`` a file that cannot be opened.
     """
 
     def __init__(self, target: str, kind: str, source: str = "") -> None:
@@ -121,16 +131,16 @@ class Mount:
 
 
 def _is_below(path: str, *folders: str) -> bool:
+    """Whether a path is one of these folders or lies in one."""
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
 
 
 def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
-    """The mounts to make, parents before their contents.
+    """Return the mounts that make up the sandbox, parents before their contents.
 
-    The workspace can be changed, but for what is closed in it; around that, folders keep their
-    names. Hidden are homes, the folders of sockets, and every socket and FIFO that a program
-    elsewhere has. What is readable is shown again where it lies in something hidden.
-    Nothing is named that would have to be made in the tree.
+    The workspace is writable except for its closed places; its parent folders keep their names.
+    Homes, folders of sockets, and every socket and FIFO that another program uses are hidden;
+    readable paths are shown again inside them. Only paths that exist are mounted on.
     """
     found: dict[str, Mount] = {}
     root, private = str(plan["root"]), str(plan["private"])
@@ -155,7 +165,7 @@ def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
         found[names] = Mount(names, "read", names)
     for path in _find_reachable(root):
         found.setdefault(path, Mount(path, "blank"))
-    seen = (root, *shown)  # in what is hidden, nothing else needs to be hidden once more
+    seen = (root, *shown)  # inside a hidden folder, only paths shown again need to be hidden
     found = {
         path: mount
         for path, mount in found.items()
@@ -165,7 +175,7 @@ def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
         or mount.kind == "read"
     }
     found[root] = Mount(root, "write", root)
-    # What is hidden in the workspace stays so: nothing in it is shown for being closed as well.
+    # Hidden folders in the workspace stay hidden, even where a path in them is closed too.
     empty = [path for path in found if _is_below(path, root) and not found[path].source]
     closed = [*plan["closed"], *plan["below"]]
     for given in closed:
@@ -183,16 +193,17 @@ def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
     kept = (*closed, *plan["hidden"])
     for path in {*kept, *map(os.path.realpath, kept)} & {*shut}:
         while (path := os.path.dirname(path)) != root and not _is_below(path, *shut):
-            found[path] = Mount(path, "write", path)  # what is mounted on cannot be renamed
+            found[path] = Mount(path, "write", path)  # a mount point cannot be renamed
     usual = (mount for mount in found.values() if not _is_below(mount.target, "/dev"))
     return sorted(usual, key=lambda mount: mount.target.rstrip("/").count("/"))
 
 
 def _find_reachable(root: str) -> list[str]:
-    """Files of this system's sockets, and the FIFOs outside of ``root`` that a program has open.
+    """Return the files of the system's sockets, and of FIFOs outside of ``root`` that a program has
+    open.
 
-    Not found is what is made, bound or opened later; a socket whose file was renamed, or whose
-    program works in another folder by now; what other users' programs or a container's have.
+    Not found: those created or opened later; a socket that was renamed, or whose program has
+    changed its folder; those of other users' programs and of containers.
     """
     lines: list[bytes] = []
     with contextlib.suppress(OSError), open("/proc/net/unix", "rb") as file:
@@ -200,7 +211,9 @@ def _find_reachable(root: str) -> list[str]:
     bound = [words for words in (line.split(maxsplit=7) for line in lines) if len(words) == 8]
     names = {words[6].decode(): os.fsdecode(words[7]) for words in bound}
     led = [name for name in names.values() if name.startswith("/")]
-    led += _find_opened({inode: name for inode, name in names.items() if not name.startswith("/")})
+    led += _find_open_files(
+        {inode: name for inode, name in names.items() if not name.startswith("/")}
+    )
     found: dict[str, None] = {}
     for path in map(os.path.realpath, led):
         with contextlib.suppress(OSError):
@@ -210,9 +223,9 @@ def _find_reachable(root: str) -> list[str]:
     return list(found)
 
 
-def _find_opened(sockets: dict[str, str]) -> list[str]:
-    """Paths of the FIFOs that programs have open, and of sockets by their inodes, whose names are
-    relative to the folder that the program works in.
+def _find_open_files(sockets: dict[str, str]) -> list[str]:
+    """Return the paths of FIFOs that programs have open, and of these sockets, given as inode and
+    name relative to their program's working folder. Stops after 0.3 seconds of work.
     """
     found: list[str] = []
     until = time.process_time() + _SEARCH
@@ -232,7 +245,8 @@ def _find_opened(sockets: dict[str, str]) -> list[str]:
     return found
 
 
-def _check_same(found: os.stat_result, expected: list[int], what: str) -> None:
+def _check_identity(found: os.stat_result, expected: list[int], what: str) -> None:
+    """Raise OSError unless a file has the expected device and inode; ``what`` names it."""
     if [found.st_dev, found.st_ino] != expected:
         raise OSError(errno.ESTALE, f"{what} is not the folder it was")
 
@@ -241,7 +255,9 @@ def _check_same(found: os.stat_result, expected: list[int], what: str) -> None:
 
 
 def bubblewrap_argv(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> list[str]:
-    """The arguments for the system's bubblewrap: the same layout as ``enter`` makes."""
+    """Return the command line of bubblewrap that runs ``inside`` with these mounts, in the same
+    layout as ``mount_tree`` makes.
+    """
     argv = [str(plan["bwrap"]), "--unshare-user", "--unshare-pid", "--unshare-ipc"]
     argv += ["--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", "--as-pid-1"]
     argv += [] if plan["network"] else ["--unshare-net"]
@@ -251,7 +267,9 @@ def bubblewrap_argv(plan: dict[str, Any], mounts: list[Mount], inside: list[str]
     )
     argv += [*shared, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     ways = {"write": "--bind", "empty": "--tmpfs", "sealed": "--tmpfs"}
-    for mount in (mount for mount in mounts if mount.kind != "link"):  # it follows each link
+    for mount in (
+        mount for mount in mounts if mount.kind != "link"
+    ):  # bubblewrap would follow a link
         source = [] if mount.kind in ("empty", "sealed") else [mount.source or "/dev/null"]
         argv += [] if source else empty
         argv += [ways.get(mount.kind, "--ro-bind"), *source, mount.target]
@@ -261,7 +279,9 @@ def bubblewrap_argv(plan: dict[str, Any], mounts: list[Mount], inside: list[str]
 
 
 def enter_namespaces(plan: dict[str, Any]) -> None:
-    """Into namespaces of our own; the next child is the first process of its own."""
+    """Move this process into new namespaces; the next child becomes the first process in them.
+    Raises OSError.
+    """
     user, group = os.geteuid(), os.getegid()
     new = _NEW_USER | _NEW_MOUNTS | _NEW_PIDS | _NEW_IPC | _NEW_HOST | _NEW_CGROUP
     new |= 0 if plan["network"] else _NEW_NET
@@ -276,16 +296,18 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 def mount_tree(plan: dict[str, Any], mounts: list[Mount]) -> None:
-    """Make the tree: all of it read-only, then what is shown in its place, then our ``/proc``."""
+    """Build the sandbox's tree in the present mount namespace: everything read-only, then a new
+    ``/dev``, these mounts and a new ``/proc``. Raises OSError.
+    """
     _mount_filesystem("none", "/", _PRIVATE | _WHOLE_TREE)
     trees = {
-        mount.target: _copy_of(mount.source, mount.kind != "write", int(mount.kind == "link"))
+        mount.target: _clone_mounts(mount.source, mount.kind != "write", int(mount.kind == "link"))
         for mount in mounts
         if mount.source
     }
-    devices = {name: _copy_of(f"/dev/{name}") for name in _DEVICES}
-    blanks = [_copy_of("/dev/null", True) for mount in mounts if mount.kind == "blank"]
-    _check_same(os.fstat(trees[plan["root"]]), plan["identity"], plan["root"])
+    devices = {name: _clone_mounts(f"/dev/{name}") for name in _DEVICES}
+    blanks = [_clone_mounts("/dev/null", True) for mount in mounts if mount.kind == "blank"]
+    _check_identity(os.fstat(trees[plan["root"]]), plan["identity"], plan["root"])
     _set_attributes(_AT_FDCWD, b"/", _AT_RECURSIVE, _READ_ONLY | _NO_SETUID)
     _mount_filesystem("tmpfs", "/dev", _NO_SETUID, "mode=755")
     for name, tree in devices.items():
@@ -304,7 +326,7 @@ def mount_tree(plan: dict[str, Any], mounts: list[Mount]) -> None:
     for mount in mounts:
         if mount.kind == "blank" and not os.path.lexists(mount.target):
             continue  # a socket that vanished
-        _make_room(mount, trees)
+        _make_mount_point(mount, trees)
         if mount.source:
             _attach_tree(trees[mount.target], mount.target)
         elif mount.kind in ("empty", "sealed"):
@@ -318,15 +340,18 @@ def mount_tree(plan: dict[str, Any], mounts: list[Mount]) -> None:
     _set_attributes(_AT_FDCWD, b"/dev", 0, _READ_ONLY)
     _mount_filesystem("proc", "/proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS | _READ_ONLY)
     if not plan["network"]:
-        _loopback_up()
+        _enable_loopback()
 
 
 def _make_file(path: str) -> None:
+    """Create an empty file."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
 
 
-def _make_room(mount: Mount, trees: dict[str, int]) -> None:
-    """A place to mount on, made in what is our own already; the tree itself cannot be changed."""
+def _make_mount_point(mount: Mount, trees: dict[str, int]) -> None:
+    """Create the file or folder to mount on, where it is missing: only inside of an earlier mount,
+    since the tree itself is read-only.
+    """
     if os.path.lexists(mount.target):
         return
     if mount.kind in ("empty", "sealed") or (
@@ -338,7 +363,8 @@ def _make_room(mount: Mount, trees: dict[str, int]) -> None:
         _make_file(mount.target)
 
 
-def _loopback_up() -> None:
+def _enable_loopback() -> None:
+    """Switch on the loopback interface of the new network namespace."""
     asking = _check_result(_libc.socket(2, 2, 0), "socket")  # AF_INET, SOCK_DGRAM
     fcntl.ioctl(asking, 0x8914, struct.pack("16sh22x", b"lo", 0x41))  # SIOCSIFFLAGS: up
     os.close(asking)
@@ -348,7 +374,7 @@ def _loopback_up() -> None:
 
 
 def drop_rights(plan: dict[str, Any]) -> None:
-    """Give up every right, for ever, and the system calls that no command of a project needs."""
+    """Drop all capabilities for good and install the plan's seccomp filter. Raises OSError."""
     program = bytes.fromhex(plan["filter"])
     if not program:
         raise OSError(errno.EOPNOTSUPP, f"no system calls are known for {os.uname().machine}")
@@ -356,7 +382,7 @@ def drop_rights(plan: dict[str, Any]) -> None:
     _prctl("ambient capabilities", _AMBIENT, _CLEAR)
     header, held = struct.pack("=Ii", _CAPABILITY_VERSION, 0), ctypes.create_string_buffer(24)
     _check_result(_libc.capget(header, held), "capget")
-    if any(held.raw[4:8] + held.raw[16:20]):  # permitted ones: who has none cannot drop any
+    if any(held.raw[4:8] + held.raw[16:20]):  # permitted ones; without any, none can be dropped
         for capability in range(64):
             if _libc.prctl(23, ctypes.c_ulong(capability), 0, 0, 0) >= 0:  # PR_CAPBSET_READ
                 _prctl("bounding capabilities", _DROP_FROM_BOUNDING, capability)
@@ -367,18 +393,15 @@ def drop_rights(plan: dict[str, Any]) -> None:
 
 
 def shared_memory() -> int:
-    """Bytes that /dev/shm may hold."""
+    """Return the size limit of /dev/shm in bytes."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(memory // 2, MOST_SHARED)
 
 
 def set_limits() -> None:
-    """Bound what the command may take. Memory of a process is not bounded: Node, Go and Java
-    reserve far more addresses than they use (RLIMIT_AS), and so do sanitizers, in a way that
-    RLIMIT_DATA counts too.
-
-    The kernel counts processes for each user in a namespace of users since 5.14, and never those
-    of root. Before, it counts all that the user runs: no limit then.
+    """Set resource limits for the command: core dumps, file size and, from Linux 5.14 on,
+    processes; older kernels would count all processes of the user. Memory is not limited, since
+    Node, Go, Java and sanitizers reserve far more addresses than they use.
     """
     wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: MOST_FILE}
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
@@ -393,15 +416,17 @@ def set_limits() -> None:
         )
 
 
-# --- the way of a command --------------------------------------------------------------------
+# --- running a command -----------------------------------------------------------------------
 
 
 def run_around(plan: dict[str, Any], command: list[str]) -> NoReturn:
-    """Around the sandbox: waits for the command in it and ends as it did."""
-    _check_same(os.stat(plan["root"]), plan["identity"], plan["root"])
+    """Start the sandbox with the command from outside, wait for it, and exit as the command did.
+    Building the sandbox is tried three times.
+    """
+    _check_identity(os.stat(plan["root"]), plan["identity"], plan["root"])
     here = os.stat(".")
     plan = {**plan, "cwd": os.getcwd(), "here": [here.st_dev, here.st_ino]}
-    for name in _ASKED:
+    for name in _STOP_SIGNALS:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     for left in reversed(range(_TRIES)):
         child, told, complained = _start_inside(plan, command)
@@ -409,21 +434,21 @@ def run_around(plan: dict[str, Any], command: list[str]) -> NoReturn:
             if pipe.read(1) == b"+":
                 words = pipe.readline().split()
                 if len(words) != 2:
-                    _end_as(-signal.SIGKILL)  # all of it was killed
+                    _end_as(-signal.SIGKILL)  # the whole sandbox was killed
                 if words[1] == b"0":
                     os.waitpid(child, 0)
                 _end_as(int(words[0]))
             os.waitpid(child, 0)
             why = complaint.read()
-        if not (why and left):  # else a file may have vanished since the mounts were planned
+        if not (why and left):  # a file may have vanished since the mounts were planned: try again
             os.write(2, why)
             break
     _exit_refused(OSError(errno.EIO, "the sandbox was not made"))
 
 
 def _start_inside(plan: dict[str, Any], command: list[str]) -> tuple[int, int, int]:
-    """Start the first process in the sandbox; returns it, the pipe on which it tells, and the one
-    on which bubblewrap complains.
+    """Start the first process in the sandbox; return its id, the pipe on which it reports, and the
+    pipe with bubblewrap's errors.
     """
     told, tell = os.pipe()
     complained, complain = os.pipe()
@@ -455,29 +480,31 @@ def _start_inside(plan: dict[str, Any], command: list[str]) -> tuple[int, int, i
 
 
 def run_inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
-    """The first process in the sandbox: gives up its rights, starts the command, waits for all.
+    """Run as the first process in the sandbox: drop all rights, start the command, and wait for all
+    processes.
 
-    Tells ``+``, then how the command ended and whether something is left of it.
+    Writes ``+`` to ``tell`` once the sandbox is ready, then a line with the command's exit code and
+    1 if processes are left of it, else 0.
     """
     os.set_inheritable(tell, False)
     os.chdir(plan["cwd"])
-    _check_same(os.stat("."), plan["here"], plan["cwd"])
+    _check_identity(os.stat("."), plan["here"], plan["cwd"])
     for path, identity in plan["below"].items():
-        _check_same(os.lstat(path), identity, path)
+        _check_identity(os.lstat(path), identity, path)
         if not os.statvfs(os.open(path, os.O_PATH | os.O_NOFOLLOW)).f_flag & os.ST_RDONLY:
             raise OSError(errno.EPERM, f"{path} is not closed")
     if plan["channel"]:
         _open_proxy(plan["channel"])
     drop_rights(plan)
-    # The command may not speak in our place: of a process that cannot be dumped none opens files.
+    # The command must not write to our pipe: nobody can open the files of an undumpable process.
     _prctl("dumpable", _DUMPABLE, 0)
     os.write(tell, b"+")
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)  # what it sends to its group stays in the sandbox
+        os.setpgid(0, 0)  # signals to its own group must not reach this process
         _exec_command(command)
     for descriptor in (0, 1, 2):
-        os.close(descriptor)  # whoever reads the output waits for the command alone
+        os.close(descriptor)  # so that the output ends with the command
     ended = 0
     while True:
         pid, status = os.wait()
@@ -496,7 +523,9 @@ def run_inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
 
 
 def _open_proxy(channel: int) -> None:
-    """Listen for the command's requests to its proxy; who answers them is outside, and gets it."""
+    """Listen at the proxy's address and send the listening socket over ``channel`` to the app,
+    which answers the requests.
+    """
     import socket  # few commands need it
 
     with socket.socket(fileno=channel) as outside, socket.create_server(PROXY) as listening:
@@ -504,22 +533,26 @@ def _open_proxy(channel: int) -> None:
 
 
 def _has_others(seconds: float) -> bool:
-    """Whether anything runs beside us, once so much time has passed."""
+    """Whether processes other than this one still run after so many seconds; returns at once when
+    there are none.
+    """
     until = time.monotonic() + seconds
     while True:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
-            return False  # the first process is the parent of all that have none
+            return False  # orphans become children of the first process
         if time.monotonic() > until:
             return True
         time.sleep(_LOOK)
 
 
 def _exec_command(command: list[str]) -> NoReturn:
-    """The command itself, with the signals that a program expects, and places to write."""
-    for name in (*_ASKED, "SIGPIPE", "SIGXFSZ"):
+    """Replace this process with the command, with default signal handlers, limits, and ``TMPDIR``
+    and ``XDG_CACHE_HOME`` in ``/tmp``. Exits with 127 if it cannot be started.
+    """
+    for name in (*_STOP_SIGNALS, "SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     set_limits()
     environ = {n: v for n, v in os.environ.items() if n not in ("TMP", "TEMP", "TEMPDIR")}
@@ -532,7 +565,9 @@ def _exec_command(command: list[str]) -> NoReturn:
 
 
 def _exit_refused(error: OSError, tell: int | None = None) -> NoReturn:
-    """Nothing was started; says why, once."""
+    """Print why the sandbox could not be set up, and exit with ``NOT_SET_UP``. With ``tell``, an
+    EIO is not printed, since the process outside reports it.
+    """
     if tell is None or error.errno != errno.EIO:
         why = f"the sandbox could not be set up: {error.strerror or error}; nothing was run\n"
         os.write(2, why.encode("utf-8", "replace"))
@@ -540,6 +575,9 @@ def _exit_refused(error: OSError, tell: int | None = None) -> NoReturn:
 
 
 def _end_as(code: int) -> NoReturn:
+    """End this process as the command ended: with its exit code, or by its signal if ``code`` is
+    negative.
+    """
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if -code != signal.SIGKILL:
@@ -549,11 +587,13 @@ def _end_as(code: int) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """``hold PLAN COMMAND ...`` or ``inside PIPE STDERR PLAN COMMAND ...``."""
+    """Run ``hold PLAN COMMAND ...`` outside of the sandbox, or ``inside PIPE STDERR PLAN COMMAND
+    ...`` in it.
+    """
     try:
         match sys.argv[1:]:
             case ["hold", plan, *command]:
-                # What starts us as ``-c`` carries our text; bubblewrap needs it again.
+                # Our source code is the argument of ``-c``; bubblewrap runs it again.
                 with open("/proc/self/cmdline", "rb") as file:
                     source = file.read().split(b"\0")[4].decode()
                 run_around({**json.loads(plan), "source": source}, command)

@@ -1,4 +1,6 @@
-"""file_ops.search_text: lines that match, found by ripgrep, or without it by RE2 (R08, R18)."""
+"""The operation file_ops.search_text: find matching lines with ripgrep, or with RE2 where that is
+missing (R08, R18).
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,18 @@ from duckflow_tui.tools.process_group import Program
 TIME_LIMIT: Final = 20.0  # seconds; R18
 MAX_MATCHES: Final = 200
 _MEMORY: Final = 512 * 1024 * 1024  # bytes that a search program may take
-MAX_CONTEXT: Final = 20  # lines before and as many behind a match
+MAX_CONTEXT: Final = 20  # lines before a match, and as many after it
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
 _ROW: Final = re.compile(rb"(\d+)(?::(\d+):|-)(.*)", re.S)
 _TOTAL: Final = re.compile(rb"(.*)^\d+ matches\n.*?^(\d+) files searched\n", re.S | re.M)
-_FILES_AT_ONCE: Final = 20  # that a thread reads before its rows are told
-_SNIFFED: Final = 8_192  # bytes that tell a text from a binary file
+_FILES_AT_ONCE: Final = 20  # files that a thread searches before their rows are yielded
+_SNIFFED: Final = 8_192  # bytes by which a binary file is recognized
 _PIECE: Final = 1_000_000  # characters of a line that are searched at once
 
 
 class SearchText(Arguments):
+    """Arguments of file_ops.search_text."""
+
     pattern: str = Field(min_length=1, max_length=2_000)
     path: str = "."
     glob: str | None = Field(default=None, max_length=MAX_PATTERN)
@@ -64,7 +68,8 @@ class SearchText(Arguments):
 
     @field_validator("glob")
     @classmethod
-    def _is_understood(cls, glob: str | None) -> str | None:
+    def _check_glob(cls, glob: str | None) -> str | None:
+        """Return the glob, None for an empty one. Raises ValueError for an invalid one."""
         if not glob:
             return None
         FileGlob(glob)
@@ -72,7 +77,8 @@ class SearchText(Arguments):
 
     @field_validator("pattern")
     @classmethod
-    def _is_in_a_line(cls, pattern: str) -> str:
+    def _check_pattern(cls, pattern: str) -> str:
+        """Return the pattern. Raises ValueError where it holds a NUL or a line break."""
         if "\0" in pattern:
             raise ValueError("it cannot hold a NUL character")
         if "\n" in pattern:
@@ -82,17 +88,19 @@ class SearchText(Arguments):
 
 @dataclass(slots=True)
 class Matches:
-    """The matches of a search so far, by file in the order of discovery."""
+    """The matches of a search so far, by file in the order in which they were found."""
 
     files: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     count: int = 0
     full: bool = False
     timed_out: bool = False
-    partly: bool = False  # some places could not be read whole, or lie too deep
-    searched: int | None = None  # files that there were to search, where they were counted
+    partly: bool = False  # some files or folders were not searched in full
+    searched: int | None = None  # number of files, where they were counted
 
 
 class _Search(NamedTuple):
+    """One search: its arguments, the file or folder to search, and the filters of files."""
+
     args: SearchText
     place: Place
     workspace: Workspace
@@ -102,12 +110,16 @@ class _Search(NamedTuple):
 
     @property
     def top_folder(self) -> str:
-        """The folder from which ignore files count, below the root; empty outside."""
+        """The folder, relative to the root, from which ignore files apply; empty outside of the
+        workspace.
+        """
         inside = self.place.real.is_relative_to(self.workspace.root)
         return self.place.resolved if inside else ""
 
     async def list_files(self, found: Matches | None = None) -> list[str]:
-        """The files to search; ``found`` is told where that is not all of them."""
+        """Return the files to search; set ``found.partly`` where the folder could not be listed in
+        full.
+        """
         walked = await walk_directory(self.workspace, self.place, depth=None)
         if found is not None:
             found.partly = walked.cut or walked.deep > 0
@@ -124,7 +136,9 @@ class _Search(NamedTuple):
 
     @property
     def target_path(self) -> str:
-        """The place as programs are told it: below the root, or absolute outside of it."""
+        """The path to search as ripgrep is given it: relative to the root, or absolute outside of
+        it.
+        """
         root = self.workspace.root
         if self.place.real == root:
             return "."
@@ -133,7 +147,9 @@ class _Search(NamedTuple):
         return str(self.place.real)
 
     def admits_file(self, path: str) -> bool:
-        """Whether matches in this file may be told: it is what the gate, if any, has named."""
+        """Whether matches in this file may be reported: a secret file or one of another zone only
+        where the search names it, and others only if they pass the filters.
+        """
         try:
             found = self.workspace.locate_path(path)
         except WorkspaceError:
@@ -145,8 +161,8 @@ class _Search(NamedTuple):
         return found.zone in (Zone.INSIDE, self.place.zone) and self._passes_filters(path)
 
     def _passes_filters(self, path: str) -> bool:
-        """Whether the file is one of those that the glob and the ignore files leave, as
-        ``find_files`` lists them. A program may have searched more.
+        """Whether the glob and the ignore files leave this file in, as for ``find_files``. ripgrep
+        may have searched more files.
         """
         top = self.place.resolved_prefix
         if self.glob is not None and not self.glob.fits(path.removeprefix(top)):
@@ -160,6 +176,7 @@ class _Search(NamedTuple):
 async def _prepare_search(
     args: SearchText, places: tuple[Place, ...], context: ToolContext
 ) -> Work:
+    """Return the work that searches, within TIME_LIMIT, and describes the matches."""
     place = places[0]
     glob = None if args.glob is None else FileGlob(args.glob)
     rules = ignore_rules(context.workspace, place)
@@ -174,7 +191,11 @@ async def _prepare_search(
             await asyncio.to_thread(search.rules.begin_at, search.top_folder)
         program = find_program("rg", context.workspace.root)
         found = Matches()
-        lines = _by_program(program, search, found) if program else _by_reading(search, found)
+        lines = (
+            _search_by_program(program, search, found)
+            if program
+            else _search_by_reading(search, found)
+        )
         try:
             async with asyncio.timeout(TIME_LIMIT):  # R18a
                 await _collect_matches(lines, search, found, context)
@@ -195,12 +216,13 @@ async def _collect_matches(
     found: Matches,
     context: ToolContext,
 ) -> None:
+    """Add the rows of admitted files to ``found`` until MAX_MATCHES are there."""
     admitted: dict[str, bool] = {}
     async for path, line, matches in lines:
         if path not in admitted:
             admitted[path] = await asyncio.to_thread(search.admits_file, path)
         if not admitted[path]:
-            continue  # not even counted: that it matches would tell of its content
+            continue  # not counted either: a match would reveal its content
         if matches and found.count >= MAX_MATCHES:
             found.full = True
             return
@@ -210,9 +232,12 @@ async def _collect_matches(
             context.progress(str(found.count))
 
 
-async def _by_program(
+async def _search_by_program(
     program: str, search: _Search, found: Matches
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
+    """Yield path, row and whether it matches, as ripgrep finds them. Falls back to RE2 where
+    ripgrep runs out of memory. Raises ToolFault for an invalid pattern.
+    """
     args = search.args
     argv = [program, "--color=never", "--no-heading", "--with-filename", "--line-number", "--null"]
     argv += ["--sort=path", "--crlf", "--stats"]
@@ -223,7 +248,7 @@ async def _by_program(
         argv.append("--fixed-strings")
     if search.glob is not None and search.place.is_dir:
         argv += [f"--glob={name}" for name in search.glob.rough_names() or ()]
-    argv += RG_OPTIONS  # behind the user's glob: of two the last one counts
+    argv += RG_OPTIONS  # after the user's glob: the last one that matches decides
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
     argv += ["--", args.pattern, search.target_path]  # R08b
@@ -233,11 +258,11 @@ async def _by_program(
         if await rg.wait() == -signal.SIGABRT:  # a line is too long for it
             found.files.clear()
             found.count = 0
-            async for row in _by_reading(search, found):
+            async for row in _search_by_reading(search, found):
                 yield row
             return
         if search.glob is not None:
-            found.searched = None  # it was given more files than the glob means
+            found.searched = None  # its rough glob matches more files
         words = (await rg.read(rg.stderr)).decode("utf-8", "replace")
         if await rg.wait() == 2:
             if words:
@@ -245,11 +270,12 @@ async def _by_program(
             found.partly = True
 
 
-async def _by_reading(
+async def _search_by_reading(
     search: _Search, found: Matches
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
-    """The rows as they are found by reading the files in a thread. RE2 takes time linear in the
-    length of a line, and lets other threads run meanwhile.
+    """Yield path, row and whether it matches, by reading the files in a thread. RE2 needs time
+    linear in the length of a line and lets other threads run. Raises ToolFault for an invalid
+    pattern.
     """
     pattern = _compile_pattern(search.args)
     paths = [search.place.resolved]
@@ -267,7 +293,7 @@ async def _by_reading(
 
 
 def _compile_pattern(args: SearchText) -> Any:
-    """The pattern of a search, of bytes; raises ToolFault for one that RE2 does not know."""
+    """Return the compiled RE2 pattern, for bytes. Raises ToolFault for an invalid one."""
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
     library: Any = re2
@@ -283,7 +309,9 @@ def _compile_pattern(args: SearchText) -> Any:
 def _search_files(
     search: _Search, pattern: Any, paths: Sequence[str], stopped: threading.Event
 ) -> list[tuple[str, str, bool]]:
-    """The rows of these files; of each at most one match more than are told."""
+    """Return path, row and whether it matches for these files; of each file at most one match more
+    than MAX_MATCHES. Unreadable files are skipped.
+    """
     rows: list[tuple[str, str, bool]] = []
     workspace = search.workspace
     for path in paths:
@@ -291,7 +319,7 @@ def _search_files(
             if path.startswith("/"):
                 opened = workspace.open_place(workspace.locate_path(path))
             else:
-                opened = workspace.open_below(path)  # the walk has judged where it lies
+                opened = workspace.open_below(path)  # the walk has checked its place
             file = os.fdopen(opened, "rb")
         except (WorkspaceError, OSError):
             continue
@@ -306,8 +334,8 @@ def _search_files(
 
 
 def _may_match(file: BinaryIO, pattern: Any) -> bool:
-    """Whether a line of the file may match: False where the whole of a short one does not, which is
-    found out much faster than line by line. Ends of a text are those of a line only there.
+    """Return False where a small file as a whole has no match, which is much faster to find than
+    line by line; True where its lines must be searched.
     """
     data = file.read(_PIECE)
     file.seek(0)
@@ -320,14 +348,14 @@ def _may_match(file: BinaryIO, pattern: Any) -> bool:
 def _search_file(
     search: _Search, pattern: Any, pieces: Iterable[tuple[int, int, bytes]]
 ) -> Iterator[tuple[str, bool]]:
-    """The rows of one file, and whether each is a match or a line near one."""
+    """Yield the rows of one file, each with whether it is a match or a line near one."""
     near = search.args.context
     before: deque[str] = deque(maxlen=near)
-    after = matched = count = 0  # lines to come near a match; the newest line with one; matches
+    after = matched = count = 0  # context lines still to yield; last line that matched; matches
     for number, offset, piece in pieces:
         match = pattern.search(piece) if number != matched else None
         if offset and not match:
-            continue  # the first piece tells of a line, and the first one that matches
+            continue  # a line is shown by its first piece and its first match
         if match:
             matched, count = number, count + 1
         column = offset + match.start() + 1 if match else None
@@ -344,8 +372,9 @@ def _search_file(
 
 
 def _iter_pieces(file: BinaryIO, stopped: threading.Event) -> Iterator[tuple[int, int, bytes]]:
-    """The lines of a text file in pieces that fit into memory: the number of the line from 1, bytes
-    of it before the piece, and the piece as UTF-8. Of a binary file there are none.
+    """Yield the lines of a text file in pieces that fit into memory: the line's number from 1, the
+    piece's offset in the line in bytes, and the piece as UTF-8. Yields nothing for a binary
+    file.
     """
     head = file.read(_SNIFFED)
     file.seek(0)
@@ -366,9 +395,9 @@ def _iter_pieces(file: BinaryIO, stopped: threading.Event) -> Iterator[tuple[int
 
 
 def _make_row(number: int, column: int | None, text: bytes, words: Callable[..., str]) -> str:
-    """A line as it is told: ``number: text``, or ``number- text`` for one near a match, which has
-    no ``column``. Of a longer one than LINE_WIDTH characters the beginning, and the byte at which
-    its match begins, counted from 1.
+    """Return a line for the model: ``number: text`` for a match, ``number- text`` for a line near
+    one, which has no ``column``. A line of more than LINE_WIDTH characters is cut, with a note
+    that gives the byte, from 1, at which the match begins.
     """
     shown = text[: 4 * LINE_WIDTH + 4].decode("utf-8", "replace").rstrip("\r")
     if len(shown) > LINE_WIDTH:
@@ -382,12 +411,12 @@ def _make_row(number: int, column: int | None, text: bytes, words: Callable[...,
 async def _iter_rows(
     program: Program, cwd: Path, found: Matches, words: Callable[..., str]
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
-    """Each ``path NUL number:column:text LF`` of ripgrep as the path, the row that is told and that
-    it matches; of a line near a match it is ``number-text``. ``found`` is told what other lines
-    say: that a file was not searched whole, and behind the last row how many files were searched.
+    """Yield path, row and whether it matches from ripgrep's lines ``path NUL number:column:text``,
+    or ``number-text`` for a line near a match. Its remarks and statistics set ``found.partly``
+    and ``found.searched``.
     """
     tail = b""
-    begun = b""  # lines without NUL: the beginning of a path that holds line breaks, or a remark
+    begun = b""  # lines without NUL: a remark, or part of a path with line breaks
     while chunk := await program.read(program.stdout):
         *lines, tail = (tail + chunk).split(b"\n")
         for line in lines:
@@ -400,7 +429,7 @@ async def _iter_rows(
             if row is None:
                 continue
             if b"\n" in path:
-                path = await asyncio.to_thread(_existing_path, path, cwd, found)
+                path = await asyncio.to_thread(_strip_remarks, path, cwd, found)
             number, column, text = row.groups()
             told = _make_row(int(number), int(column) if column else None, text, words)
             yield os.fsdecode(path).removeprefix("./"), told, column is not None
@@ -409,8 +438,10 @@ async def _iter_rows(
         found.partly |= bool(total.group(1).strip())
 
 
-def _existing_path(text: bytes, cwd: Path, found: Matches) -> bytes:
-    """The path that stands behind remarks, of which each is a line."""
+def _strip_remarks(text: bytes, cwd: Path, found: Matches) -> bytes:
+    """Return the path without the lines of remarks before it, and set ``found.partly`` where there
+    are any.
+    """
     while b"\n" in text and not os.path.lexists(os.path.join(os.fsencode(cwd), text)):
         text = text.partition(b"\n")[2]
         found.partly = True
@@ -418,6 +449,7 @@ def _existing_path(text: bytes, cwd: Path, found: Matches) -> bytes:
 
 
 def _make_answer(args: SearchText, place: Place, found: Matches, context: ToolContext) -> Output:
+    """Return the matches, by file, for the model."""
     plural = "es" if found.count != 1 else ""
     files = f"{len(found.files)} file{'s' if len(found.files) != 1 else ''}"
     pattern = json.dumps(args.pattern, ensure_ascii=False)[:200]
@@ -445,10 +477,10 @@ def _make_answer(args: SearchText, place: Place, found: Matches, context: ToolCo
     return Output("\n".join(lines), f"{found.count} · {len(found.files)}")
 
 
-def _make_pattern_fault(words: str, args: SearchText) -> ToolFault:
-    """The fault of a pattern that a search program refused in these words."""
-    # What is wrong comes last, behind the pattern itself.
-    reason = words.strip().rpartition("\n")[2] if len(words) > MAX_BRIEF else words.strip()
+def _make_pattern_fault(message: str, args: SearchText) -> ToolFault:
+    """Return the fault of a pattern that was refused with this message."""
+    # The reason is on the last line, after the pattern.
+    reason = message.strip().rpartition("\n")[2] if len(message) > MAX_BRIEF else message.strip()
     name = "search.no_expression" if args.regex else "search.no_pattern"
     return ToolFault(name, Outcome.INVALID, reason=reason[:MAX_BRIEF])
 

@@ -1,4 +1,4 @@
-"""Which system calls a command of the model may make: the filter of seccomp for its sandbox."""
+"""The seccomp filter of the sandbox: the system calls that a command of the model may make."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NEW_ANY = 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000
 
 
 class Machine(NamedTuple):
-    """An architecture as seccomp names it, and the numbers of its system calls. ``modes``: those
-    that give a file its mode, with the place of the mode among what they are given, from 0, and
-    that of the flags which tell whether a file is made, 0 where one always is.
+    """An architecture: its number for audit, and its numbers of system calls. ``modes`` are the
+    calls that set a file's mode: number, position of the argument with the mode, and position of
+    the one with the flags of opening, 0 where a call has none. ``denied`` calls always fail.
     """
 
     audit: int
@@ -27,7 +27,20 @@ class Machine(NamedTuple):
     denied: tuple[int, ...]
 
 
-_NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467)  # the same everywhere
+_NEWER = (
+    425,
+    426,
+    427,
+    428,
+    429,
+    430,
+    431,
+    432,
+    433,
+    442,
+    443,
+    467,
+)  # the same on every architecture
 
 #: From the kernel's own tables: io_uring, mounts and namespaces, keyrings, bpf, perf events,
 #: userfaultfd, modules, kexec, file handles, clocks, swap, quotas, accounting, reboot, raw ports.
@@ -64,27 +77,29 @@ MACHINES = {
     ),
 }
 
-#: clone3 and openat2: what they are asked is behind a pointer. Programs fall back to older ones.
+#: clone3 and openat2 pass their flags by pointer, out of a filter's reach; programs fall back.
 _HIDDEN = (435, 437)
 _MAKES = 0o100 | 0o20000000  # O_CREAT and O_TMPFILE
 _SET_USER, _SET_GROUP = 0o4000, 0o2000
 _TO_TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type into a terminal
 _LOAD, _IS, _AT_LEAST, _HAS, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # where they stand in what is judged
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in struct seccomp_data
 _ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 _LINUX_X32 = 0x40000000
 
 
 def seccomp_program(machine: Machine, families: tuple[int, ...], *, shared: bool = False) -> bytes:
-    """The filter: what it does not name is allowed. ``families``: of sockets that may be made.
-    No file can be made to run as its owner or its group, but for the latter where the folder is
-    ``shared`` by a group: there the bit is on folders, and copying them sets it.
+    """Return the filter as a BPF program; calls that it does not name are allowed. Sockets can be
+    made only of these ``families``. Set-user-id and set-group-id bits cannot be set; the latter
+    can if ``shared``, because folders shared by a group pass the bit on.
     """
     bits = _SET_USER if shared else _SET_USER | _SET_GROUP
     steps: list[tuple[int, int, int, int]] = []
 
     def answer(code: int, value: int, given: int) -> None:
-        """Give this answer where the loaded value fits."""
+        """Add two steps: compare the loaded value with ``value``, and return ``given`` where it
+        fits.
+        """
         steps.extend(((code, 0, 1, value), (_ANSWER, 0, 0, given)))
 
     steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_IS, 1, 0, machine.audit)]
@@ -115,8 +130,9 @@ def seccomp_program(machine: Machine, families: tuple[int, ...], *, shared: bool
 
 
 def filter_for(*, network: bool, shared: bool) -> bytes:
-    """The filter for this machine, as ``seccomp_program`` says; empty where its system calls are
-    not known. Without ``network``, in one of its own, there is nobody to talk to but itself.
+    """Return the filter for this machine; empty where its architecture is unknown. Without
+    ``network`` Unix sockets are allowed too, since only the command's own processes can be
+    reached.
     """
     machine = MACHINES.get(platform.machine())
     if machine is None:

@@ -1,6 +1,4 @@
-"""The changes of files since the session began: what its calls changed and was not undone, compared
-with what lies there now.
-"""
+"""Compare the files that calls have changed since the session began with their present content."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ from duckflow_tui.tools.diffs import MAX_COMPARED, join_hunks
 from duckflow_tui.tools.operation import Blobs
 from duckflow_tui.tools.undo import place_of
 
-_LOST = "what it held at the start is kept nowhere"
-_TAKEN = "something else lies there now"
+_LOST = "its content at the start was not kept"
+_TAKEN = "another file is there now"
 _OUTSIDE = "outside of the folder"
 _TOO_MANY = "too many lines to show"
 
 
 class _Start(NamedTuple):
-    """How a file was when the session began; without a hash there was none."""
+    """A file as it was when the session began; ``sha`` is empty if it did not exist."""
 
     path: str
     sha: str
@@ -36,14 +34,15 @@ class _Start(NamedTuple):
 async def session_diff(
     state: AgentState, workspace: Workspace, blobs: Blobs, words: Callable[..., str]
 ) -> tuple[FilePreview, ...]:
-    """The files that differ from the start of the session, by path. Beyond ``MAX_COMPARED`` lines
-    the others are only named. Raises nothing: what cannot be read says so in its note.
+    """Return a preview of each file that differs from the start of the session, sorted by path;
+    changes that were undone do not count. Beyond ``MAX_COMPARED`` lines in all, files are only
+    named. Raises nothing: a file that cannot be read has a note that says why.
     """
     found: list[FilePreview] = []
     lines = 0
     here, gone = _find_starts(state)
     for path, start in (*here.items(), *((start.path, start) for start in gone)):
-        is_gone = here.get(path, start) is not start  # another one lies there
+        is_gone = here.get(path, start) is not start  # another file is at its path now
         preview = await _make_preview(path, start, workspace, blobs, words, is_gone=is_gone)
         if preview is None:
             continue
@@ -55,7 +54,9 @@ async def session_diff(
 
 
 def diff_text(preview: FilePreview) -> str:
-    """A file's difference as ``diff -u`` has it; where there are no lines, what is known of it."""
+    """Return a file's difference in the format of ``diff -u``; its note in parentheses comes before
+    the hunks.
+    """
     named = [preview.path] if preview.kind != "create" else ["/dev/null"]
     named += [preview.target or preview.path] if preview.kind != "delete" else ["/dev/null"]
     lines = [f"--- {named[0]}", f"+++ {named[1]}"]
@@ -68,7 +69,9 @@ def diff_text(preview: FilePreview) -> str:
 
 
 def _find_starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
-    """How each file was that a call changed, by where it lies now; and those that are gone."""
+    """Return the state at the session's start of each file that a call changed: of those that still
+    exist by their present path, and of those that were deleted.
+    """
     here: dict[str, _Start] = {}
     gone: dict[str, _Start] = {}
     for call in list_all_calls(state):
@@ -92,7 +95,9 @@ async def _make_preview(
     *,
     is_gone: bool,
 ) -> FilePreview | None:
-    """The difference of one file; None where there is none."""
+    """Return the difference of one file; None where there is none. ``is_gone``: the file was
+    deleted, and another one is at its path.
+    """
     try:
         place = place_of(workspace, path)
         if place is None:
@@ -124,8 +129,8 @@ async def _make_preview(
 
 
 def _join_renamed(found: list[FilePreview]) -> list[FilePreview]:
-    """A file that went and one that came with the same bytes are one that was moved: a command does
-    not say so.
+    """Replace a deleted and a created file with the same content by one moved file, since commands
+    do not report moves.
     """
     went = {one.before_hash: one for one in found if one.kind == "delete" and one.removed}
     kept: list[FilePreview] = []

@@ -1,4 +1,6 @@
-"""shell.run, shell.output, shell.end: commands of the model, and of the user with ``!``."""
+"""The operations shell.run, shell.output and shell.end, and the command lines that the user runs
+with ``!``.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,8 @@ from duckflow_tui.tools.snapshot import Before, FileCopies
 
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
-IN_TERMINAL: Final = "!"  # before a line of the user's: it runs on their terminal
-_NAMED: Final = 6  # files that undo does not cover, by name
+IN_TERMINAL: Final = "!"  # begins a line of the user that runs on their terminal
+_NAMED: Final = 6  # paths that are named in a list
 _DEFAULT_LINES: Final = 50
 
 
@@ -59,6 +61,8 @@ LendTerminal = Callable[[str, Sequence[str], str, Mapping[str, str]], Awaitable[
 
 
 class Run(Arguments):
+    """Arguments of shell.run."""
+
     command: str = Field(
         min_length=1,
         max_length=MAX_COMMAND,
@@ -70,38 +74,48 @@ class Run(Arguments):
         default=False,
         description="For servers: returns at once.",
     )
-    hosts: list[str] = Field(default_factory=list, max_length=MOST)  # told of as ``outside``
-    outside: bool = False  # of the sandbox; told of where one held something back
+    hosts: list[str] = Field(
+        default_factory=list, max_length=MOST
+    )  # described to the model together with ``outside``
+    outside: bool = False  # of the sandbox; described when the sandbox has held a command back
 
     @field_validator("hosts", mode="before")
     @classmethod
-    def _listed(cls, given: object) -> object:
+    def _split_hosts(cls, given: object) -> object:
+        """Split hosts that are given as one text."""
         return given.replace(",", " ").split() if isinstance(given, str) else given
 
     @field_validator("hosts")
     @classmethod
-    def _read(cls, given: list[str]) -> list[str]:
+    def _parse_hosts(cls, given: list[str]) -> list[str]:
+        """Return the hosts in their usual form, each once. Raises ValueError for an invalid one."""
         return list(dict.fromkeys(map(read_host, given)))
 
 
 class ReadOutput(Arguments):
+    """Arguments of shell.output."""
+
     process_id: str
     lines: int = Field(default=_DEFAULT_LINES, ge=1, le=2_000)
 
 
 class EndProcess(Arguments):
+    """Arguments of shell.end."""
+
     process_id: str
 
 
 class NamedCommands:
-    """Knows what else the policy has to know of a call: whether it was named beforehand, by
-    ``--allow`` or by the demo's own rule, and whether a sandbox holds it.
+    """The commands and operations that the user has allowed beforehand, by ``--allow`` or the
+    demo's own rule, and the facts that the policy needs about a call.
     """
 
     def __init__(
         self, rules: Iterable[str], workspace: Workspace, store: Store, *, undoes: bool = True
     ) -> None:
-        """``undoes``: whether undo covers the files that commands change. Raises RuleRefused."""
+        """``undoes``: whether undo covers the files that commands change. Raises RuleRefused for an
+        invalid rule.
+        """
         self.given = tuple(dict.fromkeys(rules))
         self._rules = AllowRules.parse_rules(self.given)
         self._workspace = workspace
@@ -110,17 +124,20 @@ class NamedCommands:
 
     @property
     def prefixes(self) -> tuple[tuple[str, ...], ...]:
-        """The beginnings among the rules, which hold only inside a full sandbox (R05)."""
+        """The rules that allow any command line with this beginning, as words; they apply only in a
+        full sandbox (R05).
+        """
         return self._rules.prefixes
 
     def revoke_rule(self, rule: str) -> None:
-        """Revoke a rule."""
+        """Revoke a rule; one that was not given is ignored."""
         self.given = tuple(given for given in self.given if given != rule)
         self._rules = AllowRules.parse_rules(self.given)
 
     async def call_facts(self, operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
-        """``CallFact.NAMED`` where every part of a command, or the operation, was named; of a
-        command also what holds it, and whether undo covers it.
+        """Return the facts about a call: ``CallFact.NAMED`` where a rule allows all of it; for a
+        command also whether the sandbox holds it, whether it runs in the background, and whether
+        undo covers it.
         """
         if not isinstance(args, Run):
             named = bool(self._rules.operations) and self._rules.names_operation(operation.name)
@@ -136,8 +153,9 @@ class NamedCommands:
         return frozenset(fact for fact, holds in said.items() if holds)
 
     def find_objection(self, args: Run) -> str:
-        """Empty for a command that was named; else the code of the reason. A rule holds in the
-        folder it was given for, which is the workspace, and names a secret file only word for word.
+        """Return the code of the reason why no rule allows a command; empty where one does. Rules
+        apply in the workspace's root only, and a command that names a secret file needs a rule
+        with the same words.
         """
         line, root = read_command(args.command), self._workspace.root
         code = self._rules.find_objection(
@@ -151,19 +169,21 @@ class NamedCommands:
         return "shows" if shows else ""
 
     def wanted_hosts(self, args: Run) -> tuple[str, ...]:
-        """The hosts that it wants to reach and that need consent: where nothing keeps commands from
-        the network, or this one is not held, they are no question of their own.
+        """Return the hosts that a command asks for and that need consent; none where it runs
+        without a sandbox, since nothing keeps it from the network then.
         """
         open_anyway = args.outside or self._store.state.session.sandbox in ("none", "external")
         return () if open_anyway else tuple(args.hosts)
 
     def _is_sandboxed(self, args: Run) -> bool:
+        """Whether a sandbox would hold the command, with no network but the hosts it asks for."""
         level = self._store.state.session.sandbox
-        # Elsewhere every host could be reached.
+        # In a sandbox that is not full, a network reaches every host.
         only_hosts = level == "full" or not self.wanted_hosts(args)
         return level in HOLDS and not args.outside and only_hosts
 
     def _is_root(self, cwd: str, target: str) -> bool:
+        """Whether ``target``, seen from the folder ``cwd``, is the workspace's root."""
         path = target if target.startswith("/") else f"{cwd.rstrip('/') or '/'}/{target}"
         try:
             place = self._workspace.locate_path(path)
@@ -173,7 +193,7 @@ class NamedCommands:
 
 
 class Shell:
-    """The shell operations over one runner."""
+    """The operations of the shell, and what they need."""
 
     def __init__(
         self,
@@ -185,10 +205,12 @@ class Shell:
         copies: FileCopies,
         obeyed: ObeyedFiles,
     ) -> None:
-        """``copies``: of the files, so that undo covers what a command changes."""
-        self.lend_terminal: LendTerminal | None = None  # where a screen has one to give
+        """``copies`` keeps copies of files, so that undo covers the changes of commands; ``obeyed``
+        warns of changes to files that other programs act on.
+        """
+        self.lend_terminal: LendTerminal | None = None  # set by a screen that can lend its terminal
         self.obeyed = obeyed
-        self._looking = set[asyncio.Task[None]]()  # at what commands did that have ended
+        self._looking = set[asyncio.Task[None]]()  # at the changes of commands that have ended
         self._copies = copies
         self._runner = runner
         self._background = background
@@ -197,7 +219,7 @@ class Shell:
         self._store = store
 
     def make_operations(self) -> tuple[AnyOperation, ...]:
-        """shell.run, shell.output, shell.end."""
+        """Return the operations shell.run, shell.output and shell.end."""
         limits = self._runner.limits
         return (
             Operation(
@@ -233,11 +255,15 @@ class Shell:
         )
 
     async def end_process(self, process_id: str) -> bool:
-        """The user ends a background command; False when it had ended. Raises ToolFault."""
+        """End a background command for the user; return False if it had already ended. Raises
+        ToolFault for an unknown one.
+        """
         return await self._background.end(process_id, "user")
 
     async def close(self) -> None:
-        """End every command and all they started; cancelled: they are killed at once."""
+        """End all commands and every process that they started; a cancelled call kills them at
+        once.
+        """
         await asyncio.gather(self._background.close(), self._runner.close())
         for looking in self._looking:
             looking.cancel()
@@ -246,7 +272,7 @@ class Shell:
             self._copies.close()
 
     async def test_sandbox(self) -> None:
-        """Find out what holds a command, before the first one is judged or told of."""
+        """Find out the sandbox's level, and record it if it is new or has changed."""
         known, level = self._store.state.session.sandbox, await self._runner.find_level()
         changed = level != known and {level, known} <= {*HOLDS, "partial"}
         if known == "untested" or changed:
@@ -255,12 +281,15 @@ class Shell:
     async def _prepare_run(
         self, args: Run, places: tuple[Place, ...], context: ToolContext
     ) -> Work:
+        """Check the arguments of shell.run and return the work that runs the command. Raises
+        ToolFault.
+        """
         place = places[0]
         _check_command(args, place, by_user=context.by_user)
         if context.by_user and args.command.startswith(IN_TERMINAL):
-            return self._in_terminal(args, place, context)
+            return self._prepare_in_terminal(args, place, context)
         if context.by_user:
-            return self._users_own(args, place, context)
+            return self._prepare_own_line(args, place, context)
         limits = self._runner.limits
         seconds = limits.timeout_s if args.timeout_s is None else args.timeout_s
         if seconds > limits.max_timeout_s:
@@ -276,19 +305,23 @@ class Shell:
         covers = self._copies.limit > 0
         run = partial(self._run, args, place, context, seconds, level, started, seen)
         so_far = partial(_describe_stop, started, seen, context)
-        more = partial(self._find_uncovered, args) if covers else None
+        more = partial(self._find_uncovered_facts, args) if covers else None
         return Work(run, facts, so_far, seen, covers, more)
 
-    async def _find_uncovered(self, args: Run) -> dict[str, str]:
-        """The facts of the gate that name the files which undo would not cover, and those which it
-        would cover only until the process ends; empty for none.
+    async def _find_uncovered_facts(self, args: Run) -> dict[str, str]:
+        """Return the gate's facts on files that undo does not cover: ``uncovered``, and
+        ``until_quit`` for those covered only until the process ends. A fact without files is
+        left out.
         """
         held = self._store.state.session.sandbox in HOLDS and not args.outside
         left, until_quit = await self._copies.list_limits(held=held)
         found = {"uncovered": left, "until_quit": until_quit}
-        return {name: _name_first(paths) for name, paths in found.items() if paths}
+        return {name: _name_first_paths(paths) for name, paths in found.items() if paths}
 
     def _gate_facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
+        """Return the facts that the gate shows of a command: programs, folder, time limit, sandbox,
+        hosts and rule.
+        """
         line = read_command(args.command)
         facts = {"runs": _describe_parts(line.parts, args.command), "cwd": place.shown}
         if args.background:
@@ -315,8 +348,9 @@ class Shell:
         started: list[RunningCommand],
         seen: list[Touched],
     ) -> Output:
-        """Run it in a sandbox of this level, as was shown; what it changed of files is known at its
-        end, whatever that is.
+        """Run a command in a sandbox of the level that was shown, and return its output.
+        ``started`` receives the running command and ``seen`` its changes of files, also when it
+        is stopped. Raises ToolFault where the level has changed or the time is up.
         """
         self._check_level(level)
         root = context.workspace.root
@@ -344,7 +378,7 @@ class Shell:
             elif look is not None:
                 await self.obeyed.tell(look, Written({}))
             if started and started[0].unread and not _is_hurried():
-                # What is new may be the command's own, and such as it could not write is not.
+                # A new file may be the command's own; one that it could not write must not change.
                 later = await asyncio.to_thread(started[0].later)
                 replaced = [path for path in later if str(root / path) in started[0].unread]
                 self._warn_user("secret_replaced", args, replaced)
@@ -360,8 +394,8 @@ class Shell:
         output = _add_touched(_describe_end(started), seen, context)
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
         if held_back == "network" and args.hosts:
-            held_back = ""  # what it may not reach is said, and the AI can ask for it
-        if hidden := await _say_hidden(args, place, context, running):
+            held_back = ""  # the refused hosts are reported, and the model can ask for them
+        if hidden := await _note_hidden_path(args, place, context, running):
             held_back = held_back or ("hidden" if output.exit_code else "")
             output = replace(output, text=output.text + hidden)
         return replace(output, held_back=held_back)
@@ -369,26 +403,30 @@ class Shell:
     async def _look_after(
         self, before: Before, look: PendingLook | None, seen: list[Touched]
     ) -> None:
-        """Find out what a command did, and tell the user what other programs act on of it."""
+        """Find the changes of files that a command made, add them to ``seen``, and warn the user of
+        changes to files that other programs act on.
+        """
         touched = await self._copies.find_touched(before)
         seen.append(touched)
         if look is not None:
             await self.obeyed.tell(look, touched.obeyed)
 
     def _check_level(self, shown: SandboxLevel) -> None:
-        """Raise ToolFault where another sandbox holds commands than the one that was shown."""
+        """Raise ToolFault if the sandbox's level is no longer the one that was shown."""
         level = self._store.state.session.sandbox
         if level != shown:
             raise ToolFault("sandbox.level_changed", shown=shown, level=level)
 
     def _network_options(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
-        """The agreed access to the network, as the runner takes it."""
+        """Return the options of the runner for the network: the hosts in a full sandbox, else
+        whether there is a network.
+        """
         hosts = self.named.wanted_hosts(args)
         return {"hosts": hosts} if level == "full" else {"network": bool(hosts)}
 
-    async def _leave_out_others(self, workspace: Workspace, written: Written) -> Written:
-        """Drop the files that stand as another call left them: the user was asked about that call,
-        or told of it.
+    async def _drop_others_files(self, workspace: Workspace, written: Written) -> Written:
+        """Return the written files without those that another call left as they are now, since the
+        user was asked about that call or told of it.
         """
         left: dict[str, str] = {}
         for message in self._store.state.messages:
@@ -403,20 +441,23 @@ class Shell:
         return written._replace(files=found)
 
     def _warn_user(self, key: str, args: Run, paths: list[str]) -> None:
-        """Say to the user what a command did that works on after it, where it did anything."""
+        """Warn the user, under this key of the words, of paths that a command has left changed;
+        none: no warning.
+        """
         if paths:
-            command, shown = one_line(args.command, 100), _list_first(tuple(paths))
+            command, shown = one_line(args.command, 100), _list_first_paths(tuple(paths))
             self._background.notices.warn(f"processes.{key}", command=command, paths=shown)
 
-    def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
-        """The user's own line. Undo covers nothing of it, but where it changed no file, there is
-        nothing to cover either.
+    def _prepare_own_line(self, args: Run, place: Place, context: ToolContext) -> Work:
+        """Return the work that runs the user's own command line. Its changes are not kept for undo,
+        but it is noted whether it changed any file.
         """
         started: list[RunningCommand] = []
         seen: list[Touched] = []
         head = f"$ {args.command}\n"
 
         async def run() -> Output:
+            """Run the line and return its output; a program that draws on the terminal is ended."""
             before = await self._copies.take_snapshot(copy=False)
             running = await self._runner.start(args.command, place, context.output, own=True)
             started.append(running)
@@ -437,11 +478,16 @@ class Shell:
 
         return Work(run, {}, partial(_describe_end, started, "stopped", head), seen)
 
-    def _in_terminal(self, args: Run, place: Place, context: ToolContext) -> Work:
-        """The user's line with ``!`` before it: on the terminal that the screen gives away."""
+    def _prepare_in_terminal(self, args: Run, place: Place, context: ToolContext) -> Work:
+        """Return the work that runs the user's line after ``!`` on their terminal, which the screen
+        lends.
+        """
         command = args.command.removeprefix(IN_TERMINAL).strip()
 
         async def run() -> Output:
+            """Run the line on the terminal; warn the user and raise ToolFault where there
+            is none.
+            """
             began = time.monotonic()
             try:
                 if self.lend_terminal is None:
@@ -463,6 +509,9 @@ class Shell:
     async def _begin_background(
         self, args: Run, place: Place, context: ToolContext, level: SandboxLevel
     ) -> Output:
+        """Start a background command and return its id with its first output, or its end if it ends
+        within EARLY seconds. Raises ToolFault where the sandbox's level has changed.
+        """
         self._check_level(level)
         process_id, workspace = self._ids("proc"), context.workspace
         assessed = assess_command(read_command(args.command), place.real)
@@ -470,9 +519,12 @@ class Shell:
         look = before and await self.obeyed.begin(args.command, before)
 
         async def ended() -> None:
+            """Warn the user of files that other programs act on and that the command has
+            changed.
+            """
             if look is not None:
                 found = await self._copies.find_obeyed(look.stamps)
-                await self.obeyed.tell(look, await self._leave_out_others(workspace, found))
+                await self.obeyed.tell(look, await self._drop_others_files(workspace, found))
 
         running = await self._runner.start(
             args.command,
@@ -493,7 +545,9 @@ class Shell:
         if early:
             output = _describe_end([running])
             text = f"{context.words('command.ended_at_once')}\n{output.text}"
-            return replace(output, text=text + await _say_hidden(args, place, context, running))
+            return replace(
+                output, text=text + await _note_hidden_path(args, place, context, running)
+            )
         told = context.words(
             "command.runs",
             process=process_id,
@@ -505,6 +559,8 @@ class Shell:
     async def _prepare_output(
         self, args: ReadOutput, places: tuple[Place, ...], context: ToolContext
     ) -> Work:
+        """Return the work that describes the newest output of a background command."""
+
         async def run() -> Output:
             return Output(await self._background.describe_newest(args.process_id, args.lines))
 
@@ -513,6 +569,8 @@ class Shell:
     async def _prepare_end(
         self, args: EndProcess, places: tuple[Place, ...], context: ToolContext
     ) -> Work:
+        """Return the work that ends a background command and describes its last output."""
+
         async def run() -> Output:
             ended = await self._background.end(args.process_id, "model")
             text = await self._background.describe_newest(args.process_id, _DEFAULT_LINES)
@@ -524,7 +582,7 @@ class Shell:
 
 
 def _check_command(args: Run, place: Place, *, by_user: bool) -> None:
-    """Raise ToolFault for a command that cannot be run."""
+    """Raise ToolFault for a command with invalid characters, or whose folder does not exist."""
     if "\0" in args.command:
         raise ToolFault("command.nul", Outcome.INVALID)
     try:
@@ -538,7 +596,9 @@ def _check_command(args: Run, place: Place, *, by_user: bool) -> None:
 
 
 def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = "") -> Output:
-    """How a command ended, then what it printed; of one that never began, nothing."""
+    """Return how a command ended, followed by its output; only ``head`` if it never started.
+    ``stopped``: the word for a command that was stopped.
+    """
     if not started:
         return Output(head)
     output = started[0].make_output()
@@ -547,8 +607,8 @@ def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = 
 
 
 def _describe_parts(parts: Sequence[SimpleCommand], command: str) -> str:
-    """Return what a command line runs, one program a line. One program that the line names as it
-    is needs no second reading: then it is the line itself.
+    """Return the programs that a command line runs, one a line; the line itself if it runs a single
+    program that it names.
     """
     if len(parts) == 1 and parts[0].argv[0] in command:
         return command
@@ -558,14 +618,15 @@ def _describe_parts(parts: Sequence[SimpleCommand], command: str) -> str:
 def _describe_stop(
     started: list[RunningCommand], seen: list[Touched], context: ToolContext
 ) -> Output:
+    """Return the output of a command that was stopped, with what undo does not cover."""
     return _add_touched(_describe_end(started, "stopped"), seen, context)
 
 
-async def _say_hidden(
+async def _note_hidden_path(
     args: Run, place: Place, context: ToolContext, running: RunningCommand
 ) -> str:
-    """A line for the model of a path that the command names, or that it printed where it failed,
-    and that its sandbox hides; empty for none.
+    """Return a line for the model about a path that the sandbox hides and that the command names,
+    or printed when it failed; empty for none.
     """
     failed = running.group.program.exit_code
     text = f"{args.command}\n{running.last_lines(_DEFAULT_LINES) if failed else ''}"
@@ -574,34 +635,40 @@ async def _say_hidden(
 
 
 def _is_hurried() -> bool:
-    """Whether it was stopped a second time: then nothing else is waited for."""
+    """Whether the current task was cancelled more than once: then it must not wait for anything
+    else.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 1
 
 
-def _name_first(paths: tuple[str, ...]) -> str:
+def _name_first_paths(paths: tuple[str, ...]) -> str:
+    """Return the first six paths and the number of the others, short enough for a gate."""
     more = [f"+{len(paths) - _NAMED:,}"] if len(paths) > _NAMED else []
     return ", ".join([*(one_line(path, 60) for path in paths[:_NAMED]), *more])
 
 
-def _list_first(paths: tuple[str, ...]) -> str:
+def _list_first_paths(paths: tuple[str, ...]) -> str:
+    """Return the first six paths and the number of the others, for the model."""
     named = ", ".join(one_line(path, 100) for path in paths[:_NAMED])
     return named if len(paths) <= _NAMED else f"{named} and {len(paths) - _NAMED} more"
 
 
 def _add_touched(output: Output, seen: list[Touched], context: ToolContext) -> Output:
-    """The same with what undo does not cover of what the command changed."""
+    """Return the output with a note on the changed files that undo does not cover."""
     if not seen:
         return output
     found, text = seen[0], output.text
     if found.uncovered:
-        paths = _list_first(found.uncovered)
+        paths = _list_first_paths(found.uncovered)
         text = f"{text}\n{context.words('command.not_undone', paths=paths)}"
     return replace(output, text=text)
 
 
 class OwnCommands:
-    """Runs the user's lines, each as a job of its own; the key they pressed is the consent."""
+    """Runs the command lines of the user, each as a job of its own. No gate asks, since the user
+    started them.
+    """
 
     def __init__(self, router: ToolRouter, ids: IdSource, spawn: Spawn) -> None:
         self._router = router
@@ -610,7 +677,7 @@ class OwnCommands:
         self._jobs: dict[str, Job] = {}
 
     def run(self, text: str) -> str:
-        """Start a line; returns the id of its call, empty for a line that says nothing."""
+        """Start a command line; return the id of its call, empty for a blank line."""
         if not text.strip():
             return ""
         call_id = self._ids("call")
@@ -621,16 +688,19 @@ class OwnCommands:
         return call_id
 
     def stop(self, call_id: str = "") -> bool:
-        """End that command with all it started, or every one of the user's; False for none."""
+        """Stop the command of this call with every process it started, or all of the user's for an
+        empty id; return False where none runs.
+        """
         found = False
         for name, job in self._jobs.items():
             if call_id in ("", name):
-                # Behind the job's first step, without which it could not say that it was stopped.
+                # After the job's first step, since before it the stop could not be recorded.
                 asyncio.get_running_loop().call_soon(job.cancel)
                 found = True
         return found
 
     async def _run_guarded(self, action: Action) -> None:
+        """Run the call and forget its job when it ends."""
         try:
             await self._router.call(action, by_user=True)
         finally:

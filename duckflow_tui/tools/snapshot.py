@@ -1,5 +1,5 @@
-"""Finds what a command did to files, by looking at them before and after it, so that undo covers it
-and the user is told of what other programs act on. Nothing of it touches the user's git.
+"""Find the changes of files that a command made, by looking at them before and after it, for undo
+and for warnings about files that other programs act on. The user's git is not used.
 """
 
 from __future__ import annotations
@@ -32,65 +32,68 @@ LIMIT: Final = 100_000_000  # bytes of all copies
 #: Bytes of a file that is not ignored, up to which its old content becomes a blob of the session.
 #: Larger and ignored files have a temporary copy only, until the process ends or its room is used.
 MAX_KEPT: Final = 1_000_000
-MAX_FILES: Final = 20_000  # files that are not ignored, and that are looked at
-MAX_IGNORED: Final = 100_000  # ignored ones
-MAX_SECONDS: Final = (
-    3.0  # that each part of a look may take; what it did not come to is not covered
-)
+MAX_FILES: Final = 20_000  # files looked at that are not ignored
+MAX_IGNORED: Final = 100_000  # ignored files looked at
+MAX_SECONDS: Final = 3.0  # for each part of a look; files that it does not reach are not covered
 MOST: Final = 500  # changes of one command that are covered, and files of one ignored folder
-_COUNTED: Final = 64_000  # bytes of both sides, up to which lines are counted
-SHOWN: Final = 2_000  # lines of the differences of one command that are kept to be shown
+_COUNTED: Final = 64_000  # bytes of both contents, up to which lines are compared
+SHOWN: Final = 2_000  # lines of one command's differences that are kept for display
 _TOO_MANY: Final = "too much to show"
-_TAKEN: Final = "something else lies there now"
+_TAKEN: Final = "another file is there now"
 _SECRET: Final = "not shown: it may hold a secret"
-#: Nanoseconds. What changed so short before it was copied may change again without another time:
+#: Nanoseconds. A file that changed so shortly before its copy may change again at the same time:
 #: the clocks of file systems go in steps of up to 10 ms.
 _JUST_NOW: Final = 50_000_000
 _MODE: Final = 0o777  # bits of a mode that an undo brings back
 
 
 class _Stamp(NamedTuple):
-    """A stamp that shows whether a file, or a link, was touched since; the mode stands apart."""
+    """Times, size, inode, mode and number of hard links of a file or link; a different stamp means
+    that it may have changed.
+    """
 
     mtime: int
     ctime: int
     size: int
     inode: int
     mode: int
-    names: int  # that the file has
+    names: int  # number of hard links
 
     @classmethod
     def from_stat(cls, info: os.stat_result) -> _Stamp:
+        """Return the stamp for the result of a ``stat``."""
         mode = stat.S_IMODE(info.st_mode)
         times = (info.st_mtime_ns, info.st_ctime_ns)
         return cls(*times, info.st_size, info.st_ino, mode, info.st_nlink)
 
     @property
-    def goes_back(self) -> bool:
-        """Whether an undo brings all of it: not what runs as another user, nor a second name."""
+    def is_restorable(self) -> bool:
+        """Whether undo can restore the file fully: it has no special mode bits and no second hard
+        link.
+        """
         return not self.mode & ~_MODE and self.names == 1
 
 
-#: Of a file that only matters by being there.
+#: The stamp of a file of which only the existence matters.
 _THERE: Final = _Stamp(0, 0, 0, 0, 0, 0)
-_MORE: Final = "…"  # behind the names of what undo does not cover: there is more
+_MORE: Final = "…"  # last in a list of paths that is not complete
 
 
 class _Copy(NamedTuple):
-    """Where the bytes of a file lie among the copies."""
+    """The place of a file's content among the copies, and the file's stamp when it was copied."""
 
     stamp: _Stamp
     at: int
-    just_now: bool  # the file had been changed right before
+    just_now: bool  # the file had changed right before it was copied
 
     def matches_stamp(self, stamp: _Stamp) -> bool:
-        """Whether the file still holds these bytes."""
+        """Whether a file with this stamp surely still has the copied content."""
         return self.stamp == stamp and not self.just_now
 
 
 class Stamps(NamedTuple):
-    """Files that other programs act on, by path, as they were at one moment. ``cut_at``: when the
-    look began, in nanoseconds, where it did not come to all of them; else 0.
+    """Stamps by path of the files that other programs act on, at one moment. ``cut_at``: when the
+    look began, in nanoseconds, if it did not reach all files; else 0.
     """
 
     files: Mapping[str, _Stamp]
@@ -98,45 +101,51 @@ class Stamps(NamedTuple):
 
     @classmethod
     def from_json(cls, files: Mapping[str, Sequence[int]], cut_at: int) -> Stamps:
-        """Stamps that were written as lists. Raises TypeError for what are none."""
+        """Return stamps from lists of numbers. Raises TypeError for a list of the wrong length."""
         return cls({path: _Stamp(*stamp) for path, stamp in files.items()}, cut_at)
 
     def is_new(self, path: str, stamp: _Stamp) -> bool:
-        """Whether a file is new or another one since; one that this look may not have come to, by
-        the time of its last change.
+        """Whether a file is new or changed since these stamps. One that the look may not have
+        reached counts only if it changed after the look began.
         """
         old = self.files.get(path)
         return stamp != old and (old is not None or not self.cut_at or stamp.ctime >= self.cut_at)
 
     def covers(self, later: Stamps) -> bool:
-        """Whether what the later look did not come to was not looked at here either: a command may
-        have made more files than are looked at.
+        """Whether the two looks can be compared: False where only the later one did not reach all
+        files, since a command may have made that many.
         """
         return bool(self.cut_at) or not later.cut_at
 
 
 @dataclass(slots=True)
 class _Look:
-    """The files of a workspace at one moment, by their paths below its root."""
+    """The files of a workspace at one moment, by path relative to its root."""
 
     stamps: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])
-    readable: set[str] = field(default_factory=set[str])  # plain files that hold no secret
-    folders: dict[str, int] = field(default_factory=dict[str, int])  # not ignored ones: their modes
+    readable: set[str] = field(default_factory=set[str])  # regular files that are not secret
+    folders: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # those not ignored, with their modes
     ignored: dict[str, str] = field(default_factory=dict[str, str])  # file → its topmost folder
-    closed: set[str] = field(default_factory=set[str])  # repositories, and what the app keeps
-    obeyed: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])  # by other programs
+    closed: set[str] = field(default_factory=set[str])  # repositories and folders of the app
+    obeyed: dict[str, _Stamp] = field(
+        default_factory=dict[str, _Stamp]
+    )  # files that other programs act on
     began: int = field(default_factory=time.time_ns, init=False)
     rules: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
-    #: Topmost ignored folders of which not all was looked at; empty: of all that is not ignored.
+    #: Topmost ignored folders not looked at in full; "" stands for the files that are not ignored.
     cut: set[str] = field(default_factory=set[str])
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that is not ignored was looked at."""
+        """Whether the look reached all files that are not ignored."""
         return "" not in self.cut
 
     def is_kept(self, path: str) -> bool:
-        """Whether the old content of a file outlives the process if a command changes it."""
+        """Whether the content of a file before a command's change is kept for the whole session: it
+        is not ignored and at most MAX_KEPT bytes large.
+        """
         return path not in self.ignored and self.stamps[path].size <= MAX_KEPT
 
     @property
@@ -152,8 +161,10 @@ class Before(NamedTuple):
     copies: Mapping[str, _Copy]
 
 
-class _Found(NamedTuple):
-    """A change, the copy from before it, and the difference; None where it is too large."""
+class _FoundChange(NamedTuple):
+    """A change, the copy of the file before it (None for a new file), and the difference (None
+    where it is too large).
+    """
 
     change: FileChange
     copy: _Copy | None
@@ -161,23 +172,25 @@ class _Found(NamedTuple):
 
 
 class FileCopies:
-    """Copies of the files of a workspace, each made once and anew only when it changed.
+    """Copies of the files of a workspace; a file is copied again only when it has changed.
 
-    They lie in one file without a name, so that nothing of them outlives the process; of what a
-    command changed, the bytes before it become blobs of the session. Secret files are never read.
-    Of ignored files only what a command destroyed counts as a change. As ``Blobs`` this gives what
-    the session keeps and what the copies still hold.
+    The copies are in one unnamed file and vanish with the process; the content before a command's
+    change becomes a blob of the session. Secret files are never read. For ignored files, only lost
+    content counts as a change. Used as ``Blobs``, it also returns content that only the copies
+    hold.
     """
 
     def __init__(self, workspace: Workspace, keep: Blobs, folder: Path, limit: int = LIMIT) -> None:
-        """``folder`` holds that file; ``limit``: bytes of all copies, 0: nothing is covered."""
+        """``keep`` are the session's blobs, ``folder`` holds the file of the copies, ``limit``
+        bounds it in bytes; with 0 nothing is copied and undo covers no command.
+        """
         self._workspace = workspace
         self._keep = keep
         self._folder = folder
         self.limit = limit
         self._copies: dict[str, _Copy] = {}
-        self._destroyed: dict[str, _Copy] = {}  # by hash: what only the copies still hold
-        self.file: BinaryIO | None = None  # of the copies, while there are any
+        self._destroyed: dict[str, _Copy] = {}  # by hash: contents that only the copies hold
+        self.file: BinaryIO | None = None  # holds the copies; None while there are none
         self._end = 0
         self._counted: set[str] = set()  # files that were not ignored before an earlier command
         mask = os.umask(0o077)
@@ -186,28 +199,32 @@ class FileCopies:
         self.redact: Callable[[str], str] = str  # takes secrets out of a text
 
     async def put(self, data: bytes) -> str:
-        """Keep the bytes for the session and return their SHA-256; raises OSError."""
+        """Keep the bytes for the session and return their SHA-256. Raises OSError."""
         return await self._keep.put(data)
 
     async def get(self, sha: str) -> bytes:
-        """The bytes; raises KeyError when they were never kept or are gone."""
+        """Return the bytes with this SHA-256, from the session or the copies. Raises KeyError when
+        they were never kept or are gone.
+        """
         try:
             return await self._keep.get(sha)
         except KeyError:
             return self._read_copy(self._destroyed[sha])
 
     async def take_snapshot(self, *, copy: bool = True) -> Before | None:
-        """How files are now, copied unless ``copy`` is false; None where it cannot be known."""
+        """Return the files as they are now, and copy them unless ``copy`` is False; None where they
+        cannot be read.
+        """
         try:
             return await asyncio.to_thread(self._take_snapshot, copy=copy and self.limit > 0)
         except (OSError, WorkspaceError):
             return None
 
     async def list_limits(self, *, held: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Files, and folders with a slash, that undo could not bring back if a command destroyed
-        them now, and those that it could bring back only until the process ends; ``…`` where there
-        is more than is looked at. Repositories and secret files count unless a sandbox keeps the
-        command from them, by which it is ``held``.
+        """Return the paths that undo could not restore if a command destroyed them now, and those
+        that it could restore only until the process ends. Folders end with a slash; ``…`` stands
+        for more than was looked at. ``held``: a sandbox keeps the command from repositories and
+        secret files, so that they do not count.
         """
         try:
             look = await asyncio.to_thread(self._look_at_files)
@@ -223,8 +240,8 @@ class FileCopies:
         return (*([] if held else [*closed, *secret]), *left), (*until_quit,)
 
     async def find_touched(self, before: Before) -> Touched:
-        """The changes since; the bytes before it are kept. Raises nothing: what could not be kept
-        is not covered.
+        """Return the changes of files since ``before``, and keep the content from before them.
+        Raises nothing: a change that cannot be kept is reported as not covered.
         """
         try:
             after = await asyncio.to_thread(self._look_at_files, before.look)
@@ -234,7 +251,7 @@ class FileCopies:
             found, uncovered = await asyncio.to_thread(self._compare_looks, before, after)
         except (OSError, WorkspaceError):
             return Touched()
-        counted, destroyed = list[_Found](), list[FileChange]()
+        counted, destroyed = list[_FoundChange](), list[FileChange]()
         for one in found:
             path = one.change.path
             if len(counted) + len(destroyed) >= MOST or not await self._keep_copy(one):
@@ -265,8 +282,8 @@ class FileCopies:
         )
 
     async def find_obeyed(self, before: Stamps) -> Written:
-        """The files that other programs act on and that are not as they were ``before``. Nothing
-        where that cannot be known.
+        """Return the files that other programs act on and that have changed since these stamps;
+        none where that cannot be found out.
         """
         try:
             look = await asyncio.to_thread(self._look_at_files)
@@ -277,7 +294,7 @@ class FileCopies:
         return Written(files, before.covers(look.stamps_of_obeyed))
 
     def close(self) -> None:
-        """Let go of the copies."""
+        """Delete the copies."""
         if self.file is not None:
             self.file.close()
             self.file = None
@@ -287,8 +304,8 @@ class FileCopies:
     # looking
 
     def _look_at_files(self, earlier: _Look | None = None) -> _Look:
-        """All files as they are now, by the ignore rules as they were in an ``earlier`` look, but
-        for those of folders that it did not know.
+        """Return all files as they are now. The ignore rules of an ``earlier`` look are used, and
+        those of new folders.
         """
         look = _Look(rules={} if earlier is None else dict(earlier.rules))
         rules = IgnoreRules(lambda path: self._read_rules(path, look.rules))
@@ -297,6 +314,7 @@ class FileCopies:
         root = self._workspace.locate_path(".")
 
         def enter(entry: DirectoryEntry) -> bool:
+            """Whether to look into a folder: not into an ignored one."""
             return entry.path not in ignored
 
         for entry in self._workspace.scan_directory(root, depth=None, enter=enter, sizes=False):
@@ -318,7 +336,9 @@ class FileCopies:
         return look
 
     def _look_at_ignored(self, look: _Look, top: str, first: DirectoryEntry, until: float) -> None:
-        """Look at an ignored file, or at all that lies in an ignored folder."""
+        """Add to the look an ignored file, or the files in an ignored folder, until the monotonic
+        time ``until``.
+        """
         entries = iter((first,))
         if first.kind is FileKind.DIR:
             place = self._workspace.locate_path(f"./{top}")
@@ -336,6 +356,7 @@ class FileCopies:
             self._note_entry(look, entry)
 
     def _note_entry(self, look: _Look, entry: DirectoryEntry) -> None:
+        """Add a file or folder to the look."""
         path, info = entry.path, self._workspace.stat_path(entry.path)
         if info is None:
             return
@@ -350,8 +371,9 @@ class FileCopies:
             look.obeyed[path] = stamp
 
     def _look_at_git(self, look: _Look) -> None:
-        """Note what git obeys: of the workspace, of the repositories in it, and wherever those
-        lead; a folder in the shape of a repository is one, whatever it is called.
+        """Add to the look the files that git and the app act on: configuration and hooks of the
+        workspace's repositories and of the places they refer to, also of folders that merely
+        have the shape of a repository, and the app's settings.
         """
         root = self._workspace.root
         places = [*self._workspace.git_places, *(root / path for path in look.closed)]
@@ -370,7 +392,9 @@ class FileCopies:
             look.obeyed[head.removeprefix(f"{root}/")] = _THERE
 
     def _read_rules(self, path: str, known: dict[str, bytes | None]) -> bytes | None:
-        """The content of an ignore file, noted in ``known``; None where there is none."""
+        """Return the content of an ignore file, None where there is none, and note it in
+        ``known``.
+        """
         if path not in known:
             known[path] = read_rules(self._workspace, path)
         return known[path]
@@ -378,8 +402,8 @@ class FileCopies:
     # copying
 
     def _choose_files(self, look: _Look) -> tuple[list[str], tuple[str, ...]]:
-        """The files to copy, those that are not ignored and small ones first, ignored folders as a
-        whole; and what is left out.
+        """Return the files to copy within the limit, and the paths left out. Files that are not
+        ignored and small ones come first; an ignored folder is copied as a whole or not at all.
         """
         groups: dict[str, list[str]] = {}
         for path in look.stamps:
@@ -398,7 +422,7 @@ class FileCopies:
         return chosen, (*left, *([] if look.is_complete else [_MORE]))
 
     def _take_snapshot(self, *, copy: bool) -> Before:
-        """The look in its thread; copies what has no copy."""
+        """Look at the files and copy those without a valid copy; blocking."""
         look = self._look_at_files()
         self._counted.update(path for path in look.stamps if path not in look.ignored)
         if not copy:
@@ -418,7 +442,9 @@ class FileCopies:
         return Before(look, copies)
 
     def _open_copies(self) -> BinaryIO:
-        """The file of the copies, begun anew when most of it is of no use any more."""
+        """Return the file of the copies; it is emptied first when it has grown to twice
+        the limit.
+        """
         if self.file is not None and self._end > 2 * self.limit:
             self.close()
         if self.file is None:
@@ -428,6 +454,7 @@ class FileCopies:
         return self.file
 
     def _copy_file(self, file: BinaryIO, path: str, stamp: _Stamp) -> None:
+        """Append the content of a file to the copies; skip a file that cannot be read."""
         now = time.time_ns()
         data = self._read_file(path, stamp.size)
         if data is None:
@@ -439,8 +466,8 @@ class FileCopies:
         self._end += len(data)
 
     def _read_file(self, path: str, size: int) -> bytes | None:
-        """The content of the file; None where it cannot be read or is larger than it was, or than a
-        file that is read whole.
+        """Return the content of a file; None where it cannot be read, is larger than ``size``, or
+        is larger than MAX_READ.
         """
         if size > MAX_READ:
             return None
@@ -452,12 +479,15 @@ class FileCopies:
         return data if len(data) <= size else None
 
     def _read_copy(self, copy: _Copy) -> bytes:
+        """Return the content of a copy. Raises KeyError where the copies were deleted."""
         if self.file is None:
             raise KeyError(copy)
         return os.pread(self.file.fileno(), copy.stamp.size, copy.at)
 
-    async def _keep_copy(self, found: _Found) -> bool:
-        """Keep the bytes from before a change for as long as they count; whether that was done."""
+    async def _keep_copy(self, found: _FoundChange) -> bool:
+        """Keep the content from before a change, in the session's blobs or among the copies; return
+        False where it could not be kept.
+        """
         if found.copy is None:
             return True
         change = found.change
@@ -472,9 +502,11 @@ class FileCopies:
 
     # comparing
 
-    def _compare_looks(self, before: Before, after: _Look) -> tuple[list[_Found], list[str]]:
-        """Each change with the copy from before it, and the paths that changed and have none."""
-        found: list[_Found] = []
+    def _compare_looks(self, before: Before, after: _Look) -> tuple[list[_FoundChange], list[str]]:
+        """Return the changes between the looks, and the paths that changed without being covered by
+        undo.
+        """
+        found: list[_FoundChange] = []
         uncovered: list[str] = []
         was_there = before.look.stamps
         for path, was in was_there.items():
@@ -496,26 +528,26 @@ class FileCopies:
                 if stamp is None and not self._has_room(path):
                     uncovered.append(path)
                     continue
-                found.append(_Found(change.replace(directories=gone), copy, diff))
-                if not was.goes_back or (stamp is not None and not stamp.goes_back):
+                found.append(_FoundChange(change.replace(directories=gone), copy, diff))
+                if not was.is_restorable or (stamp is not None and not stamp.is_restorable):
                     uncovered.append(path)
             elif was.names > 1 and (stamp.names < was.names or stamp.inode != was.inode):
-                uncovered.append(path)  # it has the same bytes, and no longer with its other name
+                uncovered.append(path)  # same content, but no longer the same hard links
         for path in after.stamps.keys() - was_there.keys() - after.ignored.keys():
             stamp = after.stamps[path]
             now = self._read_file(path, stamp.size) if path in after.readable else None
             if now is None or not before.look.is_complete:
-                uncovered.append(path)  # else it may have been there, and not been looked at
+                uncovered.append(path)  # it may have existed before without being looked at
                 continue
             made = tuple(f for f in _parent_paths(path) if f not in before.look.folders)
             change, diff = _make_change(path, None, None, now, stamp)
-            found.append(_Found(change.replace(directories=made), None, diff))
+            found.append(_FoundChange(change.replace(directories=made), None, diff))
         uncovered += self._folders_changed(before.look.folders, [one.change for one in found])
         return sorted(found, key=lambda one: one.change.path), uncovered
 
     def _find_written(self, before: Before, after: _Look) -> Written:
-        """The files that other programs act on and that are new, changed or executable now, as
-        ``find_obeyed`` gives them; a copy tells where a file was written as it had been.
+        """Return the files that other programs act on and that are new or changed since ``before``.
+        A file with a copy counts only if its content or mode differs.
         """
         was, found = before.look.stamps_of_obeyed, dict[str, str]()
         for path, stamp in after.obeyed.items():
@@ -528,7 +560,9 @@ class FileCopies:
         return Written(found, was.covers(after.stamps_of_obeyed))
 
     def _make_preview(self, change: FileChange, diff: FileDiff | None, room: int) -> FilePreview:
-        """The change as a difference of at most ``room`` lines; else only what it did is said."""
+        """Return the preview of a change. Differences of more than ``room`` lines and those that
+        seem to hold a secret are replaced by a note.
+        """
         place, shown = place_of(self._workspace, change.path), diff or compare_files(None, None)
         if place is None:
             return FilePreview(path=change.path, kind=change.kind, note=_TAKEN)
@@ -551,7 +585,9 @@ class FileCopies:
     def _folders_changed(
         self, before: Mapping[str, int], changes: Iterable[FileChange]
     ) -> Iterator[str]:
-        """Those that an undo does not bring back, as they were, with the files in them."""
+        """Yield the folders that were removed or changed their mode, and that undo does not restore
+        along with their files.
+        """
         made = {folder for change in changes for folder in change.directories}
         for path, mode in before.items():
             info = self._workspace.stat_path(path)
@@ -562,14 +598,14 @@ class FileCopies:
                 yield path
 
     def _has_room(self, path: str) -> bool:
-        """Whether a file that went can be made again where it was."""
+        """Whether a removed file could be created again at its path."""
         try:
             return place_of(self._workspace, path) is not None
         except WorkspaceError:
             return False
 
     def _gone_folders(self, path: str) -> tuple[str, ...]:
-        """The folders of a file that went with it, the outermost first."""
+        """Return the parent folders of a file that no longer exist, the outermost first."""
         return tuple(f for f in _parent_paths(path) if self._workspace.stat_path(f) is None)
 
 
@@ -580,6 +616,9 @@ def _make_change(
     after: bytes | None,
     stamp: _Stamp | None,
 ) -> tuple[FileChange, FileDiff | None]:
+    """Return the change of a file and its difference, None where the contents are too large to
+    compare. ``before`` or ``after`` is None where the file did not exist.
+    """
     kind = "create" if before is None else "delete" if after is None else "modify"
     countable = len(before or b"") + len(after or b"") <= _COUNTED
     diff = compare_files(before, after) if countable else None
@@ -599,6 +638,6 @@ def _make_change(
 
 
 def _parent_paths(path: str) -> list[str]:
-    """``a``, ``a/b`` for ``a/b/c.txt``."""
+    """Return the parent folders of a relative path: ``a``, ``a/b`` for ``a/b/c.txt``."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
