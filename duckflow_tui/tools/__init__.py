@@ -1,1 +1,3 @@
-"""The operations of the model: the registry, the router and the operations."""
+"""The operations that a model can call, their registry, and the router that judges and
+runs calls.
+"""

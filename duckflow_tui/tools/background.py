@@ -1,4 +1,6 @@
-"""Commands that run beside the work: servers, watchers. Listed, read, ended; ended with the app."""
+"""Background commands of a session, such as servers and watchers: watched, read and ended. All end
+with the session.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
 
 MOST: Final = 16  # commands in the background at a time
-TOLD_LINES: Final = 20  # of a command that ended by itself, for the model
+TOLD_LINES: Final = 20  # last lines of an ended command, for the model
 
 log = logging.getLogger("duckflow.commands")
 Ender = Literal["user", "model", "app"]
@@ -30,19 +32,23 @@ Ender = Literal["user", "model", "app"]
 
 @dataclass(slots=True)
 class _Entry:
-    """A process with its watcher. ``ended_by``: who asked for its end, empty for nobody."""
+    """A background process and the task that watches it. ``ended_by``: who asked for its end; empty
+    for nobody.
+    """
 
     process: BackgroundProcess
     running: RunningCommand
     watcher: asyncio.Task[None]
     ended_by: Ender | Literal[""] = ""
-    told: bool = False  # the model knows of its end from the result of its own call
-    later: set[str] = field(default_factory=set[str])  # secret files of which it was told
+    told: bool = False  # the model learns of its end from the result of a call
+    later: set[str] = field(default_factory=set[str])  # secret files the user was warned of
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class BackgroundCommands:
-    """The commands in the background of one session; the state lists them, here is how they end."""
+    """Watches and ends the background commands of one session. The state lists them; this class
+    holds their processes.
+    """
 
     def __init__(self, store: Store, notices: Notices) -> None:
         self._store = store
@@ -50,13 +56,13 @@ class BackgroundCommands:
         self._entries: dict[str, _Entry] = {}
 
     def check_room(self) -> None:
-        """Raises ToolFault when as many run as may."""
+        """Raise ToolFault when MOST commands are running."""
         running = [entry for entry in self._entries.values() if not entry.over.is_set()]
         if len(running) >= MOST:
             raise ToolFault("command.too_many", count=str(MOST))
 
     def add_output(self, process_id: str, text: str) -> None:
-        """A piece of what one printed."""
+        """Record a piece of output of a background command; ignored for an unknown id."""
         if process_id in self._entries:
             now = self._store.clock.now()
             self._store.dispatch(ProcessOutput(process_id=process_id, text=text, at=now))
@@ -70,8 +76,8 @@ class BackgroundCommands:
         running: RunningCommand,
         ended: Callable[[], Awaitable[None]],
     ) -> None:
-        """Look after a command that was started: show it, wait for its end, then wait for ``ended``
-        unless the app ended it.
+        """Record a started command in the state and watch it in a task, which records its end and
+        then awaits ``ended()``, unless the app ended it. Returns once the start is recorded.
         """
         process = BackgroundProcess(
             process_id=process_id,
@@ -87,7 +93,9 @@ class BackgroundCommands:
         await self._store.commit(ProcessStarted(process=process))
 
     async def has_ended_within(self, process_id: str, seconds: float) -> bool:
-        """Whether it ended within so many seconds; the caller then tells the model of it."""
+        """Wait up to ``seconds`` for a command's end and return whether it came. If so, no notice
+        tells the model of it: the caller has to.
+        """
         entry = self._find_entry(process_id)
         entry.told = True
         try:
@@ -100,7 +108,9 @@ class BackgroundCommands:
         return True
 
     async def describe_newest(self, process_id: str, lines: int) -> str:
-        """The newest lines of one, with how it is; raises ToolFault for an unknown id."""
+        """Return a command's state and its last ``lines`` lines for the model. Where it has ended,
+        no notice tells the model of that any more. Raises ToolFault for an unknown id.
+        """
         entry = self._find_entry(process_id)
         await self._tell_later(entry)
         text = entry.running.last_lines(lines) or "(no output)"
@@ -110,7 +120,9 @@ class BackgroundCommands:
         return f"[{process_id}: {how}, {entry.running.duration_s:.0f} s]\n{text}"
 
     async def end(self, process_id: str, by: Ender) -> bool:
-        """End one with all it started; False when it had ended. Raises ToolFault for no such id."""
+        """End a command and all processes it started; return False when it had ended already.
+        Raises ToolFault for an unknown id.
+        """
         entry = self._find_entry(process_id)
         if entry.over.is_set():
             return False
@@ -120,7 +132,7 @@ class BackgroundCommands:
         return True
 
     async def close(self) -> None:
-        """The session ends, and all of them with it; cancelled: they are killed at once."""
+        """End all commands, as the session ends. If cancelled, they are killed at once."""
         watchers: list[asyncio.Task[None]] = []
         commands: list[RunningCommand] = []
         for entry in self._entries.values():
@@ -136,7 +148,9 @@ class BackgroundCommands:
                 watcher.cancel()
 
     async def _tell_later(self, entry: _Entry) -> None:
-        """Say, once of each, which secret files it can read since they came after it began."""
+        """Warn the user, once for each file, of secret files that the command can read because they
+        came after it began.
+        """
         found = await asyncio.to_thread(entry.running.later)
         new = [path for path in found if path not in entry.later]
         entry.later.update(new)
@@ -146,7 +160,7 @@ class BackgroundCommands:
             self.notices.warn("processes.secret_later", command=command, paths=paths)
 
     def _find_entry(self, process_id: str) -> _Entry:
-        """The entry of a background command. Raises ToolFault for an unknown id."""
+        """Return the entry of a background command. Raises ToolFault for an unknown id."""
         entry = self._entries.get(process_id)
         if entry is None:
             known = ", ".join(self._entries) or "-"
@@ -154,8 +168,8 @@ class BackgroundCommands:
         return entry
 
     async def _wait_for_end(self, process_id: str, ended: Callable[[], Awaitable[None]]) -> None:
-        """Record a command's end, look at what it changed, and tell the model where it does not
-        know.
+        """Wait for a command's end and record it; await ``ended()`` unless the app ended it; then
+        tell the model, if it ended by itself or by the user and the model does not know yet.
         """
         entry = self._entries[process_id]
         running = entry.running
@@ -184,7 +198,9 @@ class BackgroundCommands:
             self._tell_model(entry, by)
 
     def _tell_model(self, entry: _Entry, by: Literal["itself", "user"]) -> None:
-        """Tell user and model that a command ended, with its last lines."""
+        """Tell the user and the model by a notice that a command ended; the model also gets its
+        last lines.
+        """
         process, running = entry.process, entry.running
         how = running.end_words
         bad = by == "itself" and running.group.program.exit_code != 0

@@ -1,4 +1,6 @@
-"""One call on its way: what it holds, the gate it is asked in, what its record will say."""
+"""One call on its way through the router: its data, the gate that asks about it, the record of its
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +52,14 @@ from duckflow_tui.tools.operation import (
 )
 from duckflow_tui.tools.results import find_hashes_after, list_changes, make_stop_fault
 
-#: Characters of a line with a remark that the model is told; it wrote the line or can read it.
+#: Characters of a remarked line that the model gets; it wrote the line or can read it.
 _REMARKED_LINE: Final = 200
 
 
 class EditedByUser(Exception):
-    """The user wrote another content in the gate; it must be shown before it is applied."""
+    """The user wrote another content in the gate; it must be shown in a new gate before it is
+    applied. ``proposed`` is the model's content.
+    """
 
     def __init__(self, text: str, proposed: tuple[PlannedChange, ...]) -> None:
         self.text = text
@@ -63,13 +67,13 @@ class EditedByUser(Exception):
 
 
 class JudgedAnew(Exception):
-    """A call may no longer run unasked: the user changed the mode meanwhile."""
+    """A call may no longer run without a question, because the user changed the mode meanwhile."""
 
 
-GRANTED: Final = "granted"  # the policy's reason where an earlier answer allows
-SANDBOX: Final = "sandbox"  # what lets a command run that a sandbox holds
+GRANTED: Final = "granted"  # the policy's reason where a grant allows a call
+SANDBOX: Final = "sandbox"  # the reason where a command may run because a sandbox confines it
 
-#: What programs say where a sandbox holds them back.
+#: Error texts of programs that a sandbox restricts, by the kind of restriction.
 _SAYS: Final = {
     "write": "Read-only file system|EROFS|読み込み専用ファイルシステム"
     "|Device or resource busy|EBUSY|デバイスもしくはリソースがビジー状態です",
@@ -84,13 +88,14 @@ _SAYS: Final = {
 _REFUSED: Final = (
     "Operation not permitted|Permission denied|許可されていない操作です|許可がありません"
 )
-_TAIL: Final = 4_000  # characters in which a command says why it failed
+_TAIL: Final = 4_000  # last characters of output that are searched for the cause
 
 
 def held_back_by(level: SandboxLevel, output: Output, unread: tuple[str, ...] = ()) -> str:
-    """The probable cause of a failed command: ``write``, ``network``, ``limit`` or ``secret``, as
-    far as a sandbox of this level keeps commands from it; empty where nothing says so. ``unread``:
-    paths of files that it could not read; one that is named counts.
+    """Return the probable cause why a command failed in a sandbox of this level: ``write``,
+    ``network``, ``limit`` or ``secret``; empty where its output does not suggest one.
+    ``unread``: paths of files that it could not read; ``secret`` needs the name of one in the
+    output.
     """
     if not output.exit_code or level in ("none", "external"):
         return ""
@@ -106,40 +111,42 @@ def held_back_by(level: SandboxLevel, output: Output, unread: tuple[str, ...] = 
 
 @dataclass(slots=True)
 class Call:
-    """A call on its way; what it holds already is what its record will say."""
+    """A call on its way through the router. Its fields are filled as it proceeds and make up its
+    record.
+    """
 
     action: Action
-    step_id: str = ""  # the plan's step it is made for
+    step_id: str = ""  # of the plan's step that makes it
     by_user: bool = False  # the user ran it with ``!``; the key they pressed is the consent
-    for_requirement: str = ""  # the app runs it, to see whether this requirement is met
-    args: JsonObject = field(init=False)  # a copy: nobody else can change it
-    gate: Gate | None = field(default=None, init=False)  # it went through
-    answer: GateAnswer | None = field(default=None, init=False)  # and the user's key there
+    for_requirement: str = ""  # the app runs it to check this requirement
+    args: JsonObject = field(init=False)  # a copy of those of ``action``
+    gate: Gate | None = field(default=None, init=False)  # the gate that asked about it
+    answer: GateAnswer | None = field(default=None, init=False)  # the user's answer there
     made: list[FileChange] = field(default_factory=list[FileChange], init=False)
     started: float | None = field(default=None, init=False)  # monotonic
     renewed: bool = field(default=False, init=False)
     edited: str | None = field(default=None, init=False)  # the content the user wrote instead
-    proposed: bytes | None = field(default=None, init=False)  # by the model, in its place
-    work: Work | None = field(default=None, init=False)  # what runs
-    previews: tuple[FilePreview, ...] = field(default=(), init=False)  # of what it would change
-    allowed: str = field(default="", init=False)  # what lets it happen: a mode, or "granted"
-    held_back: str = field(default="", init=False)  # what the sandbox probably kept it from
-    unasked: Access | None = field(default=None, init=False)  # as judged, where nobody was asked
+    proposed: bytes | None = field(default=None, init=False)  # the model's content, then
+    work: Work | None = field(default=None, init=False)  # the proposal that runs
+    previews: tuple[FilePreview, ...] = field(default=(), init=False)  # of its changes
+    allowed: str = field(default="", init=False)  # why it may run: a mode, or "granted"
+    held_back: str = field(default="", init=False)  # probable restriction of the sandbox, a code
+    unasked: Access | None = field(default=None, init=False)  # as judged, where no gate asked
     ruling: Ruling | None = field(default=None, init=False)  # of the policy, the last one
-    meant: tuple[AnyOperation, Arguments] | None = field(default=None, init=False)  # once read
+    meant: tuple[AnyOperation, Arguments] | None = field(default=None, init=False)  # once parsed
 
     def __post_init__(self) -> None:
         self.args = cast("JsonObject", json.loads(canonical_json(self.action.args)))
 
     def asked_fields(self) -> dict[str, Any]:
-        """The fields of ``AskedCall``."""
+        """Return the fields of ``AskedCall`` for this call."""
         action = self.action
         asked = action.model_dump(include={"call_id", "operation", "reasoning", "intent"})
         return {**asked, "args": self.args, "step_id": self.step_id, "by_user": self.by_user}
 
 
 async def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
-    """Nothing else is known about a call."""
+    """Return no facts about a call; a default."""
     return frozenset()
 
 
@@ -148,25 +155,25 @@ _REVERSIBLE = frozenset({Effect.READ, Effect.STATE})
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A call that would change one file, before it is asked for."""
+    """A call that would change one file, judged but not yet asked about."""
 
     call: Call
     access: Access
     places: tuple[Place, ...]
-    change: PlannedChange | None  # None where it cannot be said beforehand
+    change: PlannedChange | None  # None where it is not known beforehand
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """The user's answer for a call that was asked about together with others, and what it is for:
-    anything else asks again.
+    """The user's answer for a call that was asked about together with others, with the gate they
+    saw. It does not hold for anything else.
     """
 
     gate: Gate
     answer: GateAnswer
 
     def matches_call(self, action: Action, changes: tuple[PlannedChange, ...]) -> bool:
-        """Whether this is what the user saw."""
+        """Whether the arguments and changes of the call are those that the user saw."""
         seen = self.gate.previews
         same = self.gate.args_hash == action.args_hash
         return same and tuple(map(PlannedChange.make_preview, changes)) == seen
@@ -174,7 +181,7 @@ class Consent:
 
 @dataclass(slots=True)
 class Together:
-    """The changes of one decision that is wide as a whole (S4-110)."""
+    """The calls of one decision that together change many files or lines (S4-110)."""
 
     actions: tuple[Action, ...]
     files: int
@@ -182,14 +189,18 @@ class Together:
     allowed: dict[str, Consent] = field(default_factory=dict[str, "Consent"])  # by call id
 
     def with_all_changes(self, access: Access) -> Access:
-        """The same call with what its decision changes in all."""
+        """Return the access with the fact WIDE and the removed lines of the whole decision, where
+        they apply.
+        """
         facts = access.facts | {CallFact.WIDE} if self.files >= WIDE_FILES else access.facts
         removed = max(access.removed_lines, self.removed)
         return replace(access, facts=facts, removed_lines=removed)
 
 
 def part_of(gate: Gate, answer: GateAnswer, index: int, action: Action) -> tuple[Gate, GateAnswer]:
-    """The part of a gate about several calls, and of its answer, that concerns one of them."""
+    """Return the part of a gate about several calls, and of its answer, that concerns the call
+    ``action``, whose file has this ``index`` in the gate.
+    """
     own = gate.replace(
         call_id=action.call_id,
         operation=action.operation,
@@ -208,18 +219,21 @@ def part_of(gate: Gate, answer: GateAnswer, index: int, action: Action) -> tuple
 
 
 def _describe_intent(action: Action) -> str:
+    """Return the intent of a call, or the first 100 characters of its reasoning."""
     return action.intent or one_line(action.reasoning, 100)
 
 
 class Renewed(ToldError):
-    """The gate is out of date and must be shown again."""
+    """The gate is out of date, because the file changed, and must be shown again."""
 
     def __init__(self, place: Place | None = None) -> None:
         super().__init__("path.changed", shown=place.label if place else "")
 
 
 class GateQuestion(NamedTuple):
-    """Everything a gate is built from. ``args`` are shown whole and are what will be used."""
+    """Everything that a gate is built from. ``args`` are shown completely and are the ones that
+    will be used.
+    """
 
     call: Call
     args: JsonObject
@@ -227,19 +241,21 @@ class GateQuestion(NamedTuple):
     places: tuple[Place, ...]
     proposal: Proposal
     verdict: Verdict
-    also: tuple[AlsoAsked, ...] = ()  # the last changes are of these calls
+    also: tuple[AlsoAsked, ...] = ()  # further calls, whose changes come last
 
     @property
     def file_changes(self) -> tuple[PlannedChange, ...]:
-        """The file changes, none for a read or a command."""
+        """The proposed file changes; none for a read or a command."""
         return self.proposal.changes if isinstance(self.proposal, Edits) else ()
 
     def make_gate(self, gate_id: str, at: float) -> Gate:
-        """The five points of S4-61: intent, why, impact, alternatives, preview."""
+        """Return the gate with the five points of S4-61: intent, reason, impact, alternatives,
+        preview.
+        """
         call, action, changes = self.call, self.call.action, self.file_changes
         previews = tuple(map(PlannedChange.make_preview, changes))
         bound = action.replace(args=self.args).args_hash
-        if self.also:  # the answer is bound to the arguments of every call that is asked about
+        if self.also:  # bind the answer to the arguments of every call in the gate
             hashes = [action.args_hash, *(other.args_hash for other in self.also)]
             bound = hash_data(canonical_json(list[object](hashes)))
         can_edit = len(changes) == 1 and changes[0].editable_text is not None
@@ -291,18 +307,22 @@ class GateQuestion(NamedTuple):
 
 @dataclass(slots=True)
 class GateKeeper:
-    """Asks, withdraws a gate when a file it shows changes, and knows what an edit starts from."""
+    """Asks the user by gates, withdraws a gate when a file that it shows changes, and holds the
+    texts that the user can edit.
+    """
 
     store: Store
     desk: Desk
     ids: IdSource
-    #: By gate, of open ones that can be edited: the whole new content.
+    #: Id of an open gate that can be edited → the whole new content.
     proposed: dict[str, str] = field(default_factory=dict[str, str])
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
-        """The user's answer. Raises Renewed, and ToolFault where there was none."""
+        """Open a gate and return the user's answer; gate and answer are noted in the call. Raises
+        Renewed when the gate went out of date, and ToolFault when there was no answer.
+        """
         gate = question.make_gate(self.ids("gate"), self.store.clock.now())
-        if self.store.state.session.sandbox not in HOLDS:  # then s says as much about edits
+        if self.store.state.session.sandbox not in HOLDS:  # then key s covers edits as well
             gate = gate.replace(can_grant_routine=False)
         call = question.call
         call.gate, call.answer = gate, None
@@ -325,8 +345,9 @@ class GateKeeper:
     async def ask_all(
         self, together: Together, question: GateQuestion, others: Sequence[Planned]
     ) -> GateAnswer:
-        """One answer for a change and for those behind it in its decision; what it allows is kept
-        for each of them. Raises as ``ask`` does.
+        """Ask by one gate about a change and those of ``others``, later calls of its decision. An
+        approval is stored in ``together`` for each of them. Return the answer for the first
+        call. Raises as ``ask`` does.
         """
         call, (change,) = question.call, question.file_changes
         shown = (change, *(other.change for other in others if other.change is not None))
@@ -353,7 +374,7 @@ class GateKeeper:
         return call.answer
 
     def _renew_if_changed(self, record: Record, gate: Gate) -> None:
-        """Withdraw an approval whose file changed on disk since it was shown."""
+        """Withdraw the gate if the event says that a file it shows changed on the disk."""
         event = record.event
         if isinstance(event, FileChangedOutside):
             previews = [preview for preview in gate.previews if not preview.unseen]
@@ -364,7 +385,9 @@ class GateKeeper:
 
 
 def rejection_of(answer: GateAnswer, gate: Gate) -> ToolFault | None:
-    """The fault to tell the model when the answer lets nothing run; None when it may."""
+    """Return the fault for the model when the answer rejects the call or chooses an alternative;
+    None when the call may run.
+    """
     remarks = list_remarks(answer.remarks)
     if answer.choice is GateChoice.REJECT:
         reason = answer.reason.strip()
@@ -377,7 +400,9 @@ def rejection_of(answer: GateAnswer, gate: Gate) -> ToolFault | None:
 
 
 def check_denied(call: Call, verdict: Verdict) -> None:
-    """Raise a refusal; what the user runs is refused only where a place is protected."""
+    """Raise ToolFault for a denied call, and note the ruling in it. A call of the user is denied
+    only where a place is protected.
+    """
     if call.by_user and verdict.zone is not Zone.PROTECTED:
         return
     call.ruling = verdict.ruling
@@ -388,7 +413,9 @@ def check_denied(call: Call, verdict: Verdict) -> None:
 async def drop_left_out_hunks(
     changes: tuple[PlannedChange, ...], answer: GateAnswer
 ) -> tuple[PlannedChange, ...]:
-    """The changes without the hunks that the user left out."""
+    """Return the changes without the hunks that the user left out. Raises ToolFault when nothing
+    remains.
+    """
     kept: list[PlannedChange] = []
     for index, change in enumerate(changes):
         out = left_out(answer, index)
@@ -401,8 +428,8 @@ async def drop_left_out_hunks(
 
 
 def record_fault(call: Call, fault: ToolFault, words: Callable[..., str]) -> tuple[Outcome, Output]:
-    """The record of a call that did not do its work, with what it had done until then; ``words``
-    renders what the model is told.
+    """Return outcome and output of a call that failed or was not run, with the changes made before.
+    ``words`` renders the text for the model.
     """
     text = words(fault.told)
     if call.made and fault.outcome is not Outcome.STOPPED:
@@ -416,7 +443,9 @@ def record_fault(call: Call, fault: ToolFault, words: Callable[..., str]) -> tup
 
 
 def record_stop(call: Call, words: Callable[..., str]) -> tuple[Outcome, Output]:
-    """The record of a call that was stopped, with what it had printed until then."""
+    """Return outcome and output of a call that was stopped, with what it had printed and changed
+    before.
+    """
     started = call.started is not None
     stop = make_stop_fault(call.made, started=started)
     so_far = call.work.so_far if call.work is not None and started else None
@@ -429,7 +458,9 @@ def record_stop(call: Call, words: Callable[..., str]) -> tuple[Outcome, Output]
 
 
 def list_remarks(remarks: Iterable[Remark]) -> list[ModelText]:
-    """The remarks, numbered: where, what stands there, what the user says of it."""
+    """Return the user's remarks for the model, numbered, each with path, line number, line and
+    remark.
+    """
     return [
         ModelText(
             f"remark.{'step' if not remark.path else 'removed' if remark.old else 'added'}",

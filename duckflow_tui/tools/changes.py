@@ -1,4 +1,4 @@
-"""A change to one file before it is made: its preview, the hunks taken of it, and making it."""
+"""A planned change of one file: its preview, leaving out hunks, making it, and describing it."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ if TYPE_CHECKING:
 
 ChangeKind = Literal["create", "modify", "delete", "move"]
 
-_IN_A_THREAD: Final = 64_000  # bytes; a diff of less is quicker than the way to a thread
-_QUOTED_LINES: Final = 120  # of a diff in words for the model
+_IN_A_THREAD: Final = 64_000  # bytes; a smaller diff is quicker than a thread
+_QUOTED_LINES: Final = 120  # of a diff for the model
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A planned change of one file, with the bytes on both sides."""
+    """A planned change of one file, with its content before and after."""
 
     kind: ChangeKind
     place: Place
     diff: FileDiff  # without bytes for a move
     before_hash: str  # empty: no such file
-    after_hash: str  # empty: it will be gone
+    after_hash: str  # empty: it is deleted
     target: Place | None = None  # of a move
     unseen: bool = False  # as in FilePreview; ``before_hash`` is empty, the diff without "before"
 
     @property
     def editable_text(self) -> str | None:
-        """The new content where a user could edit it."""
+        """The new content as text for the user to edit; None where the file is deleted, moved or
+        not text.
+        """
         if self.diff.after is None:
             return None
         try:
@@ -58,7 +60,7 @@ class PlannedChange:
             return None
 
     def make_preview(self) -> FilePreview:
-        """The preview for the gate and the diff pane."""
+        """Return the preview for the gate and the diff pane."""
         notes = list(self.diff.facts)
         if self.place.resolved != self.place.shown:
             notes.insert(0, f"→ {self.place.resolved}")
@@ -80,9 +82,9 @@ class PlannedChange:
         )
 
     async def make_change(self, workspace: Workspace, keep: Blobs) -> FileChange:
-        """Make the change, the bytes before it being kept first (S4-88). Raises what ``Workspace``
-        raises, ContentChanged above all, and OSError when the bytes cannot be kept; nothing is
-        changed then.
+        """Store the present content in ``keep`` (S4-88), then make the change and return its
+        record. Raises WorkspaceError, above all ContentChanged, and OSError when the content
+        cannot be stored; nothing is changed then.
         """
         made: tuple[str, ...] = ()
         change = self.expected_change()
@@ -103,8 +105,8 @@ class PlannedChange:
         return change.replace(directories=made)
 
     def expected_change(self) -> FileChange:
-        """The change as it is recorded, but for the directories that are made on the way. One that
-        is made through a link is a change of the file behind it.
+        """Return the record of the change, without the directories that will be made. A change
+        through a link is recorded for the file that it leads to.
         """
         moved = self.kind == "move" and self.target is not None
         return FileChange(
@@ -122,7 +124,7 @@ class PlannedChange:
         )
 
     async def without_hunks(self, left_out: Iterable[int]) -> PlannedChange | None:
-        """The change with some hunks left out; None when nothing of it remains."""
+        """Return the change without these hunks, counted from 0; None when nothing remains."""
         out = set(left_out)
         taken = [index for index in range(len(self.diff.hunks)) if index not in out]
         if not taken:
@@ -135,7 +137,9 @@ class PlannedChange:
 async def plan_change(
     kind: ChangeKind, place: Place, before: bytes | None, after: bytes | None
 ) -> PlannedChange:
-    """A change of content, its diff computed off the loop where it may take long."""
+    """Return a planned change of content; None as content: no file. A large diff is computed in a
+    thread.
+    """
     diff = await compare_bytes(before, after)
     before_hash = "" if before is None else hash_data(before)
     after_hash = "" if after is None else hash_data(after)
@@ -143,14 +147,16 @@ async def plan_change(
 
 
 async def compare_bytes(before: bytes | None, after: bytes | None) -> FileDiff:
-    """``diffs.compare``, in a thread for large files."""
+    """Return the diff of two contents, computed in a thread for large ones; None: no file."""
     if len(before or b"") + len(after or b"") < _IN_A_THREAD:
         return compare_files(before, after)
     return await asyncio.to_thread(compare_files, before, after)
 
 
 def in_words(hunks: Iterable[Hunk], most: int = _QUOTED_LINES) -> str:
-    """Hunks as a unified diff for the model, cut with a count behind ``most`` lines."""
+    """Return hunks as a unified diff for the model, cut after ``most`` lines with the number of the
+    others.
+    """
     lines: list[str] = []
     for hunk in join_hunks(hunks):
         lines.append(f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@")
@@ -161,12 +167,14 @@ def in_words(hunks: Iterable[Hunk], most: int = _QUOTED_LINES) -> str:
 
 
 def left_out(answer: GateAnswer, file: int) -> tuple[int, ...]:
-    """The hunks of one file that the user did not take."""
+    """Return the indices of the hunks of one file that the user left out."""
     return tuple(hunk for index, hunk in answer.left_out if index == file)
 
 
 def describe_change(change: FileChange) -> str:
-    """One line for the model: what was done to which file."""
+    """Return one line for the model: which file was created, changed, moved or deleted, and its
+    counts.
+    """
     in_lines = change.added or change.removed
     counts = f"+{change.added} −{change.removed} lines" if in_lines else describe_sizes(change)
     match change.kind:
@@ -181,7 +189,9 @@ def describe_change(change: FileChange) -> str:
 
 
 def describe_sizes(change: FileChange) -> str:
-    """The size before and after, for a change that cannot be counted in lines."""
+    """Return the size of the file, or both sizes of a modified one, for a change that cannot be
+    counted in lines.
+    """
     match change.kind:
         case "create":
             return size_words(change.after_size)

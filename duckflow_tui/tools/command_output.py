@@ -1,4 +1,6 @@
-"""The output of a command: shown as it comes, its ends kept for the model, the whole on disk."""
+"""The output of a command: streamed to the screen, its beginning and end kept for the model, all of
+it spooled to a file.
+"""
 
 from __future__ import annotations
 
@@ -17,33 +19,37 @@ from duckflow_tui.state.lines import split_lines
 from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.results import MAX_RESULT
 
-HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a few lines between
+HALF: Final = (
+    MAX_RESULT - 4_096
+) // 2  # bytes of head and of tail, less room for a few lines between
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
-_WINDOW: Final = 1_000_000  # bytes of output searched at once for secrets, and a line's rest
-_LONG_LINE: Final = 64 * 1024  # characters from which on a line is no longer printed over
+_WINDOW: Final = 1_000_000  # bytes redacted at once, extended to the end of a line
+_LONG_LINE: Final = 64 * 1024  # characters of a line from which on it is kept as finished
 
-#: What colours a terminal, moves its cursor or names its window (ECMA-48, and OSC of xterm).
+#: Escape sequences: colours, cursor moves, window titles (ECMA-48, and OSC of xterm).
 _ESCAPE: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?"
     r"|[ -/]*[0-~])"
 )
 
-#: The beginning of one, at the end of what came so far.
+#: The beginning of an escape sequence at the end of a piece.
 _UNFINISHED: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]{0,4096}\x1b?|[PX^_][^\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
 )
-#: To the terminal's other screen, or to a place on it: who writes so draws on all of it.
+#: A switch to the terminal's alternate screen, or a cursor position, as full-screen programs send.
 _DRAWS: Final = re.compile(r"\x1b\[(?:\?(?:1049|1047|47)h|\d+;\d+[Hf])")
 
-#: Lines that only say how far something is: dots of passed tests, marks of skipped ones. Fewer
-#: than three are shorter than the sentences that would stand for them.
+#: Lines of progress: dots of passed tests, marks of skipped ones. Fewer than three are shorter than
+#: the line that would replace them.
 _PROGRESS: Final = re.compile(
     r"(?:^[.sxX]{8,}(?:[ \t]*\[[ \t]*\d{1,3}%\])?[ \t]*\n?){3,}", re.MULTILINE
 )
 
 
 def clean_output(text: str) -> tuple[str, bool]:
-    """The text without escapes and each run of lines of progress as one; whether there was one."""
+    """Return the text without escape sequences and with each run of progress lines replaced by one
+    line, and whether there was such a run.
+    """
 
     def told(match: re.Match[str]) -> str:
         lines = len(split_lines(match.group()))
@@ -54,7 +60,9 @@ def clean_output(text: str) -> tuple[str, bool]:
 
 
 class KeptOutput(NamedTuple):
-    """Output as a model reads it: all of it, or head and tail with ``cut`` characters between."""
+    """Output for a model: all of it in ``head``, or beginning and end with ``cut`` characters left
+    out between.
+    """
 
     head: str
     tail: str = ""
@@ -63,9 +71,9 @@ class KeptOutput(NamedTuple):
 
 
 class Capture:
-    """Takes output in from one thread and is asked from another. Memory is bounded.
+    """Collects output in bounded memory. Written to from one thread and read from another.
 
-    The first ``limit`` bytes are kept on disk once they are too many for memory; the file has no
+    The first ``limit`` bytes are kept raw, in memory or, if they are many, in a file without a
     name, so that a crash leaves none behind.
     """
 
@@ -78,18 +86,20 @@ class Capture:
         self._file: BinaryIO | None = None
         self._written = 0
         self._total = 0
-        self._line = ""  # the last line, which may still be printed over
-        self._begun = ""  # an escape that is not whole yet
+        self._line = ""  # the unfinished last line, which may be overprinted
+        self._begun = ""  # an incomplete escape sequence
         self.draws = False  # whether something was drawn on the screen of a terminal
         self._head = bytearray()
         self._tail = bytearray()
-        self._characters = 0  # of all whole lines
+        self._characters = 0  # of all finished lines
         self._bytes = 0
-        self.lost = ""  # why the whole is not on disk
+        self.lost = ""  # why the whole output could not be stored
         self._closed = False
 
     def take_piece(self, data: bytes) -> str:
-        """The next piece; returns it as text without escapes, carriage returns and all."""
+        """Add a piece of output; return it as text without escape sequences, with its carriage
+        returns.
+        """
         with self._lock:
             self._total += len(data)
             self._spool_data(data)
@@ -102,14 +112,14 @@ class Capture:
             return text
 
     def end_input(self) -> str:
-        """No more will come; returns what was held back of a character cut in two."""
+        """Finish the output; return the text of a character that was cut off at its end."""
         with self._lock:
             text = self._decoder.decode(b"", final=True)
             self._fold_text(text)
             return text
 
     def read_output(self) -> KeptOutput:
-        """The output so far."""
+        """Return the output so far, cut to its beginning and end where it is long."""
         with self._lock:
             line = self._line.rstrip("\r").encode("utf-8", "replace")
             size = self._bytes + len(line)
@@ -124,7 +134,7 @@ class Capture:
             return KeptOutput(head, end, max(characters - len(head) - len(end), 0), self._total)
 
     def last_lines(self, count: int) -> str:
-        """The newest whole lines and the one that is being printed."""
+        """Return the last ``count`` lines, including an unfinished one."""
         with self._lock:
             newest = bytes(self._head + self._tail)[-HALF:]
             lines = (newest.decode("utf-8", "ignore") + self._line.rstrip("\r")).split("\n")
@@ -134,11 +144,14 @@ class Capture:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the file holds everything that was printed."""
+        """Whether the spooled bytes are everything that was printed."""
         return not self.lost and self._total <= self.limit
 
     def open_file(self) -> BinaryIO | None:
-        """The file with the first ``limit`` bytes, at its beginning; None where there is none."""
+        """Return the file with the first ``limit`` bytes, positioned at its beginning; it is
+        created if needed. None where it could not be written or is closed. The Capture owns the
+        file.
+        """
         with self._lock:
             if self._file is None and not (self.lost or self._closed):
                 self._open_spool()
@@ -147,8 +160,8 @@ class Capture:
             return self._file
 
     def copy_redacted(self, file: BinaryIO, redact: Callable[[str], str]) -> BinaryIO:
-        """A copy of an output file, at its beginning, without the secrets that ``redact`` takes out
-        of a text; it has no name. Blocking. Raises OSError.
+        """Return a nameless copy of an output file, positioned at its beginning, with each text
+        passed through ``redact``. The caller closes it. Blocking. Raises OSError.
         """
         copy = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - the caller closes it
         with open(file.fileno(), "rb", closefd=False) as whole:
@@ -159,7 +172,7 @@ class Capture:
         return copy
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file and drop the raw output; beginning and end stay readable."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -184,7 +197,9 @@ class Capture:
             self._write_spool(data)
 
     def _open_spool(self) -> None:
-        """Move what is in memory to a temporary file."""
+        """Create the file and move the raw output from memory to it; on an OSError the raw output
+        is given up.
+        """
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # It has to outlive this call.
@@ -196,6 +211,7 @@ class Capture:
         self._write_spool(raw)
 
     def _write_spool(self, data: bytes) -> None:
+        """Append bytes to the file; on an OSError the raw output is given up."""
         assert self._file is not None
         view = memoryview(data)
         try:
@@ -207,7 +223,7 @@ class Capture:
             self._lose_spool(error)
 
     def _lose_spool(self, error: OSError) -> None:
-        """Give up the raw output and note why."""
+        """Drop the raw output and note the reason in ``lost``."""
         self.lost = error.strerror or str(error)
         self._raw = bytearray()
         if self._file is not None:
@@ -215,7 +231,9 @@ class Capture:
             self._file = None
 
     def _fold_text(self, text: str) -> None:
-        """Add text to the first and last part that are shown, as a terminal would draw it."""
+        """Add text to the kept beginning and end, with carriage returns applied as a
+        terminal does.
+        """
         text = apply_carriage_returns(self._line + text)
         whole = text.rfind("\n") + 1
         if len(text) - whole > _LONG_LINE:
@@ -232,16 +250,17 @@ class Capture:
             del self._tail[:-HALF]
 
 
-_EVERY: Final = 0.05  # seconds between two tellings
-_REST: Final = 16  # pieces that are taken out of a pipe nobody waits for any more
+_EVERY: Final = 0.05  # seconds between two calls of ``tell``
+_REST: Final = 16  # pieces read after ``stop``
 
 
 class OutputPump:
-    """Reads the output of a program into a capture until it is closed, or soon after the program's
-    end.
+    """Reads the output of a program into a capture, until the pipe is closed or shortly after
+    ``stop``.
 
-    ``tell`` is called with the newest text; when there is more than a screen shows, what is older
-    is left out of it. ``drawn`` is set once something is drawn on the screen of a terminal.
+    ``tell`` gets new text at most 20 times a second; where that is more than a screen shows, only
+    its end. ``drawn`` is set once the program draws on the screen of a terminal. ``done`` is the
+    reading task, which starts at once.
     """
 
     def __init__(self, program: Program, capture: Capture, tell: Callable[[str], None]) -> None:
@@ -249,20 +268,20 @@ class OutputPump:
         self._tell = tell
         self._untold = ""
         self._telling: asyncio.TimerHandle | None = None
-        self._left: int | None = None  # pieces that are still taken; None: all
+        self._left: int | None = None  # pieces still to read; None: all
         self.drawn = asyncio.Event()
         self.done = asyncio.create_task(self._read_all(program), name="command output")
 
     def stop(self) -> None:
-        """Take little more than is there now; somebody else may write into the pipe for ever."""
+        """Read at most 16 more pieces: another process may write into the pipe for ever."""
         self._left = _REST if self._left is None else self._left
 
     async def _read_all(self, program: Program) -> None:
-        """Read a program's output to its end, or for the number of pieces that is left."""
+        """Read the program's output to its end, or as many pieces as ``stop`` leaves."""
         try:
             while self._left != 0 and (data := await program.read(program.stdout)):
                 self._left = None if self._left is None else self._left - 1
-                # In a thread: the whole is written to a disk, which may be slow.
+                # In a thread: the output is written to a disk, which may be slow.
                 self._add_text(await asyncio.to_thread(self._capture.take_piece, data))
                 if self._capture.draws:
                     self.drawn.set()
@@ -271,7 +290,7 @@ class OutputPump:
             self._flush_text()
 
     def _add_text(self, text: str) -> None:
-        """Collect text to be told a moment later."""
+        """Collect text and schedule passing it to ``tell``."""
         self._untold += text
         if len(self._untold) > 2 * TAIL:
             self._untold = _drop_overprinted(self._untold)
@@ -279,7 +298,7 @@ class OutputPump:
             self._telling = asyncio.get_running_loop().call_later(_EVERY, self._flush_text)
 
     def _flush_text(self) -> None:
-        """Tell the collected text now."""
+        """Pass the collected text to ``tell`` now."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
@@ -289,8 +308,8 @@ class OutputPump:
 
 
 def _drop_overprinted(text: str) -> str:
-    """The rest of a piece that is still to be shown; where its first line was printed over, with
-    what wipes.
+    """Return the last part of a text as a terminal shows it. A leading carriage return is kept
+    where its first line overprints the line before.
     """
     wipes = "\r" in text.partition("\n")[0].rstrip("\r")
     return ("\r" if wipes else "") + apply_carriage_returns(text)[-TAIL:]

@@ -1,4 +1,6 @@
-"""Runs command lines: a fresh bash for each, bounded, ended with all it started (R07)."""
+"""Runs command lines, each in a new bash, with limits; each ends with all processes it started
+(R07).
+"""
 
 from __future__ import annotations
 
@@ -44,32 +46,32 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.proxy import HostProxy
     from duckflow_tui.tools.sandbox import Sandbox
 
-#: Programs that read all that is written to them, and the words with which they read nothing else.
+#: Programs that read their input to its end, and arguments with which they read no file.
 _READS_TO_THE_END: Final = frozenset(["tail", "wc", "cat"])
 _READS_NO_FILE: Final = re.compile(r"-[A-Za-z0-9]+|--(?:lines|bytes)=\d+|\d+")
 
 
 class CommandLimits(NamedTuple):
-    """Bounds of a command. Times in seconds, sizes in bytes."""
+    """Limits of a command. Times in seconds, sizes in bytes."""
 
     timeout_s: float = 120
     max_timeout_s: float = 1_800
-    max_output: int = 64_000_000  # kept on disk of what one command prints
+    max_output: int = 64_000_000  # output of one command kept on disk
 
 
 class SandboxChoice(NamedTuple):
     """The user's settings of the sandbox.
 
-    ``folder``: where the app may keep the commands' private files; ``own``: the app's own folders;
-    ``runs_from``: the environment of Python that the app is installed in. All of that is closed
-    where the workspace holds it, since a new ``.pth`` file or another ``python`` in it runs with
-    the next start; so a command installs no package there without the user's consent.
-    ``rungs``: the kinds to try, empty for all there are. ``env``: names of variables that commands
-    get beside the usual ones, sandbox or not.
+    ``folder``: where the app may put the private files of commands; ``own``: the app's own folders;
+    ``runs_from``: the Python environment in which the app is installed. Where the workspace
+    contains one of these, commands cannot change it: a new ``.pth`` file or another ``python``
+    would run with the next start of the app. So a command cannot install packages there without the
+    user's consent. ``rungs``: kinds of sandbox to try, empty for all. ``env``: names of further
+    variables that commands get, with or without a sandbox.
     """
 
     level: Literal["auto", "full", "none", "external"] = "none"
-    read: tuple[str, ...] = ()  # more places that commands can read
+    read: tuple[str, ...] = ()  # further places that commands can read
     folder: Path = Path("/nonexistent")
     own: tuple[Path, ...] = ()
     runs_from: Path = Path(sys.prefix)
@@ -78,8 +80,9 @@ class SandboxChoice(NamedTuple):
 
 
 def lock_folder(folder: Path) -> int | None:
-    """The opened folder, locked for as long as this process keeps it open; None where another
-    process has the lock, or there can be none. Raises OSError where it is no folder.
+    """Open a folder, lock it, and return the descriptor, which holds the lock while open. None
+    where another process has the lock or locks are not supported. Raises OSError where it is no
+    folder.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -91,8 +94,8 @@ def lock_folder(folder: Path) -> int | None:
 
 
 def remove_left(folder: Path) -> None:
-    """Remove the private files of commands whose app was killed: nobody has their lock. Raises
-    nothing.
+    """Remove the private files in ``folder`` of commands whose app was killed: those that nobody
+    has locked. Raises nothing.
     """
     names: list[str] = []
     with contextlib.suppress(OSError):
@@ -109,10 +112,10 @@ Keep = Callable[[BinaryIO], Awaitable[str]]
 
 
 class RunningCommand:
-    """A command that was started: its processes, its output, its end.
+    """A started command: its processes, its output, its end.
 
-    What is to be done at its end is a task of its own, ``over``, which nobody skips who is
-    cancelled while he waits.
+    Cleaning up at its end is a task of its own, ``over``, so that a cancelled waiter does not skip
+    it.
     """
 
     def __init__(
@@ -127,9 +130,10 @@ class RunningCommand:
         keepers: int = 0,
         proxy: HostProxy | None = None,
     ) -> None:
-        """``redact`` takes secrets out of a text. ``leaves``: what it leaves running goes on after
-        its end. ``keepers``: processes of its sandbox, which are there as long as something else
-        is. ``proxy``: its way to the network.
+        """``redact`` removes secrets from a text; ``keep`` stores the whole output and returns its
+        handle. ``leaves``: processes that it leaves running go on after its end. ``keepers``:
+        number of processes that its sandbox adds. ``proxy``: its way to the network, closed with
+        it. Starts ``over``.
         """
         self.group = group
         self._pump = pump
@@ -139,25 +143,27 @@ class RunningCommand:
         self._leaves = leaves
         self._keepers = keepers
         self._proxy = proxy
-        self.unread: tuple[str, ...] = ()  # paths of secret files that its sandbox keeps from it
-        self.later: Callable[[], tuple[str, ...]] = tuple  # those it does not; blocking
+        self.unread: tuple[str, ...] = ()  # paths of secret files that its sandbox hides
+        self.later: Callable[[], tuple[str, ...]] = (
+            tuple  # later secrets that it can read; blocking
+        )
         #: The first path in a text, relative to a folder, that its sandbox hides; blocking.
         self.find_hidden_path: Callable[[str, Path], str] = lambda text, folder: ""
         self._began = time.monotonic()
         self._duration: float | None = None
         self._told_to_end = False
         self._blob = ""
-        self._note = ""  # what else is to be said of its end
+        self._note = ""  # for the model: processes that were ended with it
         self.over = asyncio.create_task(self._run_to_end(), name=f"command {group.program.pid}")
 
     @property
     def duration_s(self) -> float:
-        """Seconds it ran, so far or in all."""
+        """Seconds that it has run so far, or ran in all."""
         return self._duration if self._duration is not None else time.monotonic() - self._began
 
     async def wait_until_done(self, seconds: float | None = None) -> bool:
-        """Wait for its end; whether it came within so many seconds. A command that is late, and
-        one whose caller is cancelled, is ended with all that it started.
+        """Wait for the end of the command; return False if it did not end within ``seconds``. It is
+        then ended with all processes it started, also when the caller is cancelled.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -172,29 +178,35 @@ class RunningCommand:
         return True
 
     async def end_if_drawing(self) -> None:
-        """End it once it has drawn on a screen, unless it ends by itself soon after."""
+        """Wait until the command draws on a screen, then end it, unless it ends by itself within
+        DRAWING_GRACE. Waits for ever for one that does not draw.
+        """
         await self._pump.drawn.wait()
         await asyncio.sleep(DRAWING_GRACE)
         await self.end()
 
     @property
     def needs_terminal(self) -> bool:
-        """Whether it drew on a screen, and did not get on without one."""
+        """Whether the command drew on a screen and did not exit with 0."""
         return self._pump.drawn.is_set() and self.group.program.exit_code != 0
 
     async def end(self) -> None:
-        """End it and all it started; cancelled, kill what is left and raise that once done."""
+        """End the command and all processes it started, and wait for that. If cancelled, they are
+        killed and CancelledError is raised once that is done.
+        """
         self._told_to_end = True
         await self.group.end()
         if await wait_until_done(self.over, lambda: None):
             raise asyncio.CancelledError
 
     async def _run_to_end(self) -> None:
-        """Wait for the program, end what it left running, and keep its output without secrets."""
+        """Wait for the program, end the processes that it left running, store its output without
+        secrets if the model gets only part of it, and release everything. Never raises OSError.
+        """
         try:
             await self.group.program.wait()
             self._duration = time.monotonic() - self._began
-            # Somebody it started may hold its output open.
+            # A process that it started may hold its output open.
             await asyncio.wait({self._pump.done}, timeout=DRAIN)
             if self._told_to_end:
                 await self.group.end()
@@ -225,7 +237,9 @@ class RunningCommand:
                 await self._proxy.close()
 
     def make_output(self) -> Output:
-        """The output so far, within the limit for a model; the summary says how it ended."""
+        """Return the output so far, redacted and cut to the limit for a model; the summary tells
+        how and when it ended.
+        """
         kept = self._capture.read_output()
         text, short = clean_output(kept.head)
         if kept.cut:
@@ -240,21 +254,22 @@ class RunningCommand:
         return Output(body, summary, exit_code=code, cut=kept.cut, blob=self._blob)
 
     def last_lines(self, count: int) -> str:
-        """The newest lines it printed, and which hosts it was refused."""
+        """Return the last ``count`` lines of output, redacted, and the hosts that were refused."""
         lines = self._redact(self._capture.last_lines(count))
         return "\n".join(filter(None, (lines, self.refused_hosts)))
 
     @property
     def refused_hosts(self) -> str:
-        """Which hosts it wanted and may not reach, for the model; empty for none."""
+        """A line for the model on the hosts that the proxy refused; empty for none."""
         return "" if self._proxy is None else self._proxy.refused_hosts
 
     @property
     def end_words(self) -> str:
-        """How it ended, in two words."""
+        """The exit code or signal in two words."""
         return how_it_ended(self.group.program.exit_code)
 
     def _describe_whole_output(self) -> str:
+        """Return where the model finds the whole output, or why it does not."""
         if not self._blob:
             lost = self._capture.lost
             return f"the whole could not be kept: {lost}" if lost else "the whole comes at its end"
@@ -264,7 +279,9 @@ class RunningCommand:
 
 
 def how_it_ended(exit_code: int | None) -> str:
-    """``exit 0``, or the signal that ended it."""
+    """Return ``exit <code>``, the name of the signal for a negative code, or ``running``
+    for None.
+    """
     if exit_code is None:
         return "running"
     if exit_code < 0:
@@ -276,10 +293,12 @@ def how_it_ended(exit_code: int | None) -> str:
 
 
 class CommandRunner:
-    """Starts commands in the workspace and ends with all of them.
+    """Starts commands in the workspace; ``close`` ends all of them.
 
-    Should the app be killed, ``watchdog`` does it. ``secrets_known`` are values that no result
-    repeats; those of the environment come to them.
+    ``keep`` stores a whole output and returns its handle. ``spool`` is the folder for unfinished
+    output. ``watchdog`` ends the commands if the app is killed. Values in ``secrets_known`` and
+    secrets of ``environ`` are redacted from all output. ``report`` is called for hosts that a
+    command contacts.
     """
 
     def __init__(
@@ -310,16 +329,18 @@ class CommandRunner:
     def in_terminal(
         self, command: str, place: Place
     ) -> Generator[tuple[tuple[str, ...], str, Mapping[str, str]]]:
-        """The program, folder and environment of a line that the user runs on their terminal.
+        """Give the program, folder and environment to run a line of the user on their terminal;
+        nothing is started here.
 
-        The folder holds as long as the context. Raises ToolFault where there is no bash.
+        The folder is valid inside the context. Raises ToolFault where there is no bash, and
+        WorkspaceError.
         """
         argv = self._find_bash(command)
         with self._workspace.open_folder_path(place) as folder:
             yield argv, folder, self._environ
 
     def _find_bash(self, command: str, *options: str) -> tuple[str, ...]:
-        """The program that runs a line. Raises ToolFault where there is none."""
+        """Return the arguments that run a line in bash. Raises ToolFault where there is no bash."""
         bash = find_program("bash", self._workspace.root)
         if bash is None:
             raise ToolFault("command.no_bash")
@@ -338,15 +359,16 @@ class CommandRunner:
         named: Iterable[str] = (),
         hosts: Sequence[str] = (),
     ) -> RunningCommand:
-        """Start a line in a folder of the workspace; ``own``: the user runs it themselves.
-        ``network``: it may use the network. ``hosts``: it may reach these, by a proxy, where its
-        sandbox is full. ``outside``: no sandbox holds it, as the user allowed.
-        ``named``: the secret files that the line names, which it can read.
+        """Start a line in a folder of the workspace; ``tell`` gets its redacted output as it comes.
+        ``own``: a command of the user, with their environment and without a sandbox.
+        ``network``: it may use the network. ``hosts``: it may reach these through a proxy, where
+        its sandbox is full. ``outside``: it runs without a sandbox, as the user allowed.
+        ``named``: secret files that the line names, which it can read.
 
         The folder is opened first, so that it is the one that was judged (R01). Raises ToolFault
         where there is no bash, OSError and WorkspaceError where it cannot be started.
         """
-        # What is only shown in part still ends as the command that wrote it did.
+        # With pipefail, a command piped into ``tail`` still gives its own exit code.
         shown = any(map(_only_shows, read_command(command).parts))
         ends = ("-o", "pipefail") if shown else ()
         argv, keepers = self._find_bash(command, *ends), 0
@@ -377,7 +399,7 @@ class CommandRunner:
                     pass_fds=passed,
                     stderr=asyncio.subprocess.STDOUT,  # in the order of their writing
                 )
-        except BaseException:  # a cancellation too: nobody else closes it
+        except BaseException:  # also on cancellation: nobody else closes the proxy
             if proxy is not None:
                 await proxy.close()
             raise
@@ -403,14 +425,16 @@ class CommandRunner:
         return running
 
     async def close(self) -> None:
-        """End every command and all they started; what is left when cancelled is killed."""
+        """End all commands and their processes, and the sandbox. If cancelled, the processes are
+        killed.
+        """
         await asyncio.gather(*map(RunningCommand.end, self._live))
         if self._sandbox is not None:
             await asyncio.to_thread(self._sandbox.close)
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox of the model's commands; made with the first of them."""
+        """The sandbox of the model's commands, created at the first use."""
         if self._sandbox is None:
             from duckflow_tui.tools.sandbox import Sandbox
 
@@ -419,24 +443,27 @@ class CommandRunner:
         return self._sandbox
 
     def _command_environment(self) -> dict[str, str]:
+        """Return the environment of a model's command."""
         return command_environment(self._environ, self._choice.env)
 
     async def find_level(self) -> SandboxLevel:
-        """The level of the sandbox of the model's commands, found by a test."""
+        """Return the level of the sandbox that the model's commands get, found by a test run."""
         return "none" if self._choice.level == "none" else await self.sandbox.find_level()
 
 
 def _only_shows(part: SimpleCommand) -> bool:
-    """Whether a command only shows the end or the size of what the one before it writes."""
+    """Whether a command only shows the end or the size of its piped input, like ``tail``, ``wc`` or
+    ``cat`` without files.
+    """
     program, *rest = part.argv
     reads_on = part.joiner == "|" and program in _READS_TO_THE_END
     return reads_on and all(map(_READS_NO_FILE.fullmatch, rest))
 
 
-#: Seconds for a command that drew on a screen to end by itself: a file with escapes was printed.
+#: Seconds in which a command that drew on a screen may end by itself: it only printed escapes.
 DRAWING_GRACE: Final = 0.5
 
-#: Names of variables whose values are struck out of results, should a command read them elsewhere.
+#: Names of variables whose values are redacted from results.
 _SECRET_NAME: Final = re.compile(
     r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH(?!OR)|COOKIE|PRIVATE|_DSN$|^DATABASE_URL$|^PG(PASS|SERVICE)"
     r"|^KUBECONFIG$|^NETRC$",
@@ -446,7 +473,7 @@ _SECRET_NAME: Final = re.compile(
 _USERINFO: Final = re.compile(r"://[^\s/@:]*:[^\s/@]+@")
 _SHORTEST_SECRET: Final = 8  # characters; a shorter value is a word like any other
 
-#: What every command gets: no colours, no pager, no question on a terminal that is not there.
+#: Variables of every command: no colours, no pager, no questions on a terminal.
 _PLAIN: Final = {
     "TERM": "dumb",
     "NO_COLOR": "1",
@@ -459,9 +486,9 @@ _PLAIN: Final = {
 
 
 def command_environment(environ: Mapping[str, str], named: Container[str] = ()) -> dict[str, str]:
-    """The environment of a model's command: what programs need to be found and to know the
-    language, the virtual environment whose programs PATH finds, and the ``named`` variables.
-    PATH keeps its absolute folders. Nothing else of ``environ`` is passed on.
+    """Return the environment of a model's command: PATH with its absolute folders only, HOME,
+    TMPDIR, the locale, a virtual environment on PATH, variables for plain output, and those in
+    ``named``. Nothing else of ``environ`` is passed on.
     """
     folders = [path for path in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
@@ -474,12 +501,16 @@ def command_environment(environ: Mapping[str, str], named: Container[str] = ()) 
 
 
 def users_own(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a command that the user runs: theirs, but for a terminal."""
+    """Return the environment of a command that the user runs: all of ``environ``, without a
+    terminal or pager.
+    """
     return {**environ, "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
 
 
 def secret_values(environ: Mapping[str, str]) -> frozenset[str]:
-    """Values that no result may repeat, should a command get hold of them all the same."""
+    """Return the values of ``environ`` that look like secrets, by name or content, to redact them
+    from results.
+    """
     return frozenset(
         value
         for name, value in environ.items()
@@ -491,6 +522,9 @@ def secret_values(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def _is_secret(name: str, value: str) -> bool:
+    """Whether a variable is a secret: by its name, or because its value is a URL with a
+    password.
+    """
     return _SECRET_NAME.search(name) is not None or _USERINFO.search(value) is not None
 
 
@@ -501,7 +535,9 @@ _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "SY
 
 
 def find_program(name: str, workspace: Path) -> str | None:
-    """The absolute path of a program on PATH; one that lies in the workspace does not count."""
+    """Return the absolute path of a program on PATH; None where it is not found or lies in the
+    workspace.
+    """
     found = shutil.which(name)
     if found is None or not os.path.isabs(found) or lies_inside(found, workspace):
         return None
@@ -516,9 +552,9 @@ async def run_program(
     more: Mapping[str, str] = MappingProxyType({}),
     memory: int | None = None,
 ) -> AsyncGenerator[Program, None]:
-    """A program of the app's own with both outputs piped, and ``more`` variables; killed when the
-    block ends. ``memory`` bounds its heap, in bytes, on Linux. Raises OSError when it cannot be
-    started, ValueError for a NUL in an argument.
+    """Start a program for the app itself, with piped output, a minimal environment and the
+    variables ``more``; it is killed when the block ends. ``memory`` limits its heap, in bytes,
+    on Linux. Raises OSError when it cannot be started, ValueError for a NUL in an argument.
     """
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     program = await Program.start(
@@ -537,7 +573,7 @@ async def run_program(
 
 
 def _bound_memory(pid: int, memory: int) -> None:
-    """Let allocations of a process fail beyond so many bytes, where the system can."""
+    """Limit the heap of a process to ``memory`` bytes, where the system supports that."""
     with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 

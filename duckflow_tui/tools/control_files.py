@@ -1,4 +1,6 @@
-"""Tells the user which files that other programs act on changed while a command ran."""
+"""Tells the user which files that other programs act on (hooks, settings, build files) changed
+while a command ran.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,15 @@ from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import Written
 from duckflow_tui.tools.snapshot import Before, FileCopies, Stamps
 
-_NAMED: Final = 6  # files, or folders with several of them, by name
-_ALONE: Final = 3  # files of one folder that are named one by one
-_MAX_BYTES: Final = 64_000_000  # of a file of stamps that is read
+_NAMED: Final = 6  # files or groups named in a notice
+_ALONE: Final = 3  # files of one group that are named one by one
+_MAX_BYTES: Final = 64_000_000  # read of a file of stamps
 
 
 class PendingLook(NamedTuple):
-    """A command that began, and the stamps before it. ``file`` is open as long as it is pending."""
+    """A started command whose changes were not told yet, and the stamps of files before it.
+    ``file`` is an open, locked descriptor of ``path``, where these are stored.
+    """
 
     command: str
     stamps: Stamps
@@ -32,31 +36,32 @@ class PendingLook(NamedTuple):
 
 
 class ObeyedFiles:
-    """Looks at what other programs act on, before and after a command.
+    """Compares the files that other programs act on before and after a command.
 
-    What was before lies in a file until the user was told, so that the next session tells of
-    commands whose end this one did not see: it was stopped in a hurry, closed or killed.
+    The stamps before it are stored in a file until the user was told, so that the next session can
+    tell of commands whose end this one did not see: stopped in a hurry, closed or killed.
     """
 
     def __init__(self, copies: FileCopies, notices: Notices, folder: Path, root: Path) -> None:
-        """``folder`` holds those files, also of other workspaces; ``root``: the workspace."""
+        """``folder`` stores the stamps, also of other workspaces; ``root`` is the workspace."""
         self._copies = copies
         self._notices = notices
         self._folder = folder
         self._start = f"{hash_data(os.fsencode(root))[:32]}-"
-        self._open = set[int]()  # the files of what is pending
-        self._told = set[str]()  # ignored folders, each of which is told once
+        self._open = set[int]()  # descriptors of pending looks
+        self._told = set[str]()  # ignored folders that were named already
 
     async def begin(self, command: str, before: Before) -> PendingLook | None:
-        """Remember how things are before a command; None where that cannot be kept."""
+        """Store the stamps before a command; None where they cannot be stored."""
         look = await asyncio.to_thread(self._begin, command, before)
         if look is not None:
             self._open.add(look.file)
         return look
 
     async def tell(self, look: PendingLook, written: Written | None = None) -> None:
-        """Warn the user of the files that the command has ``written``, and forget the look. None:
-        compare with the disk. Caches change with every run: an ignored folder is told once.
+        """Tell the user by a notice which files the command changed, and delete the stored stamps.
+        ``written`` None: find them by a comparison with the disk. Each ignored folder is named
+        once in a session, as caches change with every run.
         """
         if written is None:
             written = await self._copies.find_obeyed(look.stamps)
@@ -76,18 +81,21 @@ class ObeyedFiles:
             await asyncio.to_thread(_forget, look)
 
     def close(self) -> None:
-        """Leave what is still pending to the next session."""
+        """Release the stored stamps of unfinished commands; the next session tells of them."""
         while self._open:
             os.close(self._open.pop())
 
     async def tell_left(self) -> None:
-        """Tell what changed since commands began whose end no session saw."""
+        """Tell the user what changed since commands of earlier sessions began whose end no session
+        saw.
+        """
         left = await asyncio.to_thread(self._find_left)
         self._open.update(look.file for look in left)
         for look in left:
             await self.tell(look)
 
     def _begin(self, command: str, before: Before) -> PendingLook | None:
+        """Write command and stamps to a new locked file; None on an OSError. Blocking."""
         stamps = before.look.stamps_of_obeyed
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,6 +111,9 @@ class ObeyedFiles:
         return PendingLook(command, stamps, Path(path), file)
 
     def _find_left(self) -> list[PendingLook]:
+        """Return the looks of dead sessions, locked for this one; damaged files are deleted.
+        Blocking.
+        """
         found: list[PendingLook] = []
         for path in self._folder.glob(f"{self._start}*"):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -110,7 +121,7 @@ class ObeyedFiles:
                 look = PendingLook("", Stamps({}), path, file)
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:  # that session lives, and tells it
+                except OSError:  # its session is alive and tells of it
                     os.close(file)
                     continue
                 try:
@@ -118,7 +129,7 @@ class ObeyedFiles:
                         told = json.loads(text.read(_MAX_BYTES))
                     stamps = Stamps.from_json(told["stamps"], told["cut_at"])
                     look = look._replace(command=told["command"], stamps=stamps)
-                except BaseException:  # it is damaged, and no use to anybody
+                except BaseException:  # damaged
                     _forget(look)
                     raise
                 found.append(look)
@@ -126,14 +137,15 @@ class ObeyedFiles:
 
 
 def _forget(look: PendingLook) -> None:
+    """Delete the stored stamps and close their file."""
     with contextlib.suppress(OSError):
         look.path.unlink(missing_ok=True)
     os.close(look.file)
 
 
 def _find_group(path: str, top: str) -> str:
-    """The outermost folder of a file whose name begins with a dot, else the ignored folder ``top``
-    that it is in, else the file.
+    """Return the outermost folder in a path whose name begins with a dot; else the ignored folder
+    ``top``; else the path itself.
     """
     parts = path.split("/")
     dots = [at for at, part in enumerate(parts[:-1], 1) if part[0] == "." and part != ".."]
@@ -141,7 +153,9 @@ def _find_group(path: str, top: str) -> str:
 
 
 def _group_paths(written: Written) -> str:
-    """The files on one line, several in one folder of ``_find_group`` as that folder."""
+    """Return the files on one line; more than three in one group of ``_find_group`` as that folder
+    and their number.
+    """
     groups: dict[str, list[str]] = {}
     tops = written.files
     for path in sorted(tops, key=lambda path: (tops[path] != "", path)):

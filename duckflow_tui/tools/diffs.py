@@ -1,4 +1,6 @@
-"""Bytes of a file as text and back, and differences between two versions of it, hunk by hunk."""
+"""Decodes files as text and encodes them again; computes line diffs of two versions, hunk
+by hunk.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from duckflow_tui.state.lines import split_lines, strip_ending
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16 LE, whose mark is its beginning
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -27,17 +29,19 @@ _JAPANESE: Final = ("euc_jp", "cp932")
 _KANA: Final = re.compile("[\u3041-\u30ff]")
 _HALF_WIDTH: Final = re.compile("[\uff61-\uff9f]")
 
-# Controls that text in an old encoding has no use for; form feed and escape occur.
+# Controls that do not occur in text of an old encoding; form feed and escape do.
 _CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 class NotText(ToldError):
-    """Bytes that are no text, or text that an encoding cannot hold."""
+    """Bytes that are not text, or text that an encoding cannot represent."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """Text of a file without its byte order mark; line endings as they are."""
+    """The text of a file without its byte order mark, line endings unchanged, and how it is
+    encoded.
+    """
 
     text: str
     encoding: str = "utf-8"  # a codec of Python
@@ -51,7 +55,9 @@ class TextFile:
 
     @property
     def notable_facts(self) -> tuple[str, ...]:
-        """Facts a reader should know: an unusual encoding, a mark, line endings, the last line."""
+        """What differs from plain UTF-8 text: another encoding, a byte order mark, CR LF, no final
+        newline.
+        """
         found: list[str] = []
         if self.encoding != "utf-8":
             found.append(self.encoding)
@@ -67,7 +73,7 @@ class TextFile:
         return tuple(found)
 
     def encode_text(self, text: str) -> bytes:
-        """Other text in this file's encoding and with its mark; raises NotText."""
+        """Encode ``text`` in this file's encoding, with its byte order mark. Raises NotText."""
         try:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
@@ -78,14 +84,18 @@ class TextFile:
             ) from None
 
     def with_endings(self, text: str) -> str:
-        """The text with CR LF where this file has it; text that has pairs already stays."""
+        """Return ``text`` with CR LF where this file mostly has it; a text that has CR LF already
+        is unchanged.
+        """
         if self.has_crlf and "\r\n" not in text:
             return text.replace("\n", "\r\n")
         return text
 
 
 def decode_file(data: bytes) -> TextFile:
-    """The text of a file, such that ``encode`` gives the same bytes again; raises NotText."""
+    """Decode a file, such that ``encode_text`` of the result gives the same bytes. Raises
+    NotText.
+    """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decode_strictly(data[len(mark) :], encoding, mark)
@@ -98,7 +108,7 @@ def decode_file(data: bytes) -> TextFile:
 
 
 def size_words(size: int) -> str:
-    """A number of bytes as people say it: ``812 bytes``, ``12 KB``, ``3.4 MB``."""
+    """Return a number of bytes in words: ``812 bytes``, ``12 KB``, ``3.4 MB``."""
     if size < 1000:
         return f"{size} bytes"
     if size < 1_000_000:
@@ -107,7 +117,7 @@ def size_words(size: int) -> str:
 
 
 def _decode_strictly(data: bytes, encoding: str, mark: bytes) -> TextFile:
-    """Decode a file that began with this byte order mark. Raises NotText."""
+    """Decode the bytes behind the byte order mark ``mark``. Raises NotText."""
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
@@ -116,7 +126,9 @@ def _decode_strictly(data: bytes, encoding: str, mark: bytes) -> TextFile:
 
 
 def _decode_legacy(data: bytes) -> TextFile:
-    """Text of before UTF-8; only when nothing else than that encoding explains it."""
+    """Decode text that is not UTF-8: EUC-JP or CP932 where it has kana, else CP1252. Raises
+    NotText.
+    """
     if _CONTROLS.search(data):
         raise NotText("no_text.binary")
     for encoding in _JAPANESE:
@@ -133,7 +145,7 @@ def _decode_legacy(data: bytes) -> TextFile:
 
 
 def _round_trip(data: bytes, encoding: str) -> str | None:
-    """The text, where encoding it again gives the same bytes; else None."""
+    """Decode the data; None unless encoding the text again gives the same bytes."""
     try:
         text = data.decode(encoding)
         return text if text.encode(encoding) == data else None
@@ -142,38 +154,40 @@ def _round_trip(data: bytes, encoding: str) -> str | None:
 
 
 CONTEXT: Final = 3  # unchanged lines around a change, at most
-#: Lines of both sides together that are compared: a line costs about 500 bytes of memory on the way
-#: to the gate.
+#: Most lines of both sides together that are compared: each costs about 500 bytes of memory until
+#: the gate.
 MAX_COMPARED: Final = 100_000
 
-#: Comparisons that difflib may need before a region is shown as replaced as a whole; keeps the
-#: diff of a 10,000-line file under 0.15 s whatever its lines are.
+#: Comparisons that difflib may spend; beyond them a region counts as replaced as a whole. Keeps the
+#: diff of any 10,000-line file under 0.15 s.
 _WORK: Final = 400_000
 
-#: What became of lines ``old[a:b]`` and ``new[c:d]``, as difflib gives it: tag, a, b, c, d.
+#: An opcode of difflib for ``old[a:b]`` and ``new[c:d]``: tag, a, b, c, d.
 Region = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """The difference between two versions; ``hunks`` is empty where either is no text."""
+    """The difference between two versions of a file. ``hunks`` is empty where either is not text or
+    they have too many lines. ``added`` and ``removed`` are in lines.
+    """
 
     before: bytes | None
     after: bytes | None
     hunks: tuple[Hunk, ...]
     added: int
     removed: int
-    facts: tuple[str, ...]  # what lines cannot show: an encoding, line endings, binary
+    facts: tuple[str, ...]  # not visible in lines: encoding, line endings, binary
     _old: tuple[str, ...]
     _new: tuple[str, ...]
     _groups: tuple[list[Region], ...]
     _shape: TextFile
 
     def apply_hunks(self, taken: Iterable[int]) -> bytes | None:
-        """The file with only these hunks applied, counted from 0; byte for byte otherwise.
+        """Return the content with only the hunks in ``taken`` applied, counted from 0; all other
+        bytes as before.
 
-        All of them give ``after`` and none ``before``. Without hunks it is always ``after``:
-        there is nothing to leave out.
+        All hunks give ``after``, none give ``before``. A diff without hunks always gives ``after``.
         """
         chosen = set(taken)
         if chosen >= set(range(len(self.hunks))):
@@ -195,8 +209,8 @@ class FileDiff:
 
 
 def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
-    """The difference; None is a file that is not there. More than ``MAX_COMPARED`` lines are
-    counted, and not shown.
+    """Return the diff of two contents; None: no file. With more than ``MAX_COMPARED`` lines
+    together it has only counts, without hunks.
     """
     gone, come = (before or b"").count(b"\n"), (after or b"").count(b"\n")
     if gone + come > MAX_COMPARED:
@@ -211,7 +225,7 @@ def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
     same_shape = old is None or new is None or (old.encoding, old.mark) == (new.encoding, new.mark)
     old_lines = split_lines(old.text) if old else ()
     new_lines = split_lines(new.text) if new else ()
-    # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
+    # A file cannot mix two encodings: if they differ, there is a single hunk.
     blocks = _find_equal_blocks(old_lines, new_lines)
     groups = tuple(_group_changes(blocks, whole=not same_shape))
     hunks: list[Hunk] = []
@@ -237,7 +251,7 @@ def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
 
 
 def join_hunks(hunks: Iterable[Hunk]) -> Iterator[Hunk]:
-    """The hunks as ``diff -u`` has them: those with no line left out between them are one."""
+    """Yield the hunks as ``diff -u`` has them: adjacent hunks joined to one."""
     joined: Hunk | None = None
     for hunk in hunks:
         if joined is not None and joined.old_end == hunk.old_begin:
@@ -258,7 +272,7 @@ def join_hunks(hunks: Iterable[Hunk]) -> Iterator[Hunk]:
 
 
 def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
-    """Notable facts of a file (encoding, line ends), as ``before → after`` where they change."""
+    """Return the notable facts of a file, as ``before → after`` where they change."""
     if old is None or new is None:
         only = old or new
         return only.notable_facts if only else ()
@@ -270,7 +284,9 @@ def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...
 
 
 def _find_equal_blocks(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
-    """The equal blocks in order; no two of them side by side, and an empty one at the end."""
+    """Return the blocks of equal lines in order, adjacent ones joined, with an empty block at the
+    end.
+    """
     top = 0
     limit = min(len(old), len(new))
     while top < limit and old[top] == new[top]:
@@ -302,9 +318,9 @@ def _find_equal_blocks(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match
 
 
 def _group_changes(blocks: list[Match], *, whole: bool) -> Iterator[list[Region]]:
-    """The changes between equal blocks, each with at most ``CONTEXT`` equal lines before and behind
-    it. Two with an equal line between them are apart, so that either can be left out, and no line
-    is of both; ``whole``: all of them are one group with every line.
+    """Yield the changes between equal blocks, each with up to ``CONTEXT`` equal lines before and
+    after. Changes with an equal line between them are separate groups, so that either can be
+    left out; no line is in two groups. ``whole``: one group with all lines.
     """
     context = blocks[-1].a if whole else CONTEXT
     group: list[Region] = []
@@ -320,7 +336,7 @@ def _group_changes(blocks: list[Match], *, whole: bool) -> Iterator[list[Region]
         if whole and group and not ends:
             group.append(("equal", x, a, y, c))
             continue
-        # Between two changes their context shares what is there.
+        # Two changes share the equal lines between them as context.
         behind = 0 if not group else min(context, size if ends else (size + 1) // 2)
         if group:
             yield [*group, ("equal", x, x + behind, y, y + behind)]
@@ -333,10 +349,11 @@ def _group_changes(blocks: list[Match], *, whole: bool) -> Iterator[list[Region]
 def _find_anchors(
     old: tuple[str, ...], new: tuple[str, ...], top: int, ends: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """Lines that occur once in each version, in the order that keeps the most of them.
+    """Return pairs of line indices of lines that are unique in both versions, as many as keep their
+    order.
 
-    difflib alone is quadratic in the number of changed places; between anchors it has little
-    to do. Short middles go to it as they are.
+    difflib alone is quadratic in the number of changes; anchors split its work. A short middle has
+    none.
     """
     if (ends[0] - top) * (ends[1] - top) <= 10_000:
         return []
@@ -354,7 +371,7 @@ def _find_anchors(
 
 
 def _longest_rising_run(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs in which the second number rises too."""
+    """Return the longest subsequence of pairs in which the second number rises."""
     tails: list[int] = []
     at: list[int] = []
     before: list[int] = []
@@ -379,7 +396,9 @@ def _longest_rising_run(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _find_blocks_between(
     old: tuple[str, ...], new: tuple[str, ...], work: int
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Equal blocks between two anchors and the work spent; none when it would cost too much."""
+    """Return the equal blocks of two line lists, as (old, new, size), and the work spent; no blocks
+    where that would exceed ``work``.
+    """
     if not old or not new:
         return [], 0
     pairs = sum(map(Counter(new).__getitem__, old))
@@ -393,6 +412,7 @@ def _find_blocks_between(
 
 
 def _make_hunk(group: list[Region], old: tuple[str, ...], new: tuple[str, ...]) -> Hunk:
+    """Return the hunk of a group of regions, with its lines numbered from 1."""
     lines: list[DiffLine] = []
     for tag, a, b, c, d in group:
         if tag == "equal":
@@ -415,4 +435,5 @@ def _make_hunk(group: list[Region], old: tuple[str, ...], new: tuple[str, ...]) 
 
 
 def _make_line(mark: DiffMark, old: int | None, new: int | None, text: str) -> DiffLine:
+    """Return a line of a diff, without its line ending."""
     return DiffLine(mark=mark, old=old, new=new, text=strip_ending(text))

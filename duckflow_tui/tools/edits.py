@@ -1,4 +1,6 @@
-"""Edits of a text: old replaced by new, where old is what stands there or misses it by little."""
+"""Edits of a text: replacements of ``old`` by ``new``, where ``old`` occurs exactly or with small
+differences.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,19 @@ class Edit(Arguments):
     )
     new: str
     all: bool = Field(default=False, description="Every occurrence.")
-    lines: SkipJsonSchema[str] = ""  # instead of ``old``; offered by a refusal
+    lines: SkipJsonSchema[str] = ""  # instead of ``old``; a range that a refusal offered
 
 
 _SHOWN_LINES: Final = 20
 _SHOWN_PLACES: Final = 5
 _LONG_LINE: Final = 200
-_SEARCHED_LINES: Final = 20_000  # a nearest match is looked for in no more; it is a courtesy
+_SEARCHED_LINES: Final = 20_000  # the search for a nearest match is limited to these
 _HASH: Final = 8  # hex digits of the file's SHA-256 that a range of lines is bound to
 
-#: How a text that is not there to the letter was found, as a code for the gate.
+#: The kind of difference of a text that does not occur exactly, as a code for the gate.
 Near = Literal["other_blanks", "other_characters", "other_indentation"]
 
-#: Characters that models write for each other: quotes, dashes, spaces. One stands for one.
+#: Characters that models confuse, mapped one to one: quotes, dashes, spaces.
 _ALIKE: Final = str.maketrans(
     "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033"
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -45,8 +47,8 @@ _BLANKS: Final = " \t"
 
 
 class EditRefused(ToldError):
-    """An edit that does not fit. ``nearest`` shows the lines of the file that are most like those
-    that were not found.
+    """An edit that cannot be applied. ``nearest`` shows the lines of the file most similar to
+    ``old``.
     """
 
     def __init__(self, name: str, nearest: ModelText | None = None, **values: str) -> None:
@@ -55,21 +57,23 @@ class EditRefused(ToldError):
 
 
 class Edited(NamedTuple):
-    """The text after the edits, and how those were found that were not there to the letter."""
+    """The text after the edits, and the kinds of differences where ``old`` did not occur
+    exactly.
+    """
 
     text: str
     near: tuple[Near, ...] = ()
 
 
 def apply_edits(text: str, edits: Sequence[Edit], *, crlf: bool, sha: str = "") -> Edited:
-    """The text after the edits, one after the other; raises EditRefused and changes nothing.
+    """Apply edits to a text one after the other; raises EditRefused if one does not fit.
 
-    A line break matches LF and CR LF. A replacement takes the endings of the lines it replaces,
-    or with ``crlf`` CR LF where it replaces none. A text that is nowhere to the letter is taken
-    where exactly one place differs from it only in blanks at the ends of lines, in the kind of
-    its quotes, dashes and spaces, or in one and the same indentation of all its lines; what the
-    replacement repeats of it stays as it stands in the file. ``sha`` is the SHA-256 of the file,
-    in hex, to which a range of lines is bound.
+    A line break matches LF and CR LF. A replacement takes the line endings of the lines it
+    replaces; where it replaces none, CR LF if ``crlf``. Where ``old`` does not occur exactly, it
+    matches if exactly one place differs only in blanks at line ends, in the kind of its quotes,
+    dashes and spaces, or in the same shift of indentation on all lines; lines that ``new`` repeats
+    of ``old`` then stay as in the file. ``sha`` is the hexadecimal SHA-256 of the file, which an
+    edit by ``lines`` must name.
     """
     near: list[Near] = []
     for number, edit in enumerate(edits, start=1):
@@ -90,8 +94,8 @@ def apply_edits(text: str, edits: Sequence[Edit], *, crlf: bool, sha: str = "") 
 
 
 def _apply(text: str, edit: Edit, crlf: bool, sha: str) -> tuple[str, Near | None]:
-    """Apply one edit. Returns the new text and how ``old`` differed from what was found. Raises
-    EditRefused.
+    """Apply one edit; return the new text and the kind of difference between ``old`` and the text
+    found, None for an exact match. Raises EditRefused.
     """
     old = edit.old.replace("\r\n", "\n")
     new = edit.new.replace("\r\n", "\n")
@@ -114,7 +118,7 @@ def _apply(text: str, edit: Edit, crlf: bool, sha: str) -> tuple[str, Near | Non
     lead = text[text.rfind("\n", 0, spans[0][0]) + 1 : spans[0][0]]
     rows = new.split("\n")
     if how is None and len(spans) == 1 and lead and not lead.strip(_BLANKS) and old in rows[1:]:
-        # The line itself comes again below, without its indentation: all of them were cut off.
+        # ``new`` repeats the line below without indentation: the model left it out on all lines.
         rows[1:] = [lead + row if row.strip(_BLANKS) else row for row in rows[1:]]
         new, how = "\n".join(rows), "other_indentation"
     parts: list[str] = []
@@ -130,18 +134,23 @@ def _apply(text: str, edit: Edit, crlf: bool, sha: str) -> tuple[str, Near | Non
 
 
 def _with_endings(new: str, replaced: str, crlf: bool) -> str:
+    """Return ``new`` with CR LF if ``replaced`` has it; where ``replaced`` has no line break, if
+    ``crlf``.
+    """
     pairs = "\r\n" in replaced if "\n" in replaced else crlf
     return new.replace("\n", "\r\n") if pairs else new
 
 
 def _line_numbers(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The lines where the places begin, the first five by number."""
+    """Return the line numbers where the spans begin, at most five."""
     lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in spans[:_SHOWN_PLACES])
     return f"{lines}, …" if len(spans) > _SHOWN_PLACES else lines
 
 
 def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
-    """The text with a range of whole lines replaced, where the file is still the one shown."""
+    """Return the text with the line range of ``edit.lines`` replaced. Raises EditRefused where its
+    hash is not that of the file.
+    """
     found = re.fullmatch(r"(\d{1,9})-(\d{1,9})@([0-9a-f]{8})", edit.lines)
     if found is None or edit.old:
         raise EditRefused("no_range_of_lines")
@@ -159,12 +168,14 @@ def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
 
 
 def _find_all(text: str, old: str) -> list[tuple[int, int]]:
-    """Every place where ``old`` begins, overlapping ones too: they make it ambiguous."""
+    """Return the spans of all occurrences of ``old``, also overlapping ones, which make it
+    ambiguous.
+    """
     return _find_spans(text, "\r?\n".join(map(re.escape, old.split("\n"))))
 
 
 def _find_spans(text: str, pattern: str) -> list[tuple[int, int]]:
-    """All matches of a pattern as (start, end), overlapping ones too."""
+    """Return all matches of a pattern as (start, end), also overlapping ones."""
     compiled = re.compile(pattern)
     found: list[tuple[int, int]] = []
     match = compiled.search(text)
@@ -175,7 +186,9 @@ def _find_spans(text: str, pattern: str) -> list[tuple[int, int]]:
 
 
 def _find_near(text: str, old: str, new: str) -> tuple[list[tuple[int, int]], str, Near | None]:
-    """The places that miss ``old`` by little, and ``new`` as it fits the only one."""
+    """Find the places that differ little from ``old``. Return their spans; ``new``, adapted to the
+    place where there is exactly one; and the kind of difference.
+    """
     rows = old.split("\n")
     bare = [row.rstrip(_BLANKS) for row in rows]
     if not any(bare):
@@ -197,7 +210,9 @@ def _find_near(text: str, old: str, new: str) -> tuple[list[tuple[int, int]], st
 def _keep_unchanged_lines(
     new: str, old: Sequence[str], found: str, shift: Shift | None = None
 ) -> str:
-    """The new text, where each line that it repeats of the old one stays as the file has it."""
+    """Return ``new``, in which lines equal to lines of ``old`` are taken from the text ``found`` in
+    the file, and other lines are indented by ``shift``.
+    """
     stands = found.replace("\r\n", "\n").split("\n")
     written = new.split("\n")
     made: list[str] = []
@@ -211,13 +226,17 @@ def _keep_unchanged_lines(
 
 
 class Shift(NamedTuple):
-    """The indentation by which a text exceeds, or (``less``) falls short of, another."""
+    """The indentation that lines in the file have more (or, with ``less``, less) than those of the
+    edit.
+    """
 
     by: str
     less: bool
 
     def move_row(self, row: str) -> str:
-        """A line of the new text in its place; raises ValueError where it cannot be moved."""
+        """Return a line of the edit with the file's indentation; raises ValueError where it has too
+        little to remove. Blank lines are unchanged.
+        """
         if not row.strip():
             return row
         if not self.less:
@@ -230,9 +249,9 @@ class Shift(NamedTuple):
 def _find_shifted(
     text: str, old: Sequence[str], new: str
 ) -> tuple[list[tuple[int, int]], str, Near | None]:
-    """Find the whole lines that are ``old`` under another indentation, the same for all. Returns
-    their spans; ``new``, indented like them where there is exactly one span, else unchanged; and
-    how that span differs from ``old``, None where there is not exactly one.
+    """Find whole lines that equal ``old`` except for one shift of indentation on all of them.
+    Return their spans; ``new``, shifted where there is exactly one span; and the kind of
+    difference, None where nothing fits.
     """
     whole = list(old)
     closed = len(whole) > 1 and not whole[-1].strip()  # old ends with the end of a line
@@ -270,7 +289,9 @@ def _find_shifted(
 
 
 def _find_shift(stands: Sequence[str], old: Sequence[str]) -> Shift | None:
-    """The one difference of indentation between the lines of the file and those of the edit."""
+    """Return the shift of indentation between lines of the file and those of the edit; None where
+    it is not the same for all.
+    """
     shifts: set[Shift] = set()
     for here, there in zip(stands, old, strict=True):
         if not there.strip():
@@ -286,11 +307,14 @@ def _find_shift(stands: Sequence[str], old: Sequence[str]) -> Shift | None:
 
 
 def _indentation_of(row: str) -> str:
+    """Return the leading blanks of a line."""
     return row[: len(row) - len(row.lstrip(_BLANKS))]
 
 
 def _describe_nearest(text: str, old: str, sha: str) -> ModelText | None:
-    """The lines most like ``old``, numbered, and how to replace them; None when nothing is."""
+    """Return the numbered lines most similar to ``old`` for the model, and the range by which it
+    can replace them; None where no line is similar.
+    """
     lines = split_bare_lines(text)[:_SEARCHED_LINES]
     wanted = old.strip("\n").split("\n")
     keys = [line.strip() for line in wanted]
@@ -310,7 +334,9 @@ def _describe_nearest(text: str, old: str, sha: str) -> ModelText | None:
 
 
 def _best_by_lines(lines: list[str], keys: list[str]) -> tuple[int, int]:
-    """Where most lines of ``keys`` stand in their places; blank lines do not count."""
+    """Return the index where most lines of ``keys`` match in order, and how many; blank lines do
+    not count. (-1, 0) for none.
+    """
     where: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         where.setdefault(line, []).append(index)
@@ -328,7 +354,9 @@ def _best_by_lines(lines: list[str], keys: list[str]) -> tuple[int, int]:
 
 
 def _best_by_likeness(lines: list[str], key: str, wanted: list[str]) -> int:
-    """Index of the line where the wanted lines most likely begin; -1 for none that is alike."""
+    """Return the index where the wanted lines most likely begin, by the line most similar to
+    ``key``; -1 where none is similar.
+    """
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(key[:_LONG_LINE])
     best, ratio = -1, 0.6

@@ -1,4 +1,4 @@
-"""The operations that change files: write, edit, move, delete. Each only proposes."""
+"""The operations that change files: write, edit, move, delete. Each only proposes changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from duckflow_tui.tools.operation import (
 
 MAX_EDITS: Final = 50
 _MAX_LINES: Final = MAX_COMPARED // 2
-_IN_A_THREAD: Final = 50_000  # characters; the nearest match in more may take a while
+_IN_A_THREAD: Final = 50_000  # characters; in longer texts the nearest match may take long
 
 
 class WriteFile(Arguments):
@@ -61,7 +61,7 @@ class DeleteFile(Arguments):
 
 
 async def _prepare_write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
-    """Plan a new or rewritten file. Raises ToolFault."""
+    """Propose to create or rewrite a file. Raises ToolFault."""
     if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
         return unseen_write(places[0], args.content)
     place = _require_small_file(places[0])
@@ -82,9 +82,9 @@ async def _prepare_write(args: WriteFile, places: tuple[Place, ...], context: To
     return Edits((change,), context.state_of(place, change.before_hash), _link_note(place, context))
 
 
-#: How a comment begins in most languages, or a line that is nothing but an ellipsis.
+#: Beginnings of comments in most languages, and of lines of an ellipsis only.
 _COMMENTS: Final = ("#", "//", "/*", "--", "<!--", ";", "%", "{/*", "...", "…")
-_FEW: Final = 3  # lines that a comment may take the place of
+_FEW: Final = 3  # lines that a comment may replace
 
 
 def _find_left_out(hunks: Sequence[Hunk]) -> tuple[str, int] | None:
@@ -103,8 +103,8 @@ def _find_left_out(hunks: Sequence[Hunk]) -> tuple[str, int] | None:
 
 
 async def plan_rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChange:
-    """The change that gives a file this content; the encoding, the mark and the line endings of
-    a text file that is there stay. Raises ToolFault.
+    """Return the change that gives a file this text; an existing text file keeps its encoding, byte
+    order mark and line endings. Raises ToolFault.
     """
     before = await workspace.read_bytes(place) if place.exists else None
     if before is not None and before.count(b"\n") > _MAX_LINES:
@@ -117,9 +117,9 @@ async def plan_rewrite(workspace: Workspace, place: Place, text: str) -> Planned
 
 
 async def _prepare_edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
-    """Plan replacements in a file. Raises ToolFault where ``old`` does not fit."""
+    """Propose replacements in a file. Raises ToolFault where an edit does not fit."""
     if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
-        # What an edit finds or does not find would tell of content that needs a gate to be read.
+        # Whether an edit fits would reveal content that needs a gate to be read.
         raise ToolFault("file.read_first", path=places[0].label, zone=places[0].zone)
     place = _require_small_file(places[0])
     if not place.exists:
@@ -155,13 +155,16 @@ async def _prepare_edit(args: EditFile, places: tuple[Place, ...], context: Tool
 
 
 def _link_note(place: Place, context: ToolContext) -> str:
-    """A sentence about a file with several names, which a write parts; empty for any other."""
+    """Return a sentence for the model on a file with several hard links, of which a write changes
+    only one name; empty for other files.
+    """
     if "hard_link" not in place.reasons:
         return ""
     return context.words("edit.hard_link", path=place.shown)
 
 
 async def _prepare_move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    """Propose to move a file. Raises ToolFault where the source is missing or the target exists."""
     source, target = places
     unseen = target.zone is Zone.OUTSIDE
     if source.zone is not Zone.INSIDE:
@@ -180,6 +183,7 @@ async def _prepare_move(args: MoveFile, places: tuple[Place, ...], context: Tool
 async def _prepare_delete(
     args: DeleteFile, places: tuple[Place, ...], context: ToolContext
 ) -> Edits:
+    """Propose to delete a file. Raises ToolFault where it is missing or too large."""
     if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
         return Edits((_plan_unseen("delete", places[0], None),), _NOT_SHOWN)
     place = _require_existing(_require_small_file(places[0]))
@@ -188,16 +192,16 @@ async def _prepare_delete(
     return Edits((change,), context.state_of(place, change.before_hash))
 
 
-# --- files that nobody may look at before the user agrees -------------------------------------
+# --- files that are not looked at before the user agrees --------------------------------------
 
-#: The code of a gate that says so.
+#: Reasons of a gate whose change is not shown.
 _NOT_SHOWN: Final = ("not_shown_before",)
 
 
 async def _is_hidden_from_model(place: Place, context: ToolContext) -> bool:
-    """Whether nothing of a secret file, or of a place outside, may be told before the user agrees:
-    the model has not read the file as it is now. Of a secret in the workspace all see that it is
-    there.
+    """Whether a change must not reveal anything of the present file, secret or outside the
+    workspace, before the user agrees: the model has not read its present content. Only whether a
+    secret in the workspace exists may be revealed.
     """
     last = context.seen.get(place.shown)
     if last and place.exists:
@@ -206,7 +210,9 @@ async def _is_hidden_from_model(place: Place, context: ToolContext) -> bool:
 
 
 def unseen_write(place: Place, text: str) -> Edits:
-    """The proposal to put this text there, byte for byte, whatever is there now."""
+    """Return the proposal to write this text whatever the present content is, which is not
+    shown.
+    """
     return Edits(
         (_plan_unseen("modify", place, _encode_like(TextFile(""), text, place)),), _NOT_SHOWN
     )
@@ -215,14 +221,15 @@ def unseen_write(place: Place, text: str) -> Edits:
 def _plan_unseen(
     kind: ChangeKind, place: Place, after: bytes | None, target: Place | None = None
 ) -> PlannedChange:
-    """A change whose present content may not be told to the model."""
+    """Return a change that shows nothing of the present content."""
     sha = "" if after is None else hash_data(after)
     return PlannedChange(kind, place, compare_files(None, after), "", sha, target, unseen=True)
 
 
 async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChange:
-    """A change that the user agreed to unseen, bound to what is there. Its diff still compares
-    nothing. Raises ToolFault where it cannot be made, and WorkspaceError.
+    """Return a change that the user approved unseen, with the content or hash of the present file,
+    so that it can be made. Its diff still shows nothing. Raises ToolFault where it cannot be
+    made, and WorkspaceError.
     """
     place, target = change.place, change.target
     if target is not None:
@@ -240,13 +247,16 @@ async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChang
 
 
 def _require_existing(place: Place) -> Place:
+    """Return the place of an existing file. Raises ToolFault for a missing one and for a
+    directory.
+    """
     if not _require_file(place).exists:
         raise ToolFault("file.missing", path=place.label)
     return place
 
 
 def _require_free(target: Place, source: Place) -> None:
-    """Raise ToolFault where nothing can be moved."""
+    """Raise ToolFault where the target of a move exists or is written like a directory."""
     if target.is_dir:
         inside = f"{target.label.rstrip('/')}/{source.real.name}"
         raise ToolFault("file.target_is_directory", path=target.label, inside=inside)
@@ -259,7 +269,9 @@ def _require_free(target: Place, source: Place) -> None:
 
 
 def _require_file(place: Place) -> Place:
-    """The place, unless it is a directory. Raises ToolFault."""
+    """Return the place, which may be absent. Raises ToolFault for a directory or a path written
+    like one.
+    """
     if place.is_dir:
         raise ToolFault("path.is_directory", shown=place.label)
     if place.names_directory:
@@ -268,7 +280,7 @@ def _require_file(place: Place) -> Place:
 
 
 def _require_small_file(place: Place) -> Place:
-    """A file whose bytes can be kept, so that its change can be undone."""
+    """Return the place of a file small enough to be stored for undo. Raises ToolFault."""
     if _require_file(place).size > MAX_READ:
         size, limit = size_words(place.size), size_words(MAX_READ)
         raise ToolFault("file.too_large_to_undo", path=place.label, size=size, limit=limit)
@@ -276,7 +288,7 @@ def _require_small_file(place: Place) -> Place:
 
 
 def _encode_like(shape: TextFile, text: str, place: Place) -> bytes:
-    """The text in the file's own encoding. Raises ToolFault."""
+    """Encode text in the encoding of ``shape``. Raises ToolFault, also for too many lines."""
     try:
         content = shape.encode_text(text)
     except NotText as error:
@@ -287,14 +299,16 @@ def _encode_like(shape: TextFile, text: str, place: Place) -> bytes:
 
 
 def _not_shown(place: Place, content: bytes) -> ToolFault:
-    """Why a file is not changed that holds, or would hold, more lines than can be compared."""
+    """Return the fault for a file with more lines than can be compared."""
     lines = content.count(b"\n")
     values = {"path": place.label, "lines": f"{lines:,}", "limit": f"{_MAX_LINES:,}"}
     return ToolFault(ModelText("file.too_many_lines", values))
 
 
 def _make_mismatch_fault(place: Place, error: EditRefused, known: tuple[str, ...]) -> ToolFault:
-    """The fault of edits that do not fit a file; ``known`` are codes as of ``state_of``."""
+    """Return the fault for edits that do not fit a file; ``known`` are codes of
+    ``ToolContext.state_of``.
+    """
     hints = [ModelText(f"edit.{code}", {}) for code in known] + (
         [error.nearest] if error.nearest else []
     )

@@ -1,4 +1,4 @@
-"""Globs of file names, with one meaning for finding files and for searching in them."""
+"""File globs, matched the same way when finding files and when searching in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ALTERNATIVES: Final = 200  # that the braces of one glob may expand to
 _LINES_PER_MATCHER: Final = 500
 _WILD: Final = re.compile(r"[*?\[{\\]")
 _INVALID_ESCAPE: Final = re.compile(r"\\(?![\[\]{},|!#\\ ])")
-#: Brackets or braces, which names of files contain too: Next.js has ``[id].tsx``.
+#: Brackets or braces, which also occur in file names: Next.js has ``[id].tsx``.
 _BRACKETS_OR_BRACES: Final = re.compile(r"\[|\{[^{},]*\}")
 _RANGE: Final = re.compile(r"\{-?\w+\.\.-?\w+(?:\.\.-?\d+)?\}")
 #: A name or wildcards that ripgrep reads exactly as an ignore file does.
@@ -22,8 +22,8 @@ _PORTABLE_NAME: Final = re.compile(r"(?=.*[^*?])(?!.*\*\*)[\w.*?-]+")
 
 
 class Patterns:
-    """Patterns of an ignore file. Matching takes time linear in the length of a path, because RE2
-    does not backtrack. Raises ValueError for a line that is no valid pattern.
+    """The patterns of an ignore file. Matching takes time linear in the length of a path, because
+    RE2 does not backtrack. The constructor raises ValueError for an invalid line.
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -39,20 +39,22 @@ class Patterns:
         self._parts = made[::-1]  # the last matching line decides
 
     def include(self, path: str) -> bool | None:
-        """Whether a path is matched, or None where no line matches; a directory ends with ``/``."""
+        """Return True if the last line that matches ignores the path, False if it re-includes it,
+        None where no line matches. A directory ends with ``/``.
+        """
         text = path.encode("utf-8", "replace").decode()  # replaces surrogates
         found = (part.check_file(text).include for part in self._parts)
         return next((said for said in found if said is not None), None)
 
 
 class FileGlob:
-    """A glob as a shell writes it, with ``**`` and braces; a leading ``!`` means all other files.
+    """A glob as in a shell, with ``**`` and braces; a leading ``!`` means all other files.
 
-    Leading folders without a wildcard, and ``./``, ``../``, ``~/`` and ``/``, are a path:
-    ``folder_in`` joins them to the folder that is searched. The rest is matched against paths below
-    that. A rest without a slash matches at any depth; a matched directory includes everything in
-    it. Brackets and braces also match literally, as in ``[id].tsx``. Raises ValueError with a
-    sentence for a glob that cannot be understood.
+    Leading folders without a wildcard, also ``./``, ``../``, ``~/`` and ``/``, are a path:
+    ``folder_in`` joins them to the folder that is searched, and the rest is matched against paths
+    below that. A rest without a slash matches at any depth; a matched directory includes everything
+    in it. Brackets and braces also match literally, as in ``[id].tsx``. The constructor raises
+    ValueError with a sentence for a glob that is not valid.
     """
 
     def __init__(self, glob: str) -> None:
@@ -83,7 +85,7 @@ class FileGlob:
             raise ValueError("a bracket in it is not closed, or it is too large") from error
 
     def folder_in(self, path: str) -> str:
-        """The folder to search: ``path`` joined with the leading folders of the glob."""
+        """Return the folder to search: ``path`` joined with the leading folders of the glob."""
         if self._folder.startswith(("/", "~")):
             return self._folder
         return os.path.join(path, self._folder) if self._folder else path
@@ -93,8 +95,8 @@ class FileGlob:
         return bool(self._patterns.include(path)) is not self.negated
 
     def rough_names(self) -> list[str] | None:
-        """Globs for ripgrep that match every file of this one, and perhaps more; None where ripgrep
-        would read the glob differently, so that it cannot narrow the search.
+        """Return globs for ripgrep that match at least every file of this one; None where ripgrep
+        reads the glob differently, so that it cannot narrow the search.
         """
         last = [names[-1] for names, _, _ in self._names]
         if self.negated or not all(map(_PORTABLE_NAME.fullmatch, last)):
@@ -103,7 +105,9 @@ class FileGlob:
 
 
 def _split_folder(glob: str) -> tuple[str, str, bool]:
-    """The leading folders without wildcards, the rest, and whether there are such folders."""
+    """Return the leading folders without wildcards, the rest, and whether there are such
+    folders.
+    """
     parts = glob.split("/")
     count = 0
     while count < len(parts) - 1 and not _WILD.search(parts[count]):
@@ -113,8 +117,8 @@ def _split_folder(glob: str) -> tuple[str, str, bool]:
 
 
 def _split_names(glob: str, anchored: bool) -> tuple[list[str], bool, bool]:
-    """The names of a glob without braces, whether it is anchored to the searched folder, and
-    whether it matches directories only.
+    """Return the components of a glob without braces, whether it is anchored to the searched
+    folder, and whether it matches directories only. Raises ValueError.
     """
     if glob.startswith(("/", "~/")):
         raise ValueError("an absolute path stands in braces or behind !; write it as path")
@@ -128,7 +132,7 @@ def _split_names(glob: str, anchored: bool) -> tuple[list[str], bool, bool]:
 
 
 def _ignore_line(names: list[str], anchored: bool, folders: bool) -> str:
-    """The equivalent line of an ignore file."""
+    """Return the equivalent line of an ignore file."""
     text = "/".join(names)
     if anchored:
         text = f"/{text}"
@@ -140,7 +144,9 @@ def _ignore_line(names: list[str], anchored: bool, folders: bool) -> str:
 
 
 def _expand_braces(glob: str) -> Iterator[str]:
-    """Expand the braces of a glob, nested ones too. Raises ValueError for unbalanced ones."""
+    """Yield the globs that the braces of a glob expand to. Raises ValueError for unbalanced braces
+    and for too many results.
+    """
     if _RANGE.search(glob):
         raise ValueError("a range in braces is not understood; write its values: {1,2,3}")
     pending, made = [glob], 0
@@ -177,7 +183,9 @@ def _has_bare_separator(text: str) -> bool:
 
 
 def _find_outside_brackets(text: str, sign: str) -> list[int]:
-    """Offsets of a sign that is neither escaped nor within a bracketed character class."""
+    """Return the offsets of a sign that is neither escaped nor within a bracketed
+    character class.
+    """
     found: list[int] = []
     at = 0
     while at < len(text):

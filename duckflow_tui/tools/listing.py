@@ -1,4 +1,6 @@
-"""Lists the workspace: a directory's list, files by name, and the file picker's list."""
+"""Lists the workspace: a directory's entries, files by name, files for the picker; and the rules of
+ignore files.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,12 @@ from duckflow_tui.tools.operation import (
 
 MAX_LISTED: Final = 1_000
 MAX_FOUND: Final = 500
-MAX_WALKED: Final = 200_000  # names looked at for one answer
-MAX_TEXT: Final = 32_000_000  # characters of their paths: 160 each
+MAX_WALKED: Final = 200_000  # entries of one walk
+MAX_TEXT: Final = 32_000_000  # characters of their paths, 160 each on average
 MAX_PICKED: Final = 100_000
 _NAMED: Final = 20  # names of a directory in the overview
-_TOPS: Final = 30  # directories in it
-_PART: Final = 1_000  # names handed over at once
+_TOPS: Final = 30  # directories in the overview
+_PART: Final = 1_000  # entries passed on at once
 
 
 class ListDir(Arguments):
@@ -66,19 +68,19 @@ class FindFiles(Arguments):
 
 
 class Listing(NamedTuple):
-    """Names of a walk, in order, and what was left out of them."""
+    """Entries of a walk, in order, and how many were left out."""
 
     entries: list[DirectoryEntry]
     ignored: int = 0
-    cut: bool = False  # there are more than were looked at
+    cut: bool = False  # the limits ended the walk
     deep: int = 0  # directories that lie too deep to be entered
 
 
 async def walk_directory(
     workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
 ) -> Listing:
-    """Everything below a directory but what is ignored, at most MAX_WALKED names with MAX_TEXT
-    characters, and no deeper than a scan goes.
+    """Return the entries below a directory without ignored ones, at most MAX_WALKED entries with
+    MAX_TEXT characters, and no deeper than MAX_DEPTH. ``depth`` None: all levels.
     """
     entries: list[DirectoryEntry] = []
     ignored = deep = 0
@@ -98,7 +100,9 @@ async def walk_parts(
     depth: int | None,
     sizes: bool = False,
 ) -> AsyncGenerator[Listing, None]:
-    """``walk_directory`` in parts as they are found; the walking is done in a thread."""
+    """Do as ``walk_directory`` in a thread and yield the entries in parts as they are found;
+    ``ignored`` and ``deep`` count per part.
+    """
     loop = asyncio.get_running_loop()
     parts: asyncio.Queue[Listing | None] = asyncio.Queue()
     stopped = threading.Event()
@@ -114,7 +118,7 @@ async def walk_parts(
         rules.begin_at(top)
         entries: list[DirectoryEntry] = []
         ignored = count = text = deep = 0
-        shut: set[str] = set()  # ignored directories, which the scan asks about next
+        shut: set[str] = set()  # ignored directories, not to be entered
         for entry in workspace.scan_directory(
             place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
         ):
@@ -126,7 +130,7 @@ async def walk_parts(
             entries.append(entry)
             count += 1
             text += len(path)
-            # What is not to be entered because it was not asked for is not too deep.
+            # A directory at the requested depth is not counted as too deep.
             deep += entry.deep and (depth is None or entry.depth < depth)
             if stopped.is_set() or count >= MAX_WALKED or text >= MAX_TEXT:
                 break
@@ -148,8 +152,8 @@ async def walk_parts(
 
 
 async def list_top(workspace: Workspace) -> tuple[str, ...]:
-    """The names at the top of the workspace and one level down: a line for each directory, names
-    of the rest counted. At most 30 lines of 20 names.
+    """Return lines with the names in the workspace and one level down: a line for each directory,
+    at most 30 lines of 20 names, with the number of further ones.
     """
     found = await walk_directory(workspace, workspace.locate_path("."), depth=2)
     below: dict[str, list[str]] = {"": []}
@@ -169,15 +173,17 @@ async def list_top(workspace: Workspace) -> tuple[str, ...]:
 
 
 def ignore_rules(workspace: Workspace, place: Place) -> IgnoreRules:
-    """The rules for what lies below a place; asking them reads files. Rules of a place outside are
-    not read: they are files that no gate has named.
+    """Return the ignore rules for entries below a place; using them reads files. Ignore files of a
+    place outside the workspace are not read, as no gate named them.
     """
     inside = place.real.is_relative_to(workspace.root)
     return IgnoreRules(partial(read_rules, workspace) if inside else lambda path: None)
 
 
 def read_rules(workspace: Workspace, path: str) -> bytes | None:
-    """The content of an ignore file, cut behind MAX_RULES_BYTES; None where there is none."""
+    """Return the content of an ignore file, cut after MAX_RULES_BYTES + 1 bytes; None where there
+    is none.
+    """
     try:
         with open(workspace.open_below(path), "rb") as file:
             return file.read(MAX_RULES_BYTES + 1)
@@ -186,6 +192,7 @@ def read_rules(workspace: Workspace, path: str) -> bytes | None:
 
 
 async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolContext) -> Work:
+    """Return the work that lists a directory."""
     place = places[0]
 
     async def run() -> Output:
@@ -215,6 +222,7 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
 
 
 async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: ToolContext) -> Work:
+    """Return the work that finds files by a glob."""
     place = places[0]
     glob = FileGlob(args.glob)
 
@@ -244,7 +252,7 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
 
 
 def _deeper_words(found: Listing, context: ToolContext) -> list[str]:
-    """The line that tells a model that a walk did not go all the way down, if so."""
+    """Return the line that tells the model that directories were too deep to be entered, if any."""
     if not found.deep:
         return []
     limits = {"levels": str(MAX_DEPTH), "bytes": f"{MAX_PATH:,}"}
@@ -252,15 +260,18 @@ def _deeper_words(found: Listing, context: ToolContext) -> list[str]:
 
 
 def quote_path(path: str) -> str:
-    """A path on one line: as it is, or as a JSON string where it holds control characters."""
+    """Return a path on one line: unchanged, or as a JSON string where it holds unprintable
+    characters.
+    """
     return path if path.isprintable() else json.dumps(path)
 
 
 async def iter_files(
     workspace: Workspace, limit: int = MAX_PICKED
 ) -> AsyncGenerator[list[str], None]:
-    """Files of the workspace in batches as they are found, at most ``limit`` and MAX_TEXT, ignored
-    ones not. The order is not fixed. A program does the walking where there is one; else a thread.
+    """Yield files of the workspace in batches as they are found, without ignored ones, at most
+    ``limit`` and MAX_TEXT, in no fixed order. ripgrep does the walking where it is installed,
+    else a thread.
     """
     program = find_program("rg", workspace.root)
     if program is None or not workspace.is_intact():
@@ -285,7 +296,7 @@ async def iter_files(
 
 
 def require_directory(place: Place) -> None:
-    """Raise ToolFault for a place that is no directory, saying what it is."""
+    """Raise ToolFault for a place that is absent or a file."""
     if not place.exists:
         raise ToolFault("file.missing", path=place.label)
     if not place.is_dir:
@@ -293,7 +304,7 @@ def require_directory(place: Place) -> None:
 
 
 def _describe_entry(entry: DirectoryEntry, path: str) -> str:
-    """One line of a listing: name, kind or size."""
+    """Return one line of a listing: name and kind or size."""
     name = quote_path(path)
     match entry.kind:
         case FileKind.DIR:
@@ -330,13 +341,13 @@ FIND_FILES: Final = Operation(
 MAX_RULES: Final = 5_000  # R18, lines of one ignore file
 MAX_RULES_BYTES: Final = 256 * 1024  # R18, of one ignore file
 
-#: Folders that hold what tools made or fetched; left out also where no ignore file says so.
+#: Folders of generated or fetched files; ignored also without an ignore file.
 HEAVY: Final = words_of(
     ".git .hg .svn .duckflow node_modules __pycache__ .venv venv .tox .nox .mypy_cache "
     ".ruff_cache .pytest_cache"
 )
 
-#: What every search by ripgrep leaves out and takes in, as ``walk`` does.
+#: Options that make ripgrep ignore the same files as ``walk_directory``.
 RG_OPTIONS: Final = (
     "--no-config",
     "--hidden",
@@ -349,22 +360,22 @@ RG_OPTIONS: Final = (
     *(f"--glob=!{name}" for name in sorted(HEAVY)),
 )
 
-#: Gives the bytes of an ignore file by its path below the root, None when there is none.
+#: Returns the content of an ignore file by its path below the root, None when there is none.
 ReadRules = Callable[[str], bytes | None]
 
 
 class IgnoreRules:
-    """Ignore files of a tree, each read when the walk first comes to its folder."""
+    """The ignore files of a tree, each read when the walk first comes to its folder."""
 
     def __init__(self, read: ReadRules) -> None:
         self._read = read
-        # Folder → the rules that speak about what lies in it, the nearest first, each with the
-        # number of characters of a path that lie before its own folder's names.
+        # Folder → the rules that apply in it, nearest first, each with the length of the prefix of
+        # a path that is cut off before matching.
         self._chains: dict[str, tuple[tuple[int, Patterns], ...]] = {}
 
     def begin_at(self, folder: str) -> None:
-        """Look below a folder that was named: where rules above it leave it out, they say nothing
-        of what lies in it. Empty and ``.`` are the root.
+        """Prepare for a walk of a folder that was named explicitly: if rules above ignore it, those
+        rules do not apply below it. Empty and ``.`` are the root.
         """
         if folder in ("", "."):
             return
@@ -374,7 +385,7 @@ class IgnoreRules:
             self._chains = {folder.rpartition("/")[0]: ()}
 
     def leaves_out(self, path: str, top: str) -> bool:
-        """Whether a file is left out, or a folder between ``top`` and it; ``top`` is empty or ends
+        """Whether a file is ignored, or a folder between ``top`` and it. ``top`` is empty or ends
         with ``/``.
         """
         ends = [at for at, sign in enumerate(path) if sign == "/" and at >= len(top)]
@@ -383,8 +394,8 @@ class IgnoreRules:
         )
 
     def is_ignored(self, path: str, *, is_dir: bool) -> bool:
-        """Whether a path is left out; ``path`` is relative to the root, with ``/``. The folders
-        above it are taken as not ignored: a walk does not enter those that are.
+        """Whether a path is ignored; ``path`` is relative to the root, with ``/``. The folders
+        above it are assumed not to be: a walk does not enter ignored ones.
         """
         folder, _, name = path.rpartition("/")
         if is_dir and name in HEAVY:
@@ -400,7 +411,9 @@ class IgnoreRules:
         return False
 
     def _rule_chain(self, folder: str) -> tuple[tuple[int, Patterns], ...]:
-        """Ignore rules that hold in a folder, nearest first, each with where its paths begin."""
+        """Return the patterns that apply in a folder, nearest first, each with the offset at which
+        its paths begin.
+        """
         found = self._chains.get(folder)
         if found is None:
             above = self._rule_chain(folder.rpartition("/")[0]) if folder else ()
@@ -411,8 +424,8 @@ class IgnoreRules:
         return found
 
     def _load_patterns(self, path: str) -> Patterns | None:
-        """Parse one ignore file; lines that are no pattern are skipped. None for an empty or too
-        large one.
+        """Parse one ignore file, skipping invalid lines. None for an absent, empty or too large
+        one.
         """
         data = self._read(path)
         if not data or len(data) > MAX_RULES_BYTES:
@@ -426,7 +439,7 @@ class IgnoreRules:
 
 
 def _is_pattern(line: str) -> bool:
-    """Whether a line is a pattern; git too passes over those that are not."""
+    """Whether a line is a valid pattern; git too skips invalid ones."""
     try:
         Patterns([line])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Notes that outlive a session: noted after the user's key, looked up freely (S4-9)."""
+"""Notes that outlive a session: added with the user's approval, looked up freely (S4-9)."""
 
 from __future__ import annotations
 
@@ -33,35 +33,47 @@ MOST_FOUND: Final = 20  # lines of an answer
 
 
 class MemoryLine(NamedTuple):
-    """One line. ``kind`` is None where it stands under a heading of the user's own. ``number``
-    counts from 0; ``raw`` is the line as the file has it, which a removal names.
+    """One line of the notes. ``kind`` is None below a heading of the user's own. ``number`` counts
+    from 0; ``raw`` is the line as in the file, by which it is removed.
     """
 
     number: int
     kind: MemoryKind | None
     text: str
-    on: str = ""  # the day it was noted, as written
+    on: str = ""  # the day it was added, as written
     raw: str = ""
 
 
 class NotesFile(Protocol):
-    """The file of notes behind the operations. Its methods raise MemoryFault."""
+    """The file of notes, as the operations use it. Its methods raise MemoryFault."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """The path of the file."""
+        ...
 
     @property
-    def redacted(self) -> Callable[[str], str]: ...
+    def redacted(self) -> Callable[[str], str]:
+        """A function that removes secrets from a text."""
+        ...
 
-    async def list_lines(self) -> tuple[MemoryLine, ...]: ...
+    async def list_lines(self) -> tuple[MemoryLine, ...]:
+        """Return all lines of the notes."""
+        ...
 
-    async def check(self, text: str) -> None: ...
+    async def check(self, text: str) -> None:
+        """Raise MemoryFault for a text that cannot be added."""
+        ...
 
-    async def remember(self, text: str, kind: MemoryKind) -> None: ...
+    async def remember(self, text: str, kind: MemoryKind) -> None:
+        """Add a line."""
+        ...
 
 
 class MemoryFault(ToolFault):
-    """Why a line was not noted or removed; ``detail`` is the system's word, if it had one."""
+    """The reason why a line was not added or removed; ``detail`` is the system's error text, if
+    any.
+    """
 
     def __init__(self, code: FaultCode, detail: str = "") -> None:
         outcome = Outcome.ERROR if code in _FAULTY else Outcome.INVALID
@@ -85,7 +97,9 @@ class Recall(Arguments):
 
 
 def check_words(text: str) -> None:
-    """Raise what is wrong with a line whatever the notes hold."""
+    """Raise MemoryFault for a text that cannot be a line of notes: empty, too long, or with control
+    characters.
+    """
     if not text.strip():
         raise MemoryFault("empty")
     if len(text) > LONGEST:
@@ -95,14 +109,14 @@ def check_words(text: str) -> None:
 
 
 def are_same_words(one: str, other: str) -> bool:
-    """Whether two lines say the same but for width, case and spaces."""
+    """Whether two lines are equal except for width, case and spaces."""
     return _plain_text(one) == _plain_text(other)
 
 
 def find_matching(lines: Sequence[MemoryLine], query: str) -> list[MemoryLine]:
-    """The lines that hold words of the query, those with more of them first, then the newest.
+    """Return the lines that contain terms of the query, most terms first, then newest first.
 
-    Scripts without spaces are compared by pairs of characters. An empty query fits every line.
+    Scripts without spaces are compared by pairs of characters. An empty query matches every line.
     """
     wanted = _search_terms(query)
     newest = sorted(lines, key=lambda line: (line.on, line.number), reverse=True)
@@ -118,18 +132,19 @@ _HIRAGANA: Final = re.compile("[\u3040-\u309f]+")
 
 
 def _search_terms(query: str) -> set[str]:
-    """The terms to search for: words, and pairs of characters in scripts without blanks."""
+    """Return the terms of a query: words, and pairs of characters in scripts without spaces."""
     words, pairs = set[str](), set[str]()
     for word in _WORDS.findall(_plain_text(query)):
         words |= {part for part in _DENSE.split(word) if part}
         for run in _DENSE.findall(word):
             pairs |= {run[at : at + 2] for at in range(max(1, len(run) - 1))}
-    # Endings and particles are in every sentence; they count only where there is nothing else.
+    # Hiragana endings and particles are in every sentence; they count only if nothing else does.
     telling = {pair for pair in pairs if not _HIRAGANA.fullmatch(pair)}
     return (words | telling) or pairs
 
 
 def _plain_text(text: str) -> str:
+    """Normalize a text for comparison: NFKC, case folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -137,7 +152,7 @@ _FAULTY: Final = frozenset({"full", "not_text", "gone", "disk"})
 
 
 def memory_operations(memory: NotesFile) -> tuple[AnyOperation, ...]:
-    """The operations on the notes."""
+    """Return the operations ``memory.remember`` and ``memory.recall`` on these notes."""
 
     async def remember(args: Remember, places: tuple[Place, ...], context: ToolContext) -> Work:
         await memory.check(args.text)
@@ -180,5 +195,6 @@ def memory_operations(memory: NotesFile) -> tuple[AnyOperation, ...]:
 
 
 def _format_line(line: MemoryLine) -> str:
+    """Return a note as a list item for the model, with its kind and day."""
     marks = ", ".join(mark for mark in (line.kind or "", line.on) if mark)
     return f"- {line.text} ({marks})" if marks else f"- {line.text}"

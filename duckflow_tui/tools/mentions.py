@@ -1,4 +1,4 @@
-"""Resources and pictures that a message of the user names, read before it is answered."""
+"""Reads the resources and pictures that a message of the user mentions, before it is answered."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None:
-    """Read each resource that the newest message of the user names as ``@server:uri``, and each
-    picture named as ``@path.png``, unless that was done before; the results stand behind the
-    message. It is a call of the user's own where they wrote the message; where it may quote
-    somebody else, it is judged like one of the model.
+    """Call the read operation for each resource that the newest message of the user mentions as
+    ``@server:uri``, and each picture as ``@path.png``, unless that was done already. The results
+    follow the message. The calls count as the user's own, unless the message quotes somebody
+    else: then they are judged like calls of the model.
     """
     made: list[tuple[str, JsonObject]] = []
     for message in reversed(store.state.messages):
@@ -45,8 +45,8 @@ async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None
 
 
 def find_pictures(text: str, workspace: Workspace) -> tuple[str, ...]:
-    """The pictures that a message names as ``@path`` or ``@"path"``, each once, as far as there are
-    such files. A stop behind a path belongs to the sentence.
+    """Return the paths of existing pictures that a message mentions as ``@path`` or ``@"path"``,
+    each once. Punctuation behind a bare path is not part of it.
     """
     found: list[str] = []
     for quoted, bare in _FILE.findall(text):
@@ -55,5 +55,5 @@ def find_pictures(text: str, workspace: Workspace) -> tuple[str, ...]:
             if path.lower().endswith(_PICTURES) and workspace.locate_path(path).exists:
                 found.append(path)
         except WorkspaceError:
-            continue  # no path at all
+            continue  # not a valid path
     return tuple(dict.fromkeys(found))

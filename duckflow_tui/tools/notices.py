@@ -1,4 +1,4 @@
-"""The app's own messages in the conversation."""
+"""Notices: the app's own messages in the conversation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ log = logging.getLogger("duckflow.faults")
 
 
 def _no_words(name: str, **_values: str) -> str:
+    """Return the name of a text in place of the text."""
     return name
 
 
 class Notices:
-    """Adds notices; keys are entries of the catalogue, params are untrusted text."""
+    """Adds notices to the conversation. ``key`` is an entry of the catalogue of words; ``params``
+    may be untrusted text.
+    """
 
     def __init__(
         self,
@@ -27,8 +30,8 @@ class Notices:
         redact: Callable[[str], str] = lambda text: text,
         words: Callable[..., str] = _no_words,
     ) -> None:
-        """``redact`` takes secrets out of what an error says; ``words`` gives, by its name, what
-        the model is told, filled with the values.
+        """``redact`` removes secrets from error texts; ``words`` renders a text for the model by
+        its name and values.
         """
         self._store = store
         self._ids = ids
@@ -45,7 +48,7 @@ class Notices:
         aside: bool = False,
         **params: str,
     ) -> None:
-        """Show a notice, and tell the model what has the same name in the words for models."""
+        """Add a notice for the user, and for the model the text of the same name."""
         told = self.words(key, **params)
         self.say(key, level, for_model=told, step_id=step_id, aside=aside, **params)
 
@@ -60,8 +63,8 @@ class Notices:
         aside: bool = False,
         **params: str,
     ) -> None:
-        """Show a notice; ``for_model`` is also told to the model: in the conversation,
-        in the thread of a step, or to the one who answers beside the work.
+        """Add a notice for the user. ``for_model`` is the text for the model, in the conversation,
+        the thread of a step (``step_id``) or an aside; empty: the model is not told.
         """
         message = self.make_message(key, for_model, level, **params)
         self._store.dispatch(NoticeAdded(message=message.replace(step_id=step_id, aside=aside)))
@@ -69,7 +72,7 @@ class Notices:
     def make_message(
         self, key: str, /, for_model: str = "", level: Level = Level.INFO, **params: str
     ) -> NoticeMessage:
-        """A notice that is shown by another event."""
+        """Return a notice message for another event to carry; nothing is added here."""
         return NoticeMessage(
             message_id=self._ids("msg"),
             level=level,
@@ -80,16 +83,16 @@ class Notices:
         )
 
     def warn(self, key: str, /, *, for_model: str = "", step_id: str = "", **params: str) -> None:
-        """A notice that something did not go as asked."""
+        """Add a notice of level WARNING."""
         self.say(key, Level.WARNING, for_model=for_model, step_id=step_id, aside=False, **params)
 
     def error(self, key: str, /, *, for_model: str = "", step_id: str = "", **params: str) -> None:
-        """A notice that something failed."""
+        """Add a notice of level ERROR."""
         self.say(key, Level.ERROR, for_model=for_model, step_id=step_id, aside=False, **params)
 
     def report_fault(self, error: Exception, *, for_model: str = "") -> str:
-        """Log an error that nothing else handles and say it in the conversation, with the file
-        that has the record; returns the error in words.
+        """Log an unexpected error and add a notice of it with the path of the log; return the error
+        as redacted text.
         """
         log.error("unexpected", exc_info=error)
         what, path = self._redact(describe_error(error)), find_log_file()

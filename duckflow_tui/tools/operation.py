@@ -1,4 +1,6 @@
-"""Operations, the proposals they make before acting, and the registry of all (S2-25)."""
+"""Operations, the proposals that they make before acting, their results and faults, and the
+registry (S2-25).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from duckflow_tui.tools.changes import PlannedChange
 
 
 class Arguments(BaseModel):
-    """Arguments of an operation. Strict: a text is no number, an unknown name is an error."""
+    """Base of the arguments of an operation. Strict: a text is not accepted as a number, an unknown
+    name is an error.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -41,7 +45,7 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-#: Keywords of a schema of arguments that are sent.
+#: Keywords of an argument schema that are sent to models.
 _SCHEMA: Final = (
     "description", "enum", "items", "maximum", "properties", "required", "type",
 )  # fmt: skip
@@ -50,10 +54,10 @@ RUN: Final = "shell.run"  # the one operation that runs command lines
 
 
 class ToolFault(ToldError):
-    """Raised when an operation cannot do its work; the model is told why, and what to do.
+    """An operation could not do its work; the text tells the model why, and what to do.
 
-    ``summary`` is for the screen. ``transient``: the same call may go well in a moment. ``output``
-    is what there was until then.
+    ``summary`` is for the screen. ``transient``: the same call may succeed in a moment. ``output``
+    is the output so far.
     """
 
     def __init__(
@@ -75,37 +79,39 @@ class ToolFault(ToldError):
 
 
 class Blobs(Protocol):
-    """Where bytes are kept by their SHA-256."""
+    """A store of bytes by their SHA-256."""
 
     async def put(self, data: bytes) -> str:
-        """Keep the bytes; returns once they would survive a crash. Raises OSError."""
+        """Store the bytes and return their SHA-256, once they would survive a crash. Raises
+        OSError.
+        """
         ...
 
     async def get(self, sha: str) -> bytes:
-        """The bytes; raises KeyError when they were never kept or are damaged."""
+        """Return the bytes; raises KeyError when they were never stored or are damaged."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The result of an operation. ``read`` are the files whose content the model now knows."""
+    """The result of an operation. ``read`` are the files whose present content the model
+    now knows.
+    """
 
     text: str
     summary: str = ""  # one short line of figures for the screen
     read: Mapping[str, str] = field(default_factory=dict[str, str])  # shown path → SHA-256
     changes: tuple[FileChange, ...] = ()
     exit_code: int | None = None  # of a command
-    cut: int = 0  # characters that ``text`` leaves out already
-    blob: str = ""  # handle of the whole where it was cut
-    images: tuple[
-        bytes, ...
-    ] = ()  # pictures that go with the text, of the kinds and size that models take
-    held_back: str = ""  # what of a command a sandbox probably kept it from, as a code
+    cut: int = 0  # characters already left out of ``text``
+    blob: str = ""  # handle of the whole output where it was cut
+    images: tuple[bytes, ...] = ()  # pictures with the text, of kinds and sizes that models accept
+    held_back: str = ""  # the sandbox restriction that probably made a command fail, a code
 
 
 class Written(NamedTuple):
-    """Files that other programs act on and that changed, by path, each with the topmost ignored
-    folder or file it lies in, or an empty text. Not ``whole``: there may be more.
+    """Changed files that other programs act on: path → the topmost ignored folder or file that it
+    lies in, empty for none. ``whole`` False: there may be more.
     """
 
     files: Mapping[str, str]
@@ -113,24 +119,24 @@ class Written(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """The changes of files while a command ran."""
+    """The file changes that were found after a command."""
 
     changes: tuple[FileChange, ...] = ()
-    uncovered: tuple[str, ...] = ()  # paths that changed and cannot be put back
-    whole: bool = False  # nothing else changed, but for ignored files
-    previews: tuple[FilePreview, ...] = ()  # the changes as differences, as far as they are shown
+    uncovered: tuple[str, ...] = ()  # changed paths that undo cannot restore
+    whole: bool = False  # nothing else changed except ignored files
+    previews: tuple[FilePreview, ...] = ()  # of the changes that are shown
     destroyed: tuple[FileChange, ...] = ()  # ignored files that were deleted or overwritten
     obeyed: Written = Written({})
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A proposal that runs as a whole: a read, a search, a command.
+    """A proposal to run something as a whole: a read, a search, a command.
 
-    ``facts`` are shown in the gate, computed by the app. ``so_far`` is what there is of it when
-    it is stopped while it runs; ``touched`` is filled at the end of a command. ``covered``: files
-    of the workspace are copied before it, so that undo can put them back. ``find_facts`` takes
-    some time to find further ``facts``, and is called only when a gate opens.
+    ``facts`` are shown in the gate, computed by the app. ``so_far`` returns the output when it is
+    stopped while running; ``touched`` is filled at the end of a command. ``covered``: files of the
+    workspace are copied before it, so that undo can restore them. ``find_facts`` computes slower
+    ``facts`` and is called only when a gate opens.
     """
 
     run: Callable[[], Awaitable[Output]]
@@ -147,42 +153,46 @@ class Edits:
 
     changes: tuple[PlannedChange, ...]
     reasons: tuple[str, ...] = ()  # codes for the impact, such as ``not_read_before``
-    note: str = ""  # what else the model is told once it was written
+    note: str = ""  # further text for the model after the write
 
 
 Proposal = Work | Edits
 
 
 class Original(NamedTuple):
-    """A file before the first change of it on a request."""
+    """A file as it was before the first change that the current request made to it."""
 
     name: str  # shown path
     sha: str  # SHA-256 of its content; empty where there was no file
-    data: bytes | None  # None where there was no file, and where what it held was never kept
+    data: bytes | None  # None where there was no file or its content was not stored
 
 
 async def _no_originals() -> Mapping[str, Original]:
+    """Return no files; a default."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The services that operations use."""
+    """The services and facts that an operation gets with a call."""
 
     workspace: Workspace
     seen: Mapping[str, str]  # shown path → SHA-256 as the model last saw the file
-    changed_outside: tuple[str, ...]  # shown paths that changed since, the model not told yet
-    progress: Callable[[str], None]  # one short line while it runs
-    result: Callable[[str], Awaitable[str]]  # earlier results, by call or blob; raises ToolFault
+    changed_outside: tuple[str, ...]  # shown paths that changed since, not told to the model yet
+    progress: Callable[[str], None]  # shows one short line while it runs
+    result: Callable[[str], Awaitable[str]]  # earlier result by call or blob; raises ToolFault
     words: Callable[..., str]  # renders texts for the model
-    output: Callable[[str], None] = lambda text: None  # what it prints, as it comes
+    output: Callable[[str], None] = lambda text: None  # shows output as it comes
     call_id: str = ""
     by_user: bool = False  # the user runs it with ``!``
-    redact: Callable[[str], str] = str  # takes keys out of a text, as results are told
-    before: Callable[[], Awaitable[Mapping[str, Original]]] = _no_originals  # by their paths of now
+    redact: Callable[[str], str] = str  # removes secrets from a text
+    before: Callable[[], Awaitable[Mapping[str, Original]]] = _no_originals  # by present path
 
     def state_of(self, place: Place, sha: str) -> tuple[str, ...]:
-        """Codes that say how well the model knows a file that is there with this hash."""
+        """Return codes for how well the model knows an existing file with this SHA-256:
+        ``not_read_before``, ``changed_since_read``, or none when it has seen the present
+        content.
+        """
         last = self.seen.get(place.shown)
         if last is None:
             return ("not_read_before",)
@@ -193,31 +203,31 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[A]):
-    """One thing that can be called. ``prepare`` looks and computes, and changes nothing."""
+    """An operation that a model can call. ``prepare`` returns a proposal and changes nothing."""
 
     name: str  # dotted, the same for every codec
     summary: str  # one sentence for the model
     effect: Effect
     arguments: type[A]
     prepare: Callable[[A, tuple[Place, ...], ToolContext], Awaitable[Proposal]]
-    paths: Callable[[A], tuple[str, ...]] = lambda args: ()  # its arguments that name places
+    paths: Callable[[A], tuple[str, ...]] = lambda args: ()  # the paths among its arguments
     weight: Weight = Weight.LIGHT
     needs: tuple[Need, ...] = ()  # as in OperationSpec
-    listed: bool = False  # as there
-    retries: int = 0  # more tries of a read after a transient fault (S3-22)
+    listed: bool = False  # as in OperationSpec
+    retries: int = 0  # repetitions of a read after a transient fault (S3-22)
     command: Callable[[A], str] | None = None  # the line that a shell would run
     hosts: Callable[[A], tuple[str, ...]] | None = None  # as in ``Access``
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
     help: str = ""  # more for the model, after the summary
-    parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``
-    untold: JsonObject | None = None  # the whole schema, where it is told on a wrong call only
-    #: An ordinary call; the policy's verdict on it is what models are told of the operation.
+    parameters: JsonObject | None = None  # schema for the model; None: that of ``arguments``
+    untold: JsonObject | None = None  # whole schema, if sent only after a wrong call
+    #: Arguments of an ordinary call; models are told the policy's verdict on it.
     example: JsonObject = field(default_factory=dict[str, Any])
-    version: str = ""  # of what a server says of its tool: consent to another one is none
-    ready: Callable[[], Awaitable[None]] | None = None  # found out before a call is judged
+    version: str = ""  # hash of a server's description; consent to another version does not count
+    ready: Callable[[], Awaitable[None]] | None = None  # awaited before a call is judged
 
     def parse_arguments(self, args: JsonObject) -> A:
-        """The arguments as their model; raises ToolFault that names each error."""
+        """Return the validated arguments; raises ToolFault that names each error."""
         try:
             return self.arguments.model_validate(args)
         except ValidationError as error:
@@ -236,7 +246,7 @@ class Operation(Generic[A]):
 
     @property
     def spec(self) -> OperationSpec:
-        """The entry as prompts and native calls name it."""
+        """The description of the operation for prompts and native tool calls."""
         return OperationSpec(
             name=self.name,
             summary=f"{self.summary} {self.help}".strip(),
@@ -248,11 +258,11 @@ class Operation(Generic[A]):
         )
 
 
-#: An operation whose arguments are not known to the reader.
+#: An operation with any type of arguments.
 AnyOperation = Operation[Any]
 
 _CALLS: Final = "task|step|call|action"
-#: A placeholder for a value that is not there yet, which nothing fills in (S3-18).
+#: A placeholder for a later value, which nothing would fill in (S3-18).
 _PLACEHOLDER: Final = re.compile(
     r"\{\{[^{}\n]*\}\}"
     rf"|\$\{{(?:{_CALLS}|previous|last|result|output)[^{{}}\n]*\}}"
@@ -261,14 +271,16 @@ _PLACEHOLDER: Final = re.compile(
     rf"|ref:\s*(?:previous_result|(?:{_CALLS})[\w.-]*)",
     re.IGNORECASE,
 )
-#: Arguments of any tool in which braces are text.
+#: Names of arguments of any tool in which braces may be text.
 _TEXTS: Final = frozenset({"content", "pattern", "regex", "query", "sql", "template"})
 
 _MAX_PROBLEMS: Final = 5
 
 
 def argument_problems(error: ValidationError) -> list[ModelText]:
-    """The errors in the arguments, each field named."""
+    """Return the first five validation errors as texts for the model, each with its field, and the
+    number of the others.
+    """
     found = error.errors(include_url=False)
     problems: list[ModelText] = []
     for problem in found[:_MAX_PROBLEMS]:
@@ -286,8 +298,8 @@ def argument_problems(error: ValidationError) -> list[ModelText]:
 
 
 def find_placeholders(args: JsonObject, content: frozenset[str]) -> list[str]:
-    """Arguments whose whole value is a placeholder, as ``name: text``, the first few of them.
-    Contents of files, patterns and queries may say anything (C2).
+    """Return the first five arguments whose whole value is a placeholder, such as ``{{…}}``, as
+    ``name: text``. Names in ``content``, patterns and queries are not searched (C2).
     """
     found: list[str] = []
     for name, value in args.items():
@@ -300,6 +312,7 @@ def find_placeholders(args: JsonObject, content: frozenset[str]) -> list[str]:
 
 
 def _iter_texts(value: object, content: frozenset[str]) -> Iterator[str]:
+    """Yield all strings in a JSON value, except those below the names in ``content``."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -312,12 +325,12 @@ def _iter_texts(value: object, content: frozenset[str]) -> Iterator[str]:
 
 
 class DuplicateOperation(ValueError):
-    """Two operations want one name."""
+    """Two operations have the same name."""
 
 
 class Registry:
-    """Operations by name, in the order in which they were added. A name that is taken already
-    raises DuplicateOperation, and nothing is changed.
+    """Operations by name, in the order of adding. Adding a name twice raises DuplicateOperation and
+    changes nothing.
     """
 
     def __init__(self, operations: Iterable[AnyOperation] = ()) -> None:
@@ -326,7 +339,9 @@ class Registry:
         self.add(*operations)
 
     def add(self, *operations: AnyOperation, instead_of: tuple[str, ...] = ()) -> None:
-        """Put these last, instead of all whose names begin with one of those prefixes."""
+        """Add operations at the end, after removing all whose names begin with a prefix in
+        ``instead_of``.
+        """
         kept = {n: op for n, op in self._operations.items() if not n.startswith(instead_of)}
         for operation in operations:
             if operation.name in kept:
@@ -336,27 +351,29 @@ class Registry:
         self._specs = None
 
     def get(self, name: str) -> AnyOperation | None:
-        """The operation of exactly that name."""
+        """Return the operation of this exact name, or None."""
         return self._operations.get(name)
 
     def list_examples(self) -> dict[str, JsonObject]:
-        """By name an ordinary call of each operation that has one."""
+        """Return an ordinary call for each operation that has one, by name."""
         return {name: op.example for name, op in self._operations.items() if op.example}
 
     def has_effects(self, name: str) -> bool:
-        """Whether a call of that name may change anything outside our own state."""
+        """Whether the operation of this name may change anything outside the app's own state; False
+        for an unknown name.
+        """
         operation = self._operations.get(name)
         return operation is not None and operation.spec.has_side_effects
 
     def specs(self) -> tuple[OperationSpec, ...]:
-        """Every operation as prompts and native calls name it, in the order of adding."""
+        """Return the descriptions of all operations, in the order of adding. Cached."""
         if self._specs is None:
             self._specs = tuple(op.spec for op in self._operations.values())
         return self._specs
 
     def check_arguments(self, name: str, args: JsonObject) -> Arguments:
-        """The arguments of a call as their model; raises ToolFault for an operation that is not
-        there, and for arguments that it cannot take.
+        """Return the validated arguments of a call; raises ToolFault for an unknown operation, for
+        placeholders and for invalid arguments.
         """
         operation = self._operations.get(name)
         if operation is None:
@@ -367,7 +384,7 @@ class Registry:
 
 
 def default_registry() -> Registry:
-    """The file operations."""
+    """Return a new registry with the file operations."""
     from duckflow_tui.tools import files, listing, reading, search
 
     return Registry(
