@@ -1,1 +1,3 @@
-"""A turn, its steps and asides: who asks the model, runs the actions, judges and sets the pace."""
+"""Turns, steps of plans and answers beside the work: asking the model, running its calls, judging
+the result, and pacing.
+"""

@@ -1,4 +1,4 @@
-"""The user's own changes of a plan, by key."""
+"""The user's own changes of a plan, made by keys on the screen."""
 
 from __future__ import annotations
 
@@ -29,19 +29,23 @@ _OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus
 
 
 class PlanActions:
-    """Each method returns what is in the way, or nothing."""
+    """The user's actions on plans. Each method returns why it was not possible, as a message for
+    the user, or None when it was done.
+    """
 
     def __init__(
         self, parts: TurnParts, approvals: PlanApprovals, go_on: Callable[[], bool]
     ) -> None:
-        """``go_on`` takes the plan up again; False where that is not possible now."""
+        """``go_on`` starts a turn that continues the plan; it returns False where none can start
+        now.
+        """
         self._parts = parts
         self._store = parts.store
         self._approvals = approvals
         self._go_on = go_on
 
     async def edit_steps(self, edits: Sequence[PlanEdit]) -> LocalizedText | None:
-        """The user's own change of the plan in hand; what is in the way, or nothing."""
+        """Apply the user's edits to the active plan, and renew the card that shows it."""
         plan = self._store.state.active_plan
         if plan is None:
             return LocalizedText(key="plan.problem.no_plan")
@@ -63,7 +67,9 @@ class PlanActions:
         return None
 
     def set_break(self, step_id: str, on: bool) -> LocalizedText | None:
-        """Be asked, or no longer be asked, before a step begins."""
+        """Set or clear the breakpoint of a pending step: with one, the user is asked before it
+        begins.
+        """
         plan = self._store.state.active_plan
         if plan is None:
             return LocalizedText(key="plan.problem.no_plan")
@@ -73,7 +79,9 @@ class PlanActions:
         return self._try_event(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
 
     def retry_step(self, step_id: str) -> LocalizedText | None:
-        """Have a step done again that ended without being done, and go on with the plan."""
+        """Make a step that failed or was skipped, cancelled or blocked pending again, and continue
+        the plan.
+        """
         plan = self._plan_of(step_id, _OVER)
         if plan is None:
             return LocalizedText(key="plan.problem.not_over")
@@ -81,7 +89,7 @@ class PlanActions:
         return self.run_plan()
 
     def skip_step(self, step_id: str) -> LocalizedText | None:
-        """Waive a step; what depends on it may begin."""
+        """Waive a step that is not done; steps that depend on it may begin."""
         plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
         if plan is None:
             return LocalizedText(key="plan.problem.not_open")
@@ -92,9 +100,10 @@ class PlanActions:
         return None
 
     def run_plan(self) -> LocalizedText | None:
-        """Go on with the approved plan; what was stopped in the middle is begun again.
+        """Continue the active, approved plan. Interrupted steps begin anew.
 
-        While a turn runs there is nothing to do: it takes the rest of the plan up itself.
+        A turn that is running continues the plan by itself; only the halt of the plan is cleared
+        then.
         """
         plan = self._store.state.active_plan
         if plan is None:
@@ -109,20 +118,21 @@ class PlanActions:
         return LocalizedText(key="plan.problem.not_asked")
 
     def close_plan(self, plan_id: str, *, delete: bool = False) -> LocalizedText | None:
-        """Put a plan away; ``delete``: it is listed no more (S2-26)."""
+        """Close a plan, or with ``delete`` also remove it from the list (S2-26)."""
         return self._try_event(PlanClosed(plan_id=plan_id, deleted=delete), "at_work")
 
     def activate_plan(self, plan_id: str) -> LocalizedText | None:
-        """Take another plan in hand, or one that was closed; it goes on with the next turn."""
+        """Make another plan the active one, also a closed one; the next turn continues it."""
         return self._try_event(PlanActivated(plan_id=plan_id), "at_work")
 
     def _plan_of(self, step_id: str, among: tuple[WorkStatus, ...]) -> Plan | None:
-        """The plan in hand, where it has this step and the step's status is one of these."""
+        """Return the active plan if it has this step with one of these statuses, else None."""
         plan = self._store.state.active_plan
         step = plan.get_step(step_id) if plan else None
         return plan if step is not None and step.status in among else None
 
     def _try_event(self, event: Event, problem: str = "not_now") -> LocalizedText | None:
+        """Dispatch an event; return the message ``plan.problem.…`` if the state refuses it."""
         try:
             self._store.dispatch(event)
         except StateError:

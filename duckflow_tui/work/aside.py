@@ -1,4 +1,4 @@
-"""Messages sent while work runs, answered at once beside it, one after the other."""
+"""Answers to messages that the user sends while work runs, given at once beside the work."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ MAX_LOOPS: Final = 4  # decisions one answer may take
 
 
 class Aside(Thread):
-    """It reads, it may propose a change of the plan, it changes nothing itself.
+    """A thread that answers one message beside the work. It may read and propose a change of the
+    plan; it changes nothing itself.
 
-    Answers beside the work share a ``floor``: one at a time, first come, first served. While one
-    waits for a key of the user, the others go on.
+    All such answers share the lock ``floor``: one at a time, in the order of the messages. One that
+    waits for the user's answer to a question lets the next go on.
     """
 
     def __init__(self, parts: TurnParts, message: UserMessage, floor: asyncio.Lock) -> None:
@@ -41,7 +42,7 @@ class Aside(Thread):
         self._loops = 0
 
     async def run(self) -> None:
-        """The whole answer; what kept it from coming is shown."""
+        """Answer the message. Errors are shown to the user, not raised."""
         try:
             await self.run_decisions()
         except TurnEnd:
@@ -54,6 +55,9 @@ class Aside(Thread):
             self._yield_floor()
 
     async def prepare_decision(self) -> bool:
+        """Wait for the lock before the first request; after ``MAX_LOOPS`` decisions warn and return
+        True.
+        """
         if self._loops == MAX_LOOPS:
             self.parts.notices.warn("turn.limit", loops=str(MAX_LOOPS))
             return True
@@ -64,8 +68,8 @@ class Aside(Thread):
         return False
 
     async def take_decision(self, decision: TurnDecision) -> None:
-        """Add the requirements it names, but for those of a change of the plan: that one names
-        its own, which wait for the user's yes.
+        """Add the requirements in the decision to the request, unless it also proposes a change of
+        the plan: that change names its own, which wait for the user's approval.
         """
         await super().take_decision(decision)
         revises = any(action.operation == REVISE for action in decision.actions)
@@ -73,6 +77,7 @@ class Aside(Thread):
             await add_claims(self.parts, decision.requirements)
 
     async def run_call(self, action: Action) -> OperationMessage:
+        """Run a call that only reads or is allowed beside work; skip any other."""
         beside = action.operation in BESIDE_WORK
         called = self.parts.router.registry.get(action.operation)
         reads = called is None or (called.effect is Effect.READ and called.weight is Weight.LIGHT)
@@ -95,6 +100,7 @@ class Aside(Thread):
             forget()
 
     async def follow_decision(self, decision: TurnDecision) -> bool:
+        """Return True after a decision without calls, or one that only changed the plan."""
         if not decision.actions:
             return True
         settled = all(m.result.outcome in (Outcome.OK, Outcome.REJECTED) for m in self.ran)
@@ -103,9 +109,11 @@ class Aside(Thread):
         return plan_only and settled and decision.next_step is not NextStep.CONTINUE
 
     async def refuse_decision(self, decision: TurnDecision) -> bool:
+        """End the answer: the model's own check failed."""
         return True
 
     def _yield_floor(self) -> None:
+        """Release the lock, if this answer holds it."""
         if self._has_floor:
             self._has_floor = False
             self._floor.release()

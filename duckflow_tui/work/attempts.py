@@ -1,4 +1,6 @@
-"""Describes attempts and begins the next one, or asks the user (S1-17…22, S1-25…39)."""
+"""Further attempts at a request that a review found unmet: begin the next one, or ask the user
+(S1-17…22, S1-25…39).
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ ReviewEnd = Literal[
 
 
 class Attempts:
-    """The further attempts of one turn at its request; when they are used up, the user's word."""
+    """Begins further attempts within one turn, and asks the user when none is left."""
 
     def __init__(self, parts: TurnParts, keeper: PaceKeeper) -> None:
         self._parts = parts
@@ -85,9 +87,8 @@ class Attempts:
     def make_result(
         self, objective: TaskObjective, score: float, missing: MissingInfoAnalysis
     ) -> AttemptResult:
-        """The attempt that ends, as it goes into the objective: its own calls, since the review of
-        the one before it. What it taught are the constraints that were found, but for those that
-        are known.
+        """Return the record of the attempt that ends: the model's calls since the last review,
+        their errors, and the constraints newly learned.
         """
         log: list[OperationMessage] = []
         for message in reversed(self._store.state.messages):
@@ -116,9 +117,11 @@ class Attempts:
         )
 
     def may_follow(self, before: TaskObjective, items: Sequence[RequirementItem]) -> bool:
-        """Whether an attempt is left and this one made progress: other requirements are missed
-        than after the attempt before it, or the level of one of them rose. The first attempt of a
-        turn counts as progress.
+        """Whether an attempt is left and this one made progress: it misses other requirements than
+        the attempt before, or raised the level of one of them. The first attempt of a turn
+        counts as progress.
+
+        ``before`` is the request before this review, ``items`` are its requirements as now judged.
         """
         turn, _ = current_work(self._store.state)
         if before.iteration_count + 1 >= before.max_iterations:
@@ -140,8 +143,8 @@ class Attempts:
         log: Sequence[OperationMessage],
         changes: str = "",
     ) -> ReviewEnd:
-        """The request is not met: begin another attempt where the review says that one follows,
-        else ask the user. ``changes``: the difference of the files by now.
+        """Handle a request that is not met: begin another attempt if ``review.follows``, else ask
+        the user. ``changes`` is the current diff of the changed files.
         """
         _, objective = current_work(self._store.state)
         context = make_continuation_context(objective, review, missing, log)
@@ -154,7 +157,7 @@ class Attempts:
     async def ask_again(
         self, review: Review, report: SituationReport, log: Sequence[OperationMessage]
     ) -> ReviewEnd:
-        """The user was being asked this after that review when an earlier process ended."""
+        """Repeat the question that was open after ``review`` when an earlier process ended."""
         _, objective = current_work(self._store.state)
         learned = objective.attempts[-1].lessons_learned if objective.attempts else ()
         missing = MissingInfoAnalysis(missing=review.missing, constraints=learned)
@@ -171,10 +174,11 @@ class Attempts:
         instructions: str = "",
         rounds: int = 0,
     ) -> ReviewEnd:
-        """Begin the next attempt (S1-25, S1-30), in the same conversation. It does the steps again
-        that the review names. Where it names none and a plan was followed, or with ``replan``, as
-        the way so far did not get there, a plan for it is asked for; ``rounds`` more attempts are
-        allowed from here.
+        """Begin the next attempt in the same conversation (S1-25, S1-30) and return ``continue``.
+
+        Steps that the review names run again. If it names none and a plan was followed, or with
+        ``replan``, a model is asked for a new plan. ``rounds``: allow this many more attempts from
+        here; 0 keeps the limit.
         """
         plan = ExecutionPlan() if replan else self._reopen_steps(review)
         if replan or (self._followed_a_plan() and not plan.steps):
@@ -210,8 +214,8 @@ class Attempts:
         return "continue"
 
     def _reopen_steps(self, review: Review) -> ExecutionPlan:
-        """Make the steps that the review names ready to run again, but for those that the user
-        waived or took as done. Returns them as the plan of the next attempt, empty for none.
+        """Make the steps that the review names pending again, except those that the user waived or
+        accepted. Return them as the plan of the next attempt; an empty plan if there are none.
         """
         plan, evaluation = find_followed_plan(self._store.state), review.evaluation
         if plan is None or evaluation is None or plan.halted:
@@ -231,15 +235,16 @@ class Attempts:
         return ExecutionPlan(plan_id=plan.plan_id, steps=names)
 
     def _followed_a_plan(self) -> bool:
-        """Whether the work on the request went by a plan."""
+        """Whether this attempt has a plan, or a plan was made since the request."""
         _, objective = current_work(self._store.state)
         plan = self._store.state.active_plan
         made = plan is not None and plan.created_at >= objective.created_at
         return bool(self.plan.plan_id) or made
 
     async def _next_plan(self, context: ContinuationContext, instructions: str) -> ExecutionPlan:
-        """The plan of a further attempt, by the creative role (S1-7). What was learned becomes its
-        constraints, what failed is to be avoided (S1-25). ``instructions`` are the user's words.
+        """Ask the creative role for the plan of a further attempt (S1-7). Learned constraints apply
+        to it; strategies that failed are excluded (S1-25). ``instructions`` are the user's
+        words. Raises LlmError and Unreadable.
         """
 
         def read(reply: ContinuationReply) -> ExecutionPlan:
@@ -268,8 +273,9 @@ class Attempts:
         log: Sequence[OperationMessage],
         report: SituationReport,
     ) -> ReviewEnd:
-        """Put the situation before the user until an answer says how it goes on (S1-29, S1-32…39).
-        An instruction without a word asks again (S1-34), and so does help, once it was given.
+        """Ask the user how to go on until an answer decides it (S1-29, S1-32…39). An instruction
+        without text repeats the question (S1-34); so does a request for help, after the analysis
+        was made.
         """
         rounds = self._parts.settings.max_attempts
         while True:
@@ -298,7 +304,7 @@ class Attempts:
                     pass
 
     def _tell_unasked(self, report: SituationReport) -> None:
-        """Without a screen: the report, and what the user could have chosen (S1-32…34)."""
+        """Without a screen: show the report as a warning (S1-32…34)."""
         self._parts.notices.warn(
             "judging.unasked",
             attempts=str(report.attempts),
@@ -307,7 +313,7 @@ class Attempts:
         )
 
     def _make_card(self, report: SituationReport) -> Card:
-        """Help is offered until it was given."""
+        """Make the card of the question; it offers help until an analysis was made."""
         options = tuple(
             option
             for option in ESCALATION_OPTIONS
@@ -317,7 +323,7 @@ class Attempts:
 
 
 def current_work(state: AgentState) -> tuple[TurnInfo, TaskObjective]:
-    """The turn and its objective, which are there while it is reviewed."""
+    """Return the running turn and its request. Fails an assertion if one is missing."""
     assert state.turn is not None
     assert state.objective is not None
     return state.turn, state.objective
@@ -333,8 +339,8 @@ async def ask_failure_analysis(
     unsaid: str,
     step_id: str = "",
 ) -> FailureAnalysis | None:
-    """Why the work does not get further and what would mend it, by the evaluator (S1-10, S1-38).
-    None when no model could say, which the notice ``unsaid`` shows.
+    """Ask the evaluator why the work does not progress and what would fix it (S1-10, S1-38). If no
+    model answers, show the notice ``unsaid`` and return None.
     """
     context = TaskContext(
         workspace_info=parts.store.state.session.workspace,
@@ -355,8 +361,8 @@ async def ask_failure_analysis(
 
 
 async def ask_digest(parts: TurnParts, text: str, wish: str = "") -> str:
-    """A long text in a few lines, by the fast role; ``wish`` is what the user wants kept. Raises
-    LlmError and Unreadable.
+    """Ask the fast role to summarize a long text in a few lines; ``wish`` says what the user wants
+    kept. Raises LlmError and Unreadable.
     """
 
     def read(reply: DigestReply) -> str:
@@ -371,8 +377,8 @@ async def ask_digest(parts: TurnParts, text: str, wish: str = "") -> str:
 
 
 def read_first_plan(state: AgentState) -> ExecutionPlan:
-    """Return the plan of the first attempt as far as it was stated: the plan in hand, else the
-    next steps of the working memory. Its strategy is known only afterwards.
+    """Return the plan of the first attempt: the steps of the active plan if it may run, else the
+    next steps in the working memory. Its strategy is still empty.
     """
     plan, memory = state.active_plan, state.memory
     if plan is not None and plan.status.may_run:
@@ -382,8 +388,8 @@ def read_first_plan(state: AgentState) -> ExecutionPlan:
 
 
 def describe_changes(log: Sequence[OperationMessage], words: Callable[..., str]) -> str:
-    """The changes that these calls made, on a line: reading and checks are no strategy, they are
-    what every attempt may do.
+    """Describe the file changes of these calls on one line, as the strategy of an attempt. Without
+    changes, return a phrase from ``words`` instead.
     """
     made = dict[str, None]()
     for message in log:
@@ -396,8 +402,8 @@ def describe_changes(log: Sequence[OperationMessage], words: Callable[..., str])
 
 
 def summarize_calls(log: Sequence[OperationMessage]) -> ExecutionResult:
-    """Summarize the operations of a log: results of those that went well, errors of those that
-    could not do their work. What the user refused did not fail (R20).
+    """Summarize calls: texts of those that succeeded, errors of those that failed. Calls that the
+    user refused count as neither (R20).
     """
     results: list[str] = []
     errors: list[ExecutionError] = []
@@ -422,7 +428,7 @@ def make_continuation_context(
     missing: MissingInfoAnalysis,
     log: Sequence[OperationMessage],
 ) -> ContinuationContext:
-    """Everything a further attempt may know (S1-17…20), from the objective as it was reviewed."""
+    """Collect everything that the planner of a further attempt may use (S1-17…20)."""
     evaluation = review.evaluation
     problems: list[str] = []
     for item in review.items:
@@ -461,9 +467,9 @@ def make_continuation_context(
 def format_attempt(
     review: Review, plan: ExecutionPlan, lessons: Sequence[str] = (), changes: str = ""
 ) -> dict[str, str]:
-    """The values of the words that tell the model of a further attempt: what is missing, the
-    difference of the files by now, and the plan where there is one, each in a frame. ``lessons``
-    are those of the attempt before; older ones were told then.
+    """Return the values for the message that announces a further attempt to the model: scores, and
+    as framed texts the missing requirements, the diff and the plan. ``lessons`` are those of the
+    previous attempt only.
     """
 
     def frame_lines(name: str, lines: Iterable[str]) -> str:
@@ -485,7 +491,7 @@ def format_attempt(
 def make_situation_report(
     objective: TaskObjective, review: Review, log: Sequence[OperationMessage]
 ) -> SituationReport:
-    """The report to the user once the attempts are used up (S1-32)."""
+    """Make the report for the user once no attempt is left (S1-32)."""
     found: dict[str, str] = {}
     for message in log:
         if message.result.went_well and message.result.text.strip():
@@ -502,7 +508,7 @@ def make_situation_report(
 
 
 def _describe_evidence(item: RequirementItem) -> str:
-    """Describe the evidence of a requirement on one line; empty where there is none."""
+    """Describe the evidence of a requirement on one line, without diffs; empty if there is none."""
     told: list[str] = []
     for fact in item.evidence:
         if fact.kind == "diff":

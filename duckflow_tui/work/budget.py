@@ -1,4 +1,4 @@
-"""Hard limits on calls to models: a call beyond one is not sent, the user is asked first."""
+"""Hard limits on calls to models. At a limit the user is asked before the call is sent."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ BY_USER: Final = Reason(code="user")
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """The amounts that may be spent before the user is asked; 0 is no limit.
+    """Limits on model calls, tokens and cost; 0 means no limit.
 
-    Calls count for a turn, and for each run of a step by itself; tokens and cost in US dollars
-    for the session. Of a call its tokens are estimated before; its cost is known only behind it.
+    Calls are counted per turn, and separately per run of a step; tokens and cost (US dollars) per
+    session. A call's tokens are estimated before it is sent; its cost is known only afterwards.
     """
 
     max_calls: int = 60
@@ -50,7 +50,7 @@ class BudgetLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """A limit that is reached, or that ``coming`` tokens of the next call would pass."""
+    """A limit that is reached, or that the next call with its ``coming`` tokens would exceed."""
 
     what: What
     used: float
@@ -60,15 +60,16 @@ class _Over:
 
     @property
     def raised_limit(self) -> float:
-        """The raised limit; enough for a call where it was passed by far."""
+        """The limit after the user raises it: one or more steps up, enough for the next call."""
         over = max(self.used + self.coming - self.limit, 0)
         return self.limit + self.step * (int(over / self.step) + 1)
 
 
 class CallBudget:
-    """One for a session: every call asks it first, whatever it is for.
+    """Counts the model calls of a session and enforces the limits; every call asks it first.
 
-    What the user does not raise stays refused until the next turn, without another question.
+    If the user does not raise a limit, calls are refused until the next turn without a new
+    question.
     """
 
     def __init__(
@@ -95,10 +96,10 @@ class CallBudget:
         aside: bool = False,
         size: Callable[[], int] | None = None,
     ) -> None:
-        """Count a call that is about to be sent; at a limit ask, and wait for the answer. ``size``
-        estimates its tokens, as the conversation is now; it is asked only where tokens are limited.
+        """Count a call that is about to be sent. At a limit, ask the user and wait for the answer.
 
-        Raises BudgetEnd when it must not be sent.
+        ``size`` estimates the call's tokens; it is called only if tokens are limited. Raises
+        BudgetEnd if the call must not be sent.
         """
         while True:
             if self._end is not None:
@@ -114,6 +115,7 @@ class CallBudget:
     # --- what is used up ---------------------------------------------------------------------
 
     def _find_exceeded(self, step_id: str, size: Callable[[], int] | None) -> _Over | None:
+        """Return the first limit that the next call would exceed, else None."""
         if (before := self._before.get(step_id)) is not None:
             return self._restore_exceeded(before)
         limits, usage = self.limits, self._store.state.usage
@@ -131,7 +133,9 @@ class CallBudget:
         return None
 
     def _restore_exceeded(self, card: Card) -> _Over:
-        """The exceeded limit as an earlier process asked about it, read from its card."""
+        """Restore an exceeded limit, and the count of calls, from the card that an earlier process
+        left open.
+        """
         facts, limits = card.facts, self.limits
         used, limit, raised = (float(facts[name]) for name in ("used", "limit", "raise_to"))
         what = cast("What", facts["what"])
@@ -141,6 +145,9 @@ class CallBudget:
         return _Over(what, used, limit, raised - limit, int(facts.get("next", 0)))
 
     def _on_record(self, state: AgentState, record: Record) -> None:
+        """Reset counts when a turn or step begins, restore open questions, and warn once of
+        unpriced calls.
+        """
         match record.event:
             case SessionResumed() if state.interrupted is not None:
                 asked = state.interrupted.asked
@@ -169,6 +176,7 @@ class CallBudget:
     # --- asking ------------------------------------------------------------------------------
 
     async def _ask_user(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
+        """Ask the user about an exceeded limit, and record the answer or that there was none."""
         coming = {"next": _format_figure(over.coming)} if over.coming else {}
         card = self._cards.make_card(
             CardKind.BUDGET,
@@ -197,6 +205,9 @@ class CallBudget:
             await self._take_answer(card, answer, over, aside)
 
     async def _take_answer(self, card: Card, answer: CardAnswer, over: _Over, aside: bool) -> None:
+        """Apply the answer: raise the limit, end the turn, or add the user's words to the
+        conversation.
+        """
         step_id = card.step_id
         match find_consequence(card, answer.action).next:
             case "goes_on":
@@ -225,18 +236,18 @@ class CallBudget:
 
 
 def _make_end_reason(over: _Over) -> Reason:
-    """Why a turn ends here: ``budget``, with what is used up and its limit."""
+    """Return the reason ``budget`` for the end of a turn, with the kind of limit and its value."""
     return Reason(code="budget", params={"what": over.what, "limit": _format_figure(over.limit)})
 
 
 def _format_figure(value: float) -> str:
-    """A count as it is, dollars to a hundredth of a cent."""
+    """Format a whole number without decimals, any other with up to four."""
     return str(int(value)) if value == int(value) else f"{value:.4f}".rstrip("0")
 
 
 class TurnEnd(Exception):
-    """The turn, or what else asked, is over, with this outcome. ``laid_down``: no question of the
-    model is left behind, so that nothing is under way any more.
+    """Raised to end a turn, or an answer beside it, with an outcome. ``laid_down``: the turn leaves
+    no open question, so its work is not resumed.
     """
 
     def __init__(
@@ -248,7 +259,7 @@ class TurnEnd(Exception):
         laid_down: bool = False,
         question: Question | None = None,
     ) -> None:
-        """``reason``: what ended it, ``question``: the one that the model ended it with."""
+        """``reason`` says why it ended; ``question`` is the model's question that ended it."""
         super().__init__(outcome)
         self.outcome: TurnOutcome = outcome
         self.status = status
@@ -258,7 +269,7 @@ class TurnEnd(Exception):
 
 
 class BudgetEnd(TurnEnd):
-    """A call was refused at a hard limit, and the user did not raise it: it was never sent."""
+    """Raised when a call was refused at a hard limit; it was not sent."""
 
     def __init__(self, outcome: TurnOutcome, status: Status, reason: Reason) -> None:
         super().__init__(outcome, status, reason, laid_down=True)

@@ -1,9 +1,8 @@
-"""Runs the checks of requirements, which show without judgement whether they are met (C15).
+"""Runs the checks of requirements: commands, files, and texts in files (C15).
 
-A check is a command, a file or a text in a file. One that the user wrote decides; one that the
-model wrote is a fact that the evaluator weighs.
-A command goes the way of every call, through the policy and its gate; a file is looked at where
-it lies and only inside the workspace.
+A check that the user wrote decides about its requirement; one that the model wrote is a fact for
+the evaluator. Commands go through the policy and its approval like every call. Files are only read
+inside the workspace.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ _CHANGED: Final = ("files.", "operations.undo.", "operations.redo.")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check; ``words`` tell it to a model. Of one that could not be run there is no
-    evidence.
+    """The result of a check. ``words`` describe it to a model. A check that could not run is
+    ``unchecked``.
     """
 
     outcome: Literal["met", "refuted", "unchecked"]
@@ -67,10 +66,12 @@ class Finding:
 
 
 class RequirementChecks:
+    """Runs and re-evaluates the checks of requirements."""
+
     def __init__(
         self, store: Store, ids: IdSource, router: ToolRouter, words: Callable[..., str]
     ) -> None:
-        """``words`` gives the words for models by their name."""
+        """``words`` looks up texts for models by their name."""
         self._store = store
         self._ids = ids
         self._router = router
@@ -78,8 +79,8 @@ class RequirementChecks:
         self._words = words
 
     async def check_requirement(self, item: RequirementItem) -> Finding | None:
-        """Run the requirement's check now. None for one that is left to judgement, and for a file
-        that was so before the request, which shows nothing of the work.
+        """Run the requirement's check now. None if it has no check, or if its file already
+        fulfilled the check before the request, which proves nothing about the work.
         """
         match item.check.kind:
             case "command":
@@ -90,9 +91,9 @@ class RequirementChecks:
                 return None
 
     async def look_again(self) -> None:
-        """Changes were taken back or made again: look once more at what a file alone shows. Where
-        that meets all that counts, and nothing of the request is taken back any more, it is done
-        as it was.
+        """Repeat the file checks after changes were undone or redone, if the request was reopened
+        by that, and update its requirements. If all are met and no change is undone any more,
+        the request is marked as done again.
         """
         state = self._store.state
         items = state.objective.extracted_requirements if state.objective is not None else ()
@@ -118,8 +119,8 @@ class RequirementChecks:
             self._store.dispatch(ObjectiveChanged(objective=now))
 
     async def tick_requirements(self, ran: Sequence[OperationMessage]) -> None:
-        """Provisionally mark requirements that the commands and files of the work show as met. A
-        state that held before the work changed anything does not count.
+        """Provisionally mark unjudged requirements as met, or unmark them, by the calls in ``ran``.
+        A state that already held before the work does not count.
         """
         objective = self._store.state.objective
         if objective is None or not ran:
@@ -139,8 +140,9 @@ class RequirementChecks:
     async def look_at_work(
         self, item: RequirementItem, ran: Sequence[OperationMessage]
     ) -> Finding | None:
-        """Find what the work's own calls ``ran`` show of the requirement: a run of its very command
-        behind a change, or the file as it is now. None where they say nothing new.
+        """Return what the calls in ``ran`` show about the requirement: the result of its own
+        command, run after a change of files, or the file as it is now. None if they show nothing
+        new. Runs no command.
         """
         objective = self._store.state.objective
         assert objective is not None  # whoever calls has looked
@@ -159,6 +161,7 @@ class RequirementChecks:
     # --- commands ----------------------------------------------------------------------------
 
     async def _check_command(self, item: RequirementItem) -> Finding:
+        """Return the finding of the requirement's command; runs it unless a result still holds."""
         command = item.check.value.strip()
         if not command:
             return Finding("unchecked", self._words("checks.no_command"))
@@ -178,8 +181,8 @@ class RequirementChecks:
         return self._read_run(command, message)
 
     async def _find_run(self, command: str) -> OperationMessage | None:
-        """The newest run of the same command that still says how things are: nothing that may
-        have changed a file came after it. What the user refused is not asked again until then.
+        """Return the newest run of this command whose result still holds, because no file can have
+        changed since; else None. A refused run counts, so that the user is not asked again.
         """
         state = self._store.state
         if state.changed_outside:
@@ -197,7 +200,9 @@ class RequirementChecks:
         return None
 
     def may_have_changed(self, message: Message) -> bool:
-        """Whether a file may be another one since: by a call that did its work, or else how."""
+        """Whether a message of the conversation records a change of files that may invalidate
+        earlier results: a call with effects, or a notice of an outside change, undo or redo.
+        """
         if isinstance(message, NoticeMessage):
             return message.key.startswith(_CHANGED)
         if not isinstance(message, OperationMessage) or message.for_requirement:
@@ -213,9 +218,7 @@ class RequirementChecks:
         return message.operation.startswith("mcp.")  # of a file, ``changes`` tells
 
     async def _is_older_than_files(self) -> bool:
-        """Whether a file that was read or written in this session holds something else by now,
-        whoever changed it: the watcher may not have seen it yet.
-        """
+        """Whether a file that this session read or wrote now has other content on disk."""
         for path, sha in self._store.state.files_read.items():
             try:
                 place = self._workspace.locate_path(path)
@@ -228,6 +231,7 @@ class RequirementChecks:
         return False
 
     def _read_run(self, command: str, message: OperationMessage) -> Finding:
+        """Turn the result of a command into a finding: exit code 0 is met."""
         result = message.result
         code = result.exit_code
         if result.outcome is not Outcome.OK or code is None:
@@ -256,6 +260,7 @@ class RequirementChecks:
     # --- files -------------------------------------------------------------------------------
 
     async def _check_file(self, item: RequirementItem) -> Finding | None:
+        """Check that a file exists, or contains a text; None if that was so before the request."""
         path, text = item.check.value.strip(), ""
         if item.check.kind == "file_contains":
             path, _, text = (part.strip() for part in item.check.value.partition(":"))
@@ -277,8 +282,8 @@ class RequirementChecks:
             return Finding("unchecked", self._words(error.told))
 
     async def _was_so(self, place: Place, text: str) -> bool:
-        """Whether the file was there, and held the text, before the request was made: by what it
-        was before the first change since, or by its time where no call changed it.
+        """Whether the file existed, and contained the text, before the request: by its content
+        before the first change since then, or by its modification time if no call changed it.
         """
         objective = self._store.state.objective
         since = objective.created_at if objective is not None else 0.0
@@ -300,6 +305,7 @@ class RequirementChecks:
         return not text or (await self._search_file(place, text)).outcome == "met"
 
     async def _search_file(self, place: Place, text: str) -> Finding:
+        """Search a file for a text; the finding quotes the line."""
         if place.is_dir:
             return self._make_finding("refuted", place, "folder")
         if place.size > MAX_FILE:
@@ -320,7 +326,7 @@ class RequirementChecks:
         excerpt: str = "",
         text: str = "",
     ) -> Finding:
-        """Make the finding of a file, with its evidence and the words of this ``name``."""
+        """Make the finding about a file, with evidence and the text ``checks.NAME`` for models."""
         supports, now = outcome == "met", self._store.clock.now()
         source = place.shown
         evidence = Evidence(kind="file", text=excerpt, source=source, supports=supports, at=now)
@@ -329,7 +335,7 @@ class RequirementChecks:
 
 
 def _as_found(item: RequirementItem, finding: Finding) -> RequirementItem:
-    """The requirement as its check alone shows it."""
+    """Return the requirement with state, level and evidence set from the finding alone."""
     met = finding.outcome == "met"
     return item.replace(
         state=RequirementState.MET if met else RequirementState.REFUTED,
@@ -339,7 +345,9 @@ def _as_found(item: RequirementItem, finding: Finding) -> RequirementItem:
 
 
 def _command_name(command: str) -> tuple[str, ...]:
-    """A command without what makes it no other: how Python finds the module, how much is said."""
+    """Normalize a command for comparison: without runners such as ``uv run``, the program's folder,
+    and options for verbosity.
+    """
     words = [word for part in read_command(command).parts for word in (*part.argv, part.joiner)]
     while words and words[-1] in ("", ";"):
         words.pop()
@@ -352,7 +360,9 @@ def _command_name(command: str) -> tuple[str, ...]:
 
 
 def _is_run(message: Message, command: str) -> TypeGuard[OperationMessage]:
-    """Whether it is a run of this command in the workspace's own folder, by whatever name."""
+    """Whether a message is a call that ran this command, or an equivalent one, in the workspace
+    folder.
+    """
     if not isinstance(message, OperationMessage) or message.operation != RUN:
         return False
     args = message.args

@@ -1,4 +1,4 @@
-"""Compaction: a digest takes the place of what no longer fits, and the user can have it back."""
+"""Compaction: replaces the older conversation by a digest; the user can undo it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,9 @@ Undo = Literal["", "none", "no_room", "busy"]
 
 
 class Compactor:
-    """Shortens the conversation, and shows what of it was sent. Requirements, goal, constraints and
-    gates do not stand there but in the working memory, which every request carries whole.
+    """Compacts the conversation, undoes it, and reads what was sent. Requirements, goal,
+    constraints and open approvals are kept: they are in the working memory, which every request
+    carries.
     """
 
     def __init__(self, parts: TurnParts) -> None:
@@ -72,8 +73,8 @@ class Compactor:
         self._store = parts.store
 
     async def make_room(self, by: CompactedBy = "auto", hint: str = "") -> bool:
-        """Compact the conversation if its next request would be too full, or because the user
-        wants it; False where that is not so, or there is too little to shorten.
+        """Compact the conversation if the next request would be too full, or always if ``by`` is
+        ``user``. Returns False if nothing was compacted.
         """
         async with self._parts.compacting:
             state, specs = self._store.state, self._parts.router.registry.specs()
@@ -85,7 +86,9 @@ class Compactor:
             return True
 
     async def compact_by_hand(self, hint: str = "") -> str:
-        """Shorten the conversation because the user wants it; a code of what is in the way."""
+        """Compact the conversation at the user's wish. Returns an empty text, or why not: ``busy``,
+        ``running`` or ``nothing``.
+        """
         if self._store.state.turn is not None:
             return "busy"
         if self._parts.compacting.locked():
@@ -93,8 +96,8 @@ class Compactor:
         return "" if await self.make_room("user", hint) else "nothing"
 
     def count_freeable(self) -> int:
-        """The tokens that a compaction by hand would free now, before its digest; 0 where there is
-        too little to shorten.
+        """Count the tokens that a manual compaction would free now, not counting its digest; 0 if
+        there is too little to compact.
         """
         specs = self._parts.router.registry.specs()
         prompts = self._parts.models.prompts
@@ -102,7 +105,9 @@ class Compactor:
         return cut.tokens - cut.left if cut is not None else 0
 
     async def undo_compaction(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
-        """Let the full messages travel again; a code of what is in the way, and its figures."""
+        """Undo the newest compaction, so that requests carry the full messages again. Returns an
+        empty code, or why not (``none``, ``no_room``, ``busy``), with figures for the message.
+        """
         if self._store.state.turn is not None:
             return "busy", {}
         async with self._parts.compacting:
@@ -117,17 +122,18 @@ class Compactor:
             return "", {}
 
     def list_sent_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
-        """The parts of a request; None where only its figures are left."""
+        """Return the parts of a sent request; None if this process no longer has their text."""
         return self._parts.models.requests.list_parts(llm_id)
 
     async def read_whole_result(self, call_id: str) -> str | None:
-        """All of what a call gave; None where it is no longer kept."""
+        """Return the full result text of a call; None if it is no longer stored."""
         try:
             return await self._parts.router.read_earlier_result(call_id)
         except (ToolFault, OSError):
             return None
 
     async def _compact_history(self, cut: Overflow, by: CompactedBy, hint: str) -> None:
+        """Make a digest of the messages in ``cut`` and record the compaction."""
         digest, failure = await self._make_digest(cut, hint)
         users = [m for m in cut.messages if isinstance(m, UserMessage) and not m.aside]
         results = [m for m in cut.messages if isinstance(m, OperationMessage)]
@@ -151,7 +157,9 @@ class Compactor:
         await self._store.commit(ContextCompacted(compaction=compaction, message_id=message_id))
 
     async def _make_digest(self, cut: Overflow, hint: str) -> tuple[str, str]:
-        """The digest, and why there is no new one."""
+        """Return the new digest and an empty code; on failure the previous digest and an error
+        code.
+        """
         earlier = self._store.state.compaction
         before = earlier.digest if earlier else ""
         texts = _split_history(cut.messages, before, self._most_characters(cut, before))
@@ -179,7 +187,9 @@ class Compactor:
         return text, ""
 
     def _most_characters(self, cut: Overflow, before: str) -> int:
-        """Characters of one digest call that fit the model's window, in the script at hand."""
+        """Compute the most characters that one digest call may contain, by the model's window and
+        the tokens per character of these messages.
+        """
         window = self._parts.models.service.window_of("fast") or ASSUMED_CONTEXT
         tokens = min(window, cut.context) // INPUT_SHARE
         told = [line for line in (_format_message(m, _SAID, _RESULT) for m in cut.messages) if line]
@@ -189,7 +199,7 @@ class Compactor:
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
     def _list_kept_parts(self) -> PreservedContext:
-        """The parts that stay, by name."""
+        """List the contents that a compaction does not remove, for display."""
         state = self._store.state
         objective, memory, plan = state.objective, state.memory, state.active_plan
         items = objective.extracted_requirements if objective else ()
@@ -212,9 +222,9 @@ _FILES: Final = 20  # of a turn or step
 
 
 async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[FileRead, ...]:
-    """The files that the turn and its steps have changed, the newest first, then those they have
-    read that the words of the request or of the step name: each as it is now. Those whose text
-    stands in the request ``sent`` are left out, and so are files that need a key to be read.
+    """Read the current content of the files that the turn has changed, newest first, then of files
+    it has read whose names occur in the request or the step. Files whose text is already in
+    ``sent`` are left out, and so are files outside the workspace or over ``MOST_CODE`` bytes.
     """
     state, workspace = parts.store.state, parts.router.workspace
     memory, since = state.memory, state.turn.started_at if state.turn else 0.0
@@ -249,7 +259,9 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
 
 
 def _split_history(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
-    """The history to digest, in texts of at most ``most`` characters, few enough to ask for."""
+    """Format messages, after the ``earlier`` digest, as texts of at most ``most`` characters each;
+    at most ``MOST_CALLS`` texts, by cutting messages shorter and at last by dropping the middle.
+    """
     said, result = _SAID, _RESULT
     while True:
         parts = [lines.cut_text(earlier, most)] if earlier else []
@@ -271,6 +283,9 @@ def _split_history(messages: Sequence[Message], earlier: str, most: int) -> list
 
 
 def _format_message(message: Message, said: int, result: int) -> str:
+    """Format a message for a digest on one line: at most ``said`` characters of a message,
+    ``result`` of a call. Empty if it says nothing.
+    """
     match message:
         case UserMessage():
             return f"User: {lines.cut_text(message.text, said)}"

@@ -1,4 +1,6 @@
-"""Asking the user when the work is stuck or at its limit, and doing what they say (S0-37…43)."""
+"""Consultations: ask the user when the work is stuck or at its limit, and carry out the answer
+(S0-37…43).
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
 @dataclass(frozen=True, slots=True)
 class ConsultationEnd:
-    """How a consultation ends. ``wish``: what a step's conversation is told the user wants
-    instead.
+    """The result of a consultation. ``wish``: text for the model on what the user wants instead of
+    the step.
     """
 
     end: ConsultEnd = "goes_on"
@@ -65,7 +67,7 @@ class ConsultationEnd:
 
     @property
     def turn_outcome(self) -> tuple[TurnOutcome, Status, Reason | None]:
-        """How a turn ends that does not go on, and why."""
+        """The outcome, status and reason of a turn that ends here."""
         match self.end:
             case "accepted":
                 return "done", Status.SUCCESS, ACCEPTED
@@ -80,8 +82,8 @@ class ConsultationEnd:
 
 
 class Consultation:
-    """Asks the user, and does what they say. Belongs to a turn, or to one run of a step, whose
-    thread then hears the user's words.
+    """Asks the user and carries out the answer, for one turn or one run of a step. Messages about
+    it go to that thread.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Consultation:
         plan_id: str = "",
         step_id: str = "",
     ) -> None:
-        """``log``: the calls of the model so far."""
+        """``log`` returns the model's calls so far."""
         self._parts = parts
         self._store = parts.store
         self._keeper = keeper
@@ -102,9 +104,10 @@ class Consultation:
         self._step_id = step_id
 
     async def ask_if_due(self) -> ConsultationEnd | None:
-        """Ask when something is due; None when nothing is. Everything else goes on meanwhile.
+        """Ask the user if the pacemaker requires it; return the result, or None if nothing was
+        asked. At the limit, the limit may first grow by itself. Other threads go on meanwhile.
 
-        What the user was being asked when an earlier process ended is asked again first.
+        A consultation that was open when an earlier process ended is repeated first.
         """
         before = self._store.state.interrupted
         card = before.get_waiting_card(CardKind.CONSULTATION, self._step_id) if before else None
@@ -128,8 +131,8 @@ class Consultation:
         return await self._take_answer(card, action, text)
 
     async def _ask_user(self, situation: Situation) -> tuple[Card, str, str]:
-        """Ask the user; returns the card, their choice, and their words where it takes some. A
-        choice that needs words and has none is asked again (S0-43).
+        """Ask the user until the answer is complete (S0-43); return the card, the chosen action,
+        and the text if the action takes one.
         """
         while True:
             card = self._parts.desk.make_card(
@@ -146,14 +149,14 @@ class Consultation:
                 return card, answer.action, text
 
     def _end_unasked(self, situation: Situation) -> ConsultationEnd:
-        """The work ends: more of the same would cost calls and gain nothing."""
+        """End the work with a warning, because nobody is there to ask."""
         pattern, params = situation.pattern, {"loops": str(situation.limit)}
         key = "turn.limit" if pattern is Pattern.LIMIT else f"consulting.nobody.{pattern.value}"
         self._parts.notices.warn(key, step_id=self._step_id, **params)
         return ConsultationEnd("nobody", cause=situation.cause)
 
     async def _take_answer(self, card: Card, action: str, text: str) -> ConsultationEnd:
-        """Carry out the consequence of the answer, and tell the model of it where it goes on."""
+        """Carry out the answer, and tell the model of it if the work goes on."""
         found = find_consequence(card, action)
         if found.loops:
             self._keeper.extend_limit(found.loops)
@@ -206,7 +209,7 @@ class Consultation:
     # --- what an answer does -----------------------------------------------------------------
 
     async def _analyse_failure(self) -> None:
-        """Show why it does not get further, and what would mend it."""
+        """Ask for an analysis of the failure, and show it to the user and the model."""
         _, objective = current_work(self._store.state)
         missing = [
             item.requirement
@@ -223,7 +226,7 @@ class Consultation:
         self._tell_model("analysis", frame_text("analysis", data), cause=found.cause, fix=found.fix)
 
     def _other_approach(self) -> None:
-        """Note the way so far as a strategy that failed, and tell the model to leave it."""
+        """Record the current strategy as failed, and tell the model to choose another."""
         _, objective = current_work(self._store.state)
         brief = "; ".join(self._store.state.memory.plan_brief)  # what the model said it would do
         strategy = one_line(
@@ -238,7 +241,9 @@ class Consultation:
         self._tell_model("other_approach", frame_text("tried", "\n".join(lines)))
 
     def _other_source(self) -> None:
-        """Another model for the rest of the attempt, or, without one, other places to look at."""
+        """Use another role's model for the rest of the attempt; if there is none, tell the model to
+        look in other places.
+        """
         other = self._parts.models.service.roles.second_opinion
         if other is None or self._keeper.role == other[0]:
             self._tell_model("other_source")
@@ -247,7 +252,9 @@ class Consultation:
             self._tell_model("other_model", model=other[1])
 
     def _put_first(self, text: str) -> None:
-        """One requirement goes before all others; by its id or its words, or as a new one."""
+        """Give one requirement priority 1, found by id or text or else added, and lower the others
+        to 2.
+        """
         _, objective = current_work(self._store.state)
         counted = [item for item in objective.extracted_requirements if item.is_counted]
         top = find_requirement(text, counted) or new_requirement(objective, text)
@@ -257,7 +264,9 @@ class Consultation:
                 self._set_priority(item, 2)
 
     def _start_over(self) -> None:
-        """The thread begins anew: what was before travels as digests only."""
+        """Mark a fresh start in the thread: later requests carry earlier messages only as
+        digests.
+        """
         message = self._parts.notices.make_message(
             "consulting.start_over",
             self._parts.notices.words("consulting.start_over"),
@@ -266,7 +275,7 @@ class Consultation:
         self._store.dispatch(notice)
 
     async def _tidy_results(self) -> None:
-        """Sum up the results so far, and keep the summary with the objective."""
+        """Summarize the results so far, store the summary with the request, and tell the model."""
         done = summarize_calls(self._log())
         lines = [f"- {_drop_room(text)}" for text in done.results]
         lines += [
@@ -290,8 +299,8 @@ class Consultation:
     # --- what changes ------------------------------------------------------------------------
 
     def _tell_model(self, name: str, data: str = "", **params: str) -> None:
-        """Show the notice of this name to the user, and tell the model what stands under it in the
-        words for models, with the ``data`` in its place.
+        """Show the notice ``consulting.NAME`` to the user, and give the model the text of that
+        name, filled with ``data``.
         """
         key, words = f"consulting.{name}", {"data": data} if data else {}
         self._parts.notices.say(
@@ -309,6 +318,8 @@ class Consultation:
 
 
 def _drop_room(call: str) -> str:
-    """A call whose operation is named first, without the room it comes from."""
+    """Shorten the operation's name in the text of a call: without its namespace, with spaces for
+    underscores.
+    """
     name, space, rest = call.partition(" ")
     return f"{name.rpartition('.')[2].replace('_', ' ')}{space}{rest}"

@@ -1,4 +1,4 @@
-"""The inbox: it takes messages at any time and is never held up by the work."""
+"""The inbox: accepts the user's messages at any time, and starts turns for them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Stage = Literal[
 
 
 class Inbox:
-    """Starts a turn for each message, one after the other. What comes meanwhile is answered
-    beside the work, or waits visibly.
+    """Starts one turn after the other, one for each message. Messages sent while a turn runs wait
+    in a visible queue, or are answered beside the work.
     """
 
     def __init__(self, parts: TurnParts, desk: PlanDesk, spawn: Spawn) -> None:
@@ -57,7 +57,7 @@ class Inbox:
         self._forget = parts.store.subscribe(self._on_record)
 
     async def run(self) -> None:
-        """Runs as long as the session."""
+        """Resume the work of an earlier process, then start turns for messages until cancelled."""
         if self._turn is None:  # a key may have begun one before
             self._take_up()
         while True:
@@ -67,7 +67,9 @@ class Inbox:
                 await self._begin_next()
 
     def close_inbox(self) -> None:
-        """The session is left: the turn that runs, paused or not, stays as its record has it."""
+        """Leave the session: cancel the jobs, and leave the running turn resumable as it is
+        recorded.
+        """
         self._forget()
         for job in (*self._asides, self._job):
             if job is not None:
@@ -78,11 +80,12 @@ class Inbox:
 
     @property
     def turn(self) -> Turn | None:
+        """The running turn, or None."""
         return self._turn
 
     @property
     def is_working(self) -> bool:
-        """Whether a turn runs, or begins without another word of the user."""
+        """Whether a turn runs, or starts without further input from the user."""
         waits = bool(self._ahead) or (bool(self._store.state.queue) and not self._held)
         return self._stage != "free" or waits
 
@@ -91,12 +94,12 @@ class Inbox:
     async def send(
         self, text: str, when: Literal["now", "next"] = "next", *, quoted: bool = False
     ) -> None:
-        """Take a message; returns once it would survive a crash. ``quoted``: it may hold what the
-        user did not write.
+        """Accept a message; returns once it is on disk. ``quoted``: the text may contain words that
+        the user did not write.
 
-        While work runs it is answered beside it (``now``) or waits for the next turn (``next``);
-        while work is paused it redirects the work. What a stop left waiting goes on waiting: the
-        message is worked on first, and ``release`` sends the others.
+        While a turn runs, the message is answered beside it (``now``) or queued for the next turn
+        (``next``); while a turn is paused, it redirects the turn. After a stop, this message is
+        worked on first, and messages queued before the stop wait for ``resume``.
         """
         running = self._store.state.turn
         if when == "now" and running is not None and running.pause != "paused":
@@ -126,7 +129,7 @@ class Inbox:
         self._wake.set()
 
     async def _answer_question(self, text: str) -> bool:
-        """Answer the model's open question with a message; False where none is open."""
+        """Answer the model's open question with this text; return False if none is open."""
         for card in self._store.state.cards:
             if card.kind is CardKind.QUESTION:
                 key = str(parse_typed_number(text))
@@ -142,6 +145,7 @@ class Inbox:
         return False
 
     async def _answer_beside(self, text: str) -> None:
+        """Record a message and start a job that answers it beside the work."""
         message = UserMessage(
             message_id=self._parts.ids("msg"), text=text, aside=True, at=self._store.clock.now()
         )
@@ -161,14 +165,14 @@ class Inbox:
             self._asides.add(job)
 
     def change_queued(self, message_id: str, text: str) -> bool:
-        """Put another text in a waiting message's place; False when it no longer waits."""
+        """Replace the text of a queued message; False if it is no longer queued."""
         if all(message.message_id != message_id for message in self._store.state.queue):
             return False
         self._store.dispatch(QueueItemChanged(message_id=message_id, text=text))
         return True
 
     def take_back(self, message_id: str) -> str | None:
-        """Take a waiting message out of the queue; its text, or None when it is gone."""
+        """Remove a queued message and return its text; None if it is no longer queued."""
         for message in self._store.state.queue:
             if message.message_id == message_id:
                 self._store.dispatch(QueueItemRemoved(message_id=message_id))
@@ -178,8 +182,8 @@ class Inbox:
     # --- how the user steers ----------------------------------------------------------------
 
     def work_again(self, *, plan_first: bool = False) -> bool:
-        """Work on the last user message again, or with ``plan_first`` on the approved plan; False
-        when work runs or begins, or nothing was ever asked.
+        """Start a turn on the last user message again; with ``plan_first`` it begins with the
+        approved plan. False if a turn runs or begins, or there is no message.
         """
         asked = (m for m in reversed(self._store.state.messages) if isinstance(m, UserMessage))
         last = next((m for m in asked if not m.aside), None)
@@ -189,19 +193,19 @@ class Inbox:
         return True
 
     def take_plan_up(self) -> None:
-        """The approved plan has more to do: go on with it, unless the user has to be asked. A
-        turn that runs does so itself, or leaves it to the moment when it is over.
+        """Start a turn that continues the approved plan, if that needs no word from the user and no
+        turn runs. Nothing is started after a stop.
         """
         if not self._held and self._desk.goes_on:
             self.work_again(plan_first=True)
 
     def pause(self) -> None:
-        """Halt at the next safe point."""
+        """Pause the running turn at its next safe point."""
         if self._turn is not None:
             self._turn.steering.pause()
 
     def resume(self) -> None:
-        """Go on after a pause, and with messages that a stop left waiting."""
+        """Continue after a pause, and start messages that a stop left queued."""
         if self._turn is not None:
             self._turn.steering.resume()
         elif self._store.state.turn is not None:  # of an earlier process, not yet taken up
@@ -210,7 +214,9 @@ class Inbox:
         self._wake.set()
 
     def stop(self) -> None:
-        """End the turn now; what it has done stays, and is told."""
+        """Cancel the running turn and all answers beside it; effects so far remain. Queued messages
+        wait until the user resumes or sends another.
+        """
         for aside in tuple(self._asides):
             aside.cancel()
         if self._stage == "free":
@@ -225,7 +231,9 @@ class Inbox:
     # --- from one turn to the next ------------------------------------------------------------
 
     def _take_up(self) -> None:
-        """Go on with the work of an earlier process."""
+        """Resume the turn of an earlier process, or prepare, paused, one for a message without a
+        turn.
+        """
         state = self._store.state
         if state.turn is not None:
             message = find_turn_message(state, state.turn)
@@ -234,6 +242,9 @@ class Inbox:
             self._begin_turn(Turn(self._parts, self._desk, message, paused=True))
 
     async def _begin_next(self) -> None:
+        """Start the turn of the next queued message; without one, continue a plan that has more to
+        do.
+        """
         queue = self._store.state.queue
         ahead, self._ahead = self._ahead, ""
         waiting = [m for m in queue if m.message_id == ahead]
@@ -255,7 +266,7 @@ class Inbox:
             self.stop()
 
     async def _take_from_queue(self, message: UserMessage) -> None:
-        """Move a waiting message into the conversation."""
+        """Move a queued message into the conversation."""
         self._stage = "beginning"
         try:
             await self._store.commit(UserMessageAdded(message=message))
@@ -264,6 +275,7 @@ class Inbox:
             raise
 
     def _begin_turn(self, turn: Turn) -> None:
+        """Start the job of a turn."""
         self._stage, self._turn = "running", turn
         self._job = self._spawn(self._run_guarded(turn), "turn")
 
@@ -275,8 +287,8 @@ class Inbox:
             self._wake.set()
 
     def _on_record(self, state: AgentState, record: Record) -> None:
-        """A turn is over with its last event; that this reaches the disk is waited for beside
-        what the user does next. What waited when an earlier process ended waits for a key.
+        """Note the end of a turn at ``TurnFinished``, before it is on disk. After resuming a
+        session, queued messages wait for the user.
         """
         match record.event:
             case TurnFinished() if self._turn is not None:

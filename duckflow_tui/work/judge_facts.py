@@ -1,6 +1,5 @@
-"""Collects the facts by which a judge scores a request: recorded events, each with a short id.
-
-The most telling kinds come first. Nothing here judges them.
+"""Collects the facts by which the judge scores a request: recorded events, each with a short id,
+ordered by kind with the strongest evidence first.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ _ENTRY_NUMBER: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One recorded event. ``ok``: whether it went well, None where that does not apply;
+    """One recorded event as evidence. ``ok``: whether it succeeded, None where that does not apply;
     ``suite``: it is a run of the project's tests; ``current``: no file was changed after it.
     """
 
@@ -112,11 +111,11 @@ def collect_facts(
     words: Callable[..., str],
     findings: Mapping[str, Finding] | None = None,
 ) -> list[Fact]:
-    """Collect the facts of the work on a request, the most telling kinds first.
+    """Collect the facts about the work on a request, strongest kinds first.
 
-    ``net_change``: the difference of the files as ``tools.results.net_change`` writes it;
-    ``reply``: all replies to the user on the request; ``words`` gives the words for models by
-    their name; ``findings``: results of checks by requirement.
+    ``net_change``: the diff of the files as ``tools.results.net_change`` writes it; ``reply``: all
+    replies to the user on the request; ``words`` looks up texts for models; ``findings``: results
+    of checks by requirement id.
     """
     calls = [
         m
@@ -141,7 +140,7 @@ def collect_facts(
 
 
 def find_followed_plan(state: AgentState) -> Plan | None:
-    """The plan in hand, if a step of it was reported on since the request was made; else None."""
+    """Return the active plan if one of its steps was reported on since the request, else None."""
     plan, objective = state.active_plan, state.objective
     since = objective.created_at if objective is not None else 0.0
     reports = (m.report for m in state.messages if isinstance(m, ReportMessage) and m.at >= since)
@@ -150,7 +149,7 @@ def find_followed_plan(state: AgentState) -> Plan | None:
 
 
 def format_facts(facts: Sequence[Fact]) -> str:
-    """The facts as text for the judge: id and title on one line, the text indented below."""
+    """Format the facts for the judge: id and title on one line, the text indented below."""
     shown: list[str] = []
     for fact in facts:
         shown.append(f"{fact.id} {fact.title}")
@@ -159,8 +158,8 @@ def format_facts(facts: Sequence[Fact]) -> str:
 
 
 def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
-    """Find the facts that a judge's reference names: by ids anywhere in it, else by the number in
-    the list, a path, a command or a quotation. Empty where none is found.
+    """Find the facts that a reference of the judge means: by ids in it, else by list number, path,
+    command or quotation. Empty if none is found.
     """
     by_id = {fact.id: fact for fact in facts}
     found = [by_id[f"{m[1].upper()}{m[2]}"] for m in _FACT_ID.finditer(reference)
@@ -186,15 +185,17 @@ def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _normalize_text(text: str) -> str:
+    """Normalize a text for comparison with a quotation."""
     return "".join(text.split()).casefold()
 
 
 def _keep_end(text: str, most: int) -> str:
+    """Cut a text to its last ``most`` characters."""
     return text if len(text) <= most else f"{ELLIPSIS}\n{text[-most:]}"
 
 
 def _collect_changes(net_change: str) -> list[Fact]:
-    """A fact for each hunk, and one for each changed file without hunks."""
+    """Make a fact for each hunk of the diff, and for each changed file without hunks."""
     heads, *hunks = f"\n{net_change}".split("\n@@ ")
     found: list[Fact] = []
     hunk_paths = {hunk.partition(" ")[0] for hunk in hunks}
@@ -215,7 +216,7 @@ def _collect_changes(net_change: str) -> list[Fact]:
 def _collect_runs(
     calls: Sequence[OperationMessage], specs: Sequence[OperationSpec], words: Callable[..., str]
 ) -> list[Fact]:
-    """Facts of commands and other effects, newest last; of equal calls only the newest."""
+    """Make facts of commands and other effects, newest last; of identical calls only the newest."""
     effects = {spec.name: spec.effect for spec in specs}
     found: dict[str, Fact] = {}
     last_change = max((n for n, m in enumerate(calls) if _changes_files(m)), default=-1)
@@ -268,6 +269,7 @@ def _collect_checks(
     findings: Mapping[str, Finding],
     words: Callable[..., str],
 ) -> list[Fact]:
+    """Make a fact for each check that was run."""
     found: list[Fact] = []
     for item in items:
         finding = findings.get(item.requirement_id)
@@ -297,8 +299,8 @@ def _collect_checks(
 def _collect_reads(
     calls: Sequence[OperationMessage], specs: Sequence[OperationSpec], *, whole: bool
 ) -> list[Fact]:
-    """Facts of reading calls; ``whole`` adds excerpts, for a request without changed files, whose
-    reply is judged by them.
+    """Make facts of calls that read. ``whole`` adds excerpts, for requests without changed files,
+    where the reply is judged by what was read.
     """
     reads = {spec.name for spec in specs if spec.effect is Effect.READ}
     found: dict[str, Fact] = {}
@@ -327,6 +329,7 @@ def _collect_reads(
 
 
 def _collect_paragraphs(reply: str, title: str) -> list[Fact]:
+    """Make a fact of each paragraph of the reply."""
     parts = [part.strip() for part in re.split(r"\n\s*\n", reply) if part.strip()]
     return [Fact("", "reply", title, _keep_end(part, _MAX_PARAGRAPH)) for part in parts]
 
@@ -334,8 +337,8 @@ def _collect_paragraphs(reply: str, title: str) -> list[Fact]:
 def _collect_user_words(
     state: AgentState, objective: TaskObjective, words: Callable[..., str]
 ) -> list[Fact]:
-    """Facts of the user's messages and decisions after the request, oldest first; a refusal
-    speaks against what it refuses.
+    """Make facts of the user's messages and decisions after the request, oldest first. A refusal is
+    a fact with ``ok`` False.
     """
     found: list[Fact] = []
     followed = find_followed_plan(state)
@@ -375,7 +378,7 @@ def _collect_user_words(
 
 
 def _limit_total(facts: list[Fact]) -> list[Fact]:
-    """Shorten the texts of the last facts until all together fit into ``_MAX_TOTAL``."""
+    """Shorten the texts of the last facts until all together fit into ``_MAX_TOTAL`` characters."""
     left = _MAX_TOTAL
     kept: list[Fact] = []
     for fact in facts:

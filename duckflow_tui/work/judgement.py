@@ -1,9 +1,9 @@
-"""Combines a judge's evaluation with the facts into one judgement of a request.
+"""Combines the judge's evaluation with the facts into one judgement of a request.
 
-The judge's scores are used as they are, with three rules: a check written by the user overrides the
-score of its requirement; the judge has to explain a failed run of the project's tests, or a failed
-check of a requirement that it scores as met; and where nothing of the work was carried out, it has
-to name a fact for each requirement that it scores as met.
+The judge's scores are used as they are, with three rules. A check written by the user overrides the
+score of its requirement. The judge must explain a failed run of the project's tests, and a failed
+check of a requirement that it scores as met. If no change of the work was carried out, it must name
+a fact for each requirement that it scores as met.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ def judge_requirements(
     *,
     carried_out: bool = True,
 ) -> Judgement:
-    """Judge the requirements that count (S1-28, C14). The score is their mean, weighted 3, 2, 1 by
-    priority; an overall score of the judge under 0.50 lowers it to that, unless a check of the user
-    raised a score. The request is done with 0.80 or more, no P1 or P2 under 0.50, every check of
-    the user run, and every failed run of the project's tests and failed check explained by the
-    judge.
+    """Judge the requirements that count (S1-28, C14).
 
-    ``evaluation`` is None where the user's checks decide everything. ``carried_out``: whether
-    anything of the work stands. If not, a good score meets its requirement only in part where
-    the judge names no fact for it, or only refusals of the user.
+    The score is their mean, weighted 3, 2, 1 by priority. An overall score of the judge under 0.50
+    lowers it to that value, unless a check of the user raised a score. The request is done if the
+    score is at least 0.80, no requirement of priority 1 or 2 is under 0.50, every check of the user
+    ran, and the judge explained each failed test run and failed check.
+
+    ``evaluation`` is None where the user's checks decide everything. ``carried_out``: whether any
+    change of the work was carried out. If not, a good score counts as partly met unless the judge
+    names a fact for it that is not a refusal by the user.
     """
     by_judge = evaluation.requirement_scores if evaluation is not None else {}
     judged: list[RequirementItem] = []
@@ -117,7 +118,9 @@ def judge_requirements(
 
 
 def weighted_mean(items: Sequence[RequirementItem]) -> float:
-    """The mean satisfaction level, weighted by priority; 0.0 without requirements."""
+    """Return the mean satisfaction level of the requirements that count, weighted by priority; 0.0
+    without any.
+    """
     total = levels = 0.0
     for item in items:
         total += WEIGHTS[item.priority]
@@ -172,9 +175,9 @@ def find_open_points(
     evaluation: SatisfactionEvaluation,
     findings: Mapping[str, Finding],
 ) -> tuple[ModelText, ...]:
-    """Points to ask the judge about once more: a missing score, good scores
-    without any evidence, a failed run of tests or check that it does not explain, an overall score
-    that contradicts the others, and a verdict that contradicts the scores.
+    """List points to ask the judge about once more: missing scores, good scores without evidence,
+    unexplained failures of tests or checks, an overall score or a verdict that contradicts the
+    scores.
     """
     found: list[ModelText] = []
     keys = [item.requirement_id for item in items if item.is_counted]
@@ -200,8 +203,8 @@ def find_open_points(
 def merge_evaluations(
     first: SatisfactionEvaluation, second: SatisfactionEvaluation, items: Sequence[RequirementItem]
 ) -> SatisfactionEvaluation:
-    """The judge's second answer, completed from the first. A requirement that neither scored gets
-    the overall score.
+    """Complete the judge's second answer from the first. A requirement scored in neither gets the
+    overall score.
     """
     scores = {**first.requirement_scores, **second.requirement_scores}
     for item in items:
@@ -261,7 +264,9 @@ def _collect_evidence(
     evaluation: SatisfactionEvaluation | None,
     finding: Finding | None,
 ) -> tuple[Evidence, ...]:
-    """The evidence from the requirement's own check, then from the facts that the judge names."""
+    """Return the evidence of a requirement: of its own check, then of the facts that the judge
+    names.
+    """
     found: dict[str, Evidence] = {}
     if finding is not None and finding.evidence is not None:
         found["check"] = finding.evidence
@@ -276,8 +281,8 @@ def _collect_evidence(
 
 
 def _is_red(fact: Fact, doubted: Sequence[str]) -> bool:
-    """Whether a fact speaks against the work: a failed run of the project's tests, or the failed
-    check of a requirement in ``doubted``, which the judge scores as met.
+    """Whether a fact speaks against the work: a failed run of the project's tests, or a failed
+    check of a requirement in ``doubted``, the ids that the judge scores as met.
     """
     ran = fact.exit_code not in _COULD_NOT_RUN
     return fact.requirement in doubted or (fact.is_red_suite and ran)
@@ -297,5 +302,7 @@ def _is_explained(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bo
 
 
 def clean_sentences(texts: Sequence[str]) -> tuple[str, ...]:
-    """A judge's sentences, each on one line and cut to ``MAX_SENTENCE``, without empty ones."""
+    """Return the judge's sentences, each on one line, cut to ``MAX_SENTENCE`` characters, without
+    empty ones.
+    """
     return tuple(one_line(text, MAX_SENTENCE) for text in texts if text.strip())

@@ -1,5 +1,5 @@
-"""The kind of a request, and what it allows: the limit of loops of an attempt, base × complexity ×
-vitals, and why (S0-5…36).
+"""Computes the loop limit of an attempt from the kind of request, its complexity and the vitals,
+with the reasons for it (S0-5…36).
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ ChosenBy = Literal["model", "user"]
 
 
 def log_line(line: str, level: int = logging.INFO) -> None:
-    """A line of the developer's log of the pacemaker, with the prefix of all of them (S0-45)."""
+    """Write a line to the developer's log with the prefix ``[DUCK_PACEMAKER]`` (S0-45)."""
     _log.log(level, "[DUCK_PACEMAKER] %s", line)
 
 
 @dataclass(frozen=True, slots=True)
 class PaceSettings:
-    """The settings of the pacemaker; loops are counts."""
+    """The settings of the pacemaker; limits are numbers of loops."""
 
     min: int = MIN_LIMIT
     max: int = MAX_LIMIT  # where it lies below ``min``, it wins
@@ -83,7 +83,7 @@ class PaceSettings:
 
 
 class Pacemaker:
-    """Computes limits; holds nothing but its settings."""
+    """Computes loop limits; it holds only its settings."""
 
     def __init__(self, settings: PaceSettings | None = None) -> None:
         self._settings = settings or PaceSettings()
@@ -99,11 +99,11 @@ class Pacemaker:
         cap: int = 0,
         highest: int = 0,
     ) -> LoopLimit:
-        """Analyse the context, compute, write the limit to the state, return it (S0-31).
+        """Measure the session, compute a loop limit, store and log it, and return it (S0-31).
 
-        ``fresh`` begins new books; what was added to the limit ``before`` is kept. ``cap``: the
-        most that the setting allows a step of a plan, whose limit is its own and is not written.
-        ``highest``: no more than this, where the setting allows more; 0 for the setting.
+        ``fresh`` resets the count of loops. Loops that were added to the limit ``before`` are added
+        again. ``cap``: the most for a step of a plan; the limit is then only returned, not stored.
+        ``highest``: a lower maximum than the setting; 0 for the setting.
         """
         vitals = store.state.vitals
         highest = min(filter(None, (highest, cap)), default=0)
@@ -136,8 +136,8 @@ class Pacemaker:
         complexity: Complexity,
         highest: int = 0,
     ) -> LoopLimit:
-        """The limit and its reasons (S0-29). What cannot be computed becomes a fallback that
-        says it is one (S0-27, S0-28, S0-30).
+        """Compute the limit and its reasons (S0-29). If that fails, return the fallback limit,
+        marked as such (S0-27, S0-28, S0-30).
         """
         low, high = self._settings.min, min(self._settings.max, highest or self._settings.max)
         try:
@@ -171,13 +171,16 @@ class Pacemaker:
             return self._make_fallback(profile, chosen_by)
 
     def is_hard(self, profile: TaskProfile | None, complexity: Complexity) -> bool:
-        """Whether a request of this kind deserves the strong model (S1-43); talk never does."""
+        """Whether a request should go to the strong model, by its kind or complexity (S1-43). False
+        for talk, and where the setting is off.
+        """
         least = self._settings.hard_from
         if least is None or profile in TALK:
             return False
         return profile in HARD or complexity.value >= least
 
     def _make_fallback(self, profile: TaskProfile | None, chosen_by: ChosenBy) -> LoopLimit:
+        """Return the fallback limit from the settings, marked as such."""
         cause = "calculation"
         try:
             loops = int(self._settings.fallback)
@@ -196,14 +199,16 @@ class Pacemaker:
 
 
 def name_complexity(value: float) -> Literal["low", "medium", "high"]:
-    """Low below 0.3, high above 0.7, else medium (S0-33)."""
+    """Name a complexity: below 0.3 low, above 0.7 high, else medium (S0-33)."""
     if value < LOW_COMPLEXITY:
         return "low"
     return "high" if value > HIGH_COMPLEXITY else "medium"
 
 
 def measure_session(state: AgentState) -> Complexity:
-    """The complexity of a session: files read, turns before this one, the model's calls so far."""
+    """Measure the complexity of the session: files read, earlier turns, calls of the model and
+    those that failed.
+    """
     ran = errors = 0
     for message in state.messages:
         if isinstance(message, OperationMessage) and message.result.outcome in RAN:
@@ -215,8 +220,8 @@ def measure_session(state: AgentState) -> Complexity:
 
 
 def measure_request(state: AgentState) -> Complexity:
-    """The complexity of the request in hand: files that its calls named, messages of the user on
-    it, its calls so far and those that failed.
+    """Measure the complexity of the current request: files named in its calls, the user's messages
+    on it, its calls and those that failed.
     """
     first = state.objective.message_id if state.objective is not None else ""
     files, turns, ran, errors = set[str](), 0, 0, 0
@@ -238,10 +243,9 @@ def measure_request(state: AgentState) -> Complexity:
 def compute_complexity(
     files: int | None, turns: int | None, errors: int | None, executions: int | None
 ) -> Complexity:
-    """The mean of the factors that can be measured; None for what cannot.
+    """Combine the factors that can be measured into their mean; None marks one that cannot.
 
-    ``errors`` are operations that could not run, of the ``executions`` in all; with none of
-    those the factor is 0.0.
+    ``errors`` are the failed ones of the ``executions``; without executions that factor is 0.0.
     """
     by_files = None if files is None else min(files / MANY_FILES, 1.0)
     by_turns = None if turns is None else min(turns / MANY_TURNS, 1.0)
@@ -258,8 +262,8 @@ def compute_complexity(
 
 
 def list_reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
-    """The reasons behind a limit whose product came to ``computed`` before the range; codes are
-    keys below ``pace.reason``.
+    """List the reasons for a limit. ``computed`` is the product before it was clamped to the
+    allowed range. Codes are keys below ``pace.reason``.
     """
     found: list[Reason] = []
 

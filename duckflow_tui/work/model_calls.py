@@ -1,4 +1,6 @@
-"""Asking a model: what may be sent is sent, recorded from its first event to its last, repaired."""
+"""Calls to models: sends requests, records each call from start to end, and asks again when a reply
+cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,9 @@ ReplyForm = TypeVar("ReplyForm", bound=JsonReply)
 async def account_call(
     store: Store, models: LLMService, started: LlmCallStarted
 ) -> AsyncGenerator[list[LlmCall | None], None]:
-    """A call from its first event to its last; the account of one that was answered is put into
-    the list. Whatever comes of it, what it took is counted, and it is live no more.
+    """Record a call from its first event to its last. The caller appends the account of an answered
+    call to the yielded list. On an error or cancellation its account is recorded too, and the
+    live reply is removed.
     """
     store.dispatch(started)
     accounts: list[LlmCall | None] = []
@@ -91,7 +94,7 @@ async def account_call(
 
 @dataclass(frozen=True, slots=True)
 class _Observer(ReplyObserver):
-    """Turns what a stream brings into transient events."""
+    """Reports a streaming reply as transient events."""
 
     _store: Store
     _llm_id: str
@@ -112,8 +115,8 @@ class _Observer(ReplyObserver):
 
 
 class Asker:
-    """Asks for the decisions of one thread. ``answers``: the message said beside the work that
-    the thread answers.
+    """Asks the model for the decisions of one thread. ``answers``: id of the user's message that an
+    answer beside the work answers; empty for work itself.
     """
 
     def __init__(
@@ -140,10 +143,11 @@ class Asker:
         self.last_reply = ""
 
     async def decide(self, pattern: PromptPattern, role: Role = "main") -> TurnDecision:
-        """Ask the role's model, and ask again where the reply cannot be acted on. Where only a part
-        of it can, its calls that read come back, and the rest is asked for behind their results.
+        """Ask the role's model for a decision, again if the reply cannot be used. If only some of
+        its calls are valid and only read, the decision with these is returned; the model is told
+        to send the others again.
 
-        Raises LlmError, BudgetEnd, ReplyStopped, or TurnEnd when the repairs are used up.
+        Raises LlmError, BudgetEnd, ReplyStopped, or TurnEnd after ``REPAIRS`` unusable replies.
         """
         self.repaired = 0
         while True:
@@ -192,8 +196,8 @@ class Asker:
         raise TurnEnd("failed", Status.ERROR)
 
     def _check_reply(self, reply: DecisionReply) -> tuple[str, TurnDecision | None]:
-        """All that is wrong with a reply, in words for the model, and what may be done of it: the
-        calls that read (R16).
+        """Return all problems of a reply, in words for the model, and a decision with only its
+        valid reading calls, None without any (R16).
         """
         words, registry = self._parts.notices.words, self._parts.router.registry
         wrong, made = list(map(words, reply.problems)), reply.decision
@@ -213,10 +217,12 @@ class Asker:
         return "; ".join(wrong), part
 
     async def _ask_once(self, pattern: PromptPattern, role: Role) -> DecisionReply:
-        """One request; where it overflows the window, once more in a shorter form."""
+        """Send one request, compacting first if needed; if it overflows the window, send a shorter
+        one once.
+        """
 
         def prompt() -> Prompt:
-            """The request as the conversation is now."""
+            """Compile the request from the current conversation."""
             return models.prompts.compile(
                 self._store.state,
                 self._parts.router.registry.specs(),
@@ -273,8 +279,9 @@ class Asker:
             return reply
 
     async def _owes_checks(self, decision: TurnDecision) -> bool:
-        """Whether the model has to state its own checks first (S4-58): where a call of the decision
-        has a high risk, and it was not asked in this turn before.
+        """Whether the model must first state its own checks (S4-58): the decision has a call of
+        high risk and no checks, and the model was not asked for them since the user's last
+        message.
         """
         if decision.judged or not decision.actions or self._has_noticed(UNCHECKED):
             return False
@@ -291,12 +298,13 @@ class Asker:
         return False
 
     def _tell_small(self, key: str, sent: int, window: int) -> None:
-        """Say that the window is too small, once in a turn."""
+        """Warn that the window is too small, once per turn."""
         if self._has_noticed(key):
             return
         self._parts.notices.warn(key, step_id=self._step_id, sent=f"{sent:,}", window=f"{window:,}")
 
     async def _send_prompt(self, prompt: Prompt, role: Role) -> DecisionReply:
+        """Send a request and record the call; keep a partial reply that was cut off or stopped."""
         models, llm_id = self._parts.models, self._parts.ids("llm")
         started = LlmCallStarted(
             llm_id=llm_id,
@@ -334,6 +342,7 @@ class Asker:
         return reply
 
     async def _record_reply(self, reply: DecisionReply, decision: TurnDecision | None) -> None:
+        """Add a reply and its decision to the conversation."""
         self.last_reply = reply.text or self.last_reply
         await self._store.commit(
             AssistantReplied(
@@ -358,7 +367,7 @@ class Asker:
         )
 
     def _keep_partial(self, live: LiveReply, *, stopped: bool) -> None:
-        """Keep the part of a cut reply that had arrived in the conversation, marked."""
+        """Add the received part of a cut reply to the conversation, marked as incomplete."""
         now = self._store.clock.now()
         thought = 0.0
         if live.reasoning_started is not None:
@@ -384,8 +393,8 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """The services for calls of models, one for a session. ``ready`` returns once the operations on
-    offer are up to date; it is waited for before a turn's first request.
+    """The services for calling models, one for a session. ``ready`` waits until the offered
+    operations are up to date; a turn awaits it before its first request.
     """
 
     store: Store
@@ -404,12 +413,13 @@ class ModelAccess:
         *,
         step_id: str = "",
     ) -> Read:
-        """The result of ``read`` for the reply to a question that is no decision; with what was
-        wrong with a reply it is asked again, and so it is once the user resumes after a pause that
-        ended a reply.
+        """Ask a model a question other than for a decision, and return ``read`` of the reply. An
+        unusable reply is asked for again with its problems; a reply stopped by a pause, after
+        the user resumes.
 
-        ``read`` raises ToldError for a reply that is well formed and yet cannot be, which is
-        repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
+        ``read`` raises ToldError for a reply that is well formed but invalid, which is then
+        repaired like any other. Raises LlmError, BudgetEnd, or Unreadable when the repairs are used
+        up.
         """
         purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
         problems: tuple[str, ...] = ()
@@ -449,13 +459,14 @@ class ModelAccess:
 
 
 def _count_tokens(messages: Sequence[ChatMessage]) -> int:
+    """Estimate the tokens of messages by their script."""
     counter = ScriptCounter()
     return sum(counter.count(message.content) for message in messages)
 
 
 def _fault_key(reply: DecisionReply) -> str:
-    """The end of the key of what the user is told of a reply that cannot be used: whether it did
-    not arrive whole, or was cut at the output limit; empty where its form is wrong.
+    """Return the suffix of the notice about an unusable reply: for one that did not arrive whole,
+    or was cut at the output limit; empty if its form is wrong.
     """
     if not reply.complete:
         return "_broken"

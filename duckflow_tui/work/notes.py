@@ -1,4 +1,6 @@
-"""Writes the newest change and the decisions into the working memory (S4-41, S4-43)."""
+"""Keeps the newest change and the log of decisions in the working memory up to date
+(S4-41, S4-43).
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ _NOT_NOTED: Final = frozenset(
 
 
 def note_changes(store: Store, words: Callable[..., str]) -> Unsubscribe:
-    """Note changes and decisions from now on; ``words`` renders texts for the model."""
+    """Subscribe to the store, and from then on record file changes and decisions in the working
+    memory. Returns the function that ends this.
+    """
 
     def on_event(state: AgentState, record: Record) -> None:
         decided = False
@@ -77,10 +81,9 @@ def note_changes(store: Store, words: Callable[..., str]) -> Unsubscribe:
 
 
 def guess_items(state: AgentState) -> dict[OwnField, tuple[str, ...]]:
-    """The facts in place of items of the working memory that nobody has stated while
-    a request is in hand: the request itself, the reason of the newest decision, what was learned,
-    the next steps of the plan or the requirements that are open, the question that waits. Empty
-    for an item of which the facts say nothing either.
+    """Derive items of the working memory that nobody has stated, from the request in hand: its
+    text, the reason of the newest decision, lessons, next steps of the plan or open
+    requirements, and the open question. Empty for items without facts.
     """
     objective, memory, plan = state.objective, state.memory, state.active_plan
     if objective is None:
@@ -111,7 +114,9 @@ def guess_items(state: AgentState) -> dict[OwnField, tuple[str, ...]]:
 
 
 def _describe_decision(state: AgentState, event: Event) -> ModelText | None:
-    """The decision that an event records, on one line; None for no decision."""
+    """Describe the user's or the model's decision in an event on one line; None if it is no
+    decision.
+    """
     match event:
         case GateAnswered(answer=answer):
             calls = (c for c in state.running if c.call_id == answer.call_id)
@@ -151,6 +156,7 @@ def _describe_decision(state: AgentState, event: Event) -> ModelText | None:
 
 
 def _describe_card_answer(state: AgentState, event: CardAnswered) -> ModelText | None:
+    """Describe the answer to a card; None if it is not worth a note."""
     card = next(m.card for m in reversed(state.messages) if isinstance(m, CardMessage))
     if card.kind in _NOT_NOTED:
         return None
@@ -165,6 +171,7 @@ def _describe_card_answer(state: AgentState, event: CardAnswered) -> ModelText |
 
 
 def _describe_gate_answer(gate: Gate, answer: GateAnswer) -> ModelText | None:
+    """Describe the answer to an approval question; None if it is not worth a note."""
     call: str | ModelText = f"{gate.operation} {describe_target(gate.args)}".rstrip()
     if gate.also:
         call = ModelText("log.changes_at_once", {"count": str(len(gate.previews))})
@@ -181,7 +188,7 @@ def _describe_gate_answer(gate: Gate, answer: GateAnswer) -> ModelText | None:
 
 
 def _make_text(name: str, *, reason: str = "", **values: str | ModelText) -> ModelText:
-    """The text of that name; ``reason`` goes behind it where there is one."""
+    """Make the text of this name for models, with ``reason`` appended if there is one."""
     text = ModelText(f"log.{name}", values)
     if not reason.strip():
         return text
@@ -189,8 +196,10 @@ def _make_text(name: str, *, reason: str = "", **values: str | ModelText) -> Mod
 
 
 def _list_files(changes: Iterable[FileChange]) -> str:
+    """List changed files for one line."""
     return ", ".join(f"{c.kind} {c.target or c.path} +{c.added} −{c.removed}" for c in changes)
 
 
 def _get_plan_name(plans: Iterable[Plan], plan_id: str) -> str:
+    """Return the name of the plan with this id; empty if there is none."""
     return next((plan.name for plan in plans if plan.plan_id == plan_id), "")

@@ -1,5 +1,5 @@
-"""The pacemaker at work: it follows one thread of work, moves the vitals, and says when the user is
-to be asked.
+"""The pacemaker of one thread of work: counts loops, updates the vitals, and decides when to ask
+the user.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _SAID: Final = 300  # characters of the model's own words on what it does
 
 
 class PaceKeeper:
-    """Counts loops, moves the vitals and knows the limit. Belongs to one turn, or to one run of a
-    step, which has a limit of its own (C1).
+    """Counts loops, updates the vitals and holds the limit, for one turn or for one run of a step,
+    which has its own limit (C1). A loop is one decision of the model with its calls.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class PaceKeeper:
         step_cap: int = 0,
         outcomes: deque[bool] | None = None,
     ) -> None:
-        """``step_cap``: the most loops that a step's limit comes to by itself; ``outcomes`` are
-        those of the turn that a step belongs to, they go on there.
+        """``step_cap`` is the most loops that a step gets without asking. ``outcomes`` is the
+        turn's list of recent outcomes, which its steps share.
         """
         self._store = store
         self._pacemaker = pacemaker
@@ -87,7 +87,9 @@ class PaceKeeper:
 
     @property
     def limit(self) -> LoopLimit:
-        """How many loops this thread may take, and why."""
+        """The loop limit of this thread, with its reasons. Raises StateError when the work has
+        ended.
+        """
         state = self._store.state
         pace = state.step_pace if self._step_id else state.pace
         if pace is None:
@@ -96,8 +98,8 @@ class PaceKeeper:
 
     @property
     def role(self) -> Role:
-        """Whose model decides: another one at the user's wish, the strong one where the request
-        is hard, else main's (S1-43).
+        """The role whose model decides: another one that the user chose, ``strong`` if the request
+        is hard, else ``main`` (S1-43).
         """
         if self.other is not None:
             return self.other
@@ -109,9 +111,11 @@ class PaceKeeper:
     # --- the course of a turn ----------------------------------------------------------------
 
     def begin_turn(self, *, fresh: bool) -> None:
-        """Set the limit of a turn, which is that of an unknown kind of request until the model says
-        the kind. ``fresh``: with a new objective, which has all of its stamina. Repeats are counted
-        anew with each message, so a focus that earlier ones left low is no evidence on this one.
+        """Set the limit of a new turn. Until the model names the kind of request, it counts as
+        unknown, or has the kind that the user chose or the request already has.
+
+        ``fresh``: the turn begins a new request, which refills stamina. A low focus is reset to
+        neutral, because repeats are counted anew.
         """
         if fresh:
             self.refresh_vitals()
@@ -123,22 +127,22 @@ class PaceKeeper:
         self._set_limit(fresh=fresh)
 
     def begin_step(self, loop: int = 0) -> None:
-        """Begin a run of a step; until the model says its kind, it is of the kind of the request.
-        ``loop``: the loop that an earlier process had come to, whose limit is kept.
+        """Begin a run of a step, with the kind of the request until the model names its own.
+        ``loop``: the loop that an earlier process had reached, whose limit is kept.
         """
         self._signs.loop, self._first = loop, loop == 0
         if not loop or self._store.state.step_pace is None:
             self._set_limit()
 
     def refresh_vitals(self) -> None:
-        """A new objective has all of its stamina, and a mood that is neutral at the least."""
+        """Refill stamina and raise a low mood to neutral, for a new request."""
         self._move_vital("stamina", VitalCause.NEW_OBJECTIVE, {})
         if self._store.state.vitals.mood < NEUTRAL_MOOD:
             self._move_vital("mood", VitalCause.NEW_OBJECTIVE, {})
 
     def resume_turn(self, loop: int, decisions: int = 0) -> None:
-        """Continue a turn that an earlier process had brought to this loop, with so many decisions
-        in all its attempts.
+        """Continue a turn of an earlier process at ``loop`` of its attempt; ``decisions`` counts
+        those of all its attempts.
         """
         self._spent = max(decisions - loop, 0)
         self._take_failures()
@@ -146,7 +150,7 @@ class PaceKeeper:
         self._signs.loop = loop
 
     def next_loop(self) -> int:
-        """One more decision; returns its number in the attempt."""
+        """Count and record one more loop; return its number within the attempt."""
         self._signs.loop += 1
         if self._signs.since_asked is not None:
             self._signs.since_asked += 1
@@ -157,7 +161,9 @@ class PaceKeeper:
         return self._signs.loop
 
     def take_decision(self, decision: TurnDecision, repaired: int = 0) -> None:
-        """A decision came, after so many replies that could not be used."""
+        """Update mood and focus by a new decision. ``repaired``: how many unusable replies preceded
+        it; each lowers the focus. The first decision also sets the kind of request.
+        """
         if self._first:
             self._take_profile(decision.task_profile)
         self._first = False
@@ -192,7 +198,8 @@ class PaceKeeper:
     def take_results(
         self, ran: Sequence[OperationMessage], stuck: tuple[OperationMessage, int] | None = None
     ) -> None:
-        """The loop ended; ``ran`` are its calls, ``stuck`` one that failed again and again.
+        """Update focus, stamina and signals at the end of a loop. ``ran`` are its calls; ``stuck``
+        is a call that failed repeatedly, with the count.
 
         The focus moves once for each kind of progress, or once for a loop without any.
         """
@@ -238,8 +245,9 @@ class PaceKeeper:
         self._signs.moves.append(bool(signs.progress))
 
     def count_idle(self, times: int, no: str | None) -> None:
-        """A decision neither acted nor ended, the ``times``-th in a row; ``no`` is what its own
-        check said, None where it only talked.
+        """Record a decision that neither acted nor ended, the ``times``-th in a row. ``no`` is the
+        reason that its own failed check gave, None if it only talked. From ``IDLE_LOOPS`` on,
+        the user is to be asked.
         """
         if no is None:
             self._move_focus(VitalCause.NO_ACTION, {}, ())
@@ -253,8 +261,8 @@ class PaceKeeper:
             self._signs.stuck = make_reason(cause, **params)
 
     def take_review(self, review: Review, before: TaskObjective) -> None:
-        """Take over a judged attempt: a requirement that is met or partly met and was less before
-        is progress; one that is refuted is an outcome that did not go well.
+        """Update focus and outcomes by a review: a requirement whose level rose is progress, a
+        refuted one a failed outcome. ``before`` is the request before the review.
         """
         for item in review.items:
             old = before.get_requirement(item.requirement_id)
@@ -270,8 +278,8 @@ class PaceKeeper:
                 self._move_focus(VitalCause.PROGRESS, params, (review.review_id,))
 
     def begin_attempt(self) -> None:
-        """Begin a further attempt at the objective: its loops are counted from nothing, and its
-        limit is no higher than that of the attempt that failed.
+        """Begin a further attempt: count its loops from 0, with a limit no higher than that of the
+        failed attempt.
         """
         failed = self.limit
         self._spent += self._signs.loop
@@ -283,11 +291,11 @@ class PaceKeeper:
         self._update_stamina(VitalCause.LOOP)
 
     def reset_limit(self) -> None:
-        """The user named the kind of request, or leaves it to the model again."""
+        """Compute the limit anew after the user chose, or cleared, the kind of request."""
         self._set_limit(before=self.limit)
 
     def extend_limit(self, by: int) -> None:
-        """The user lets the work go on for so many loops more; those of a step are its own."""
+        """Raise the limit of this turn or step by ``by`` loops, as the user allowed."""
         if self._step_id:
             own = self.limit
             more = {"max_loops": own.max_loops + by, "extended": own.extended + by}
@@ -297,9 +305,9 @@ class PaceKeeper:
         self._update_stamina(VitalCause.EXTENDED, {"by": str(by)})
 
     def grow_limit(self) -> tuple[int, int] | None:
-        """At the limit, let work that moves go on by itself; the limit before and after. None
-        where it has to be asked about: nothing moves, or a simple question takes long, and there is
-        somebody to ask.
+        """At the limit, raise it without asking if the work makes progress; return the old and new
+        limit. None if not at the limit, without progress, or for a simple question that a user
+        can be asked about.
         """
         now, headless = self.limit, self._store.state.session.headless
         old = now.max_loops
@@ -322,7 +330,7 @@ class PaceKeeper:
         return old, old + by
 
     def forgive_repeats(self) -> None:
-        """Count repeats anew: there is a new word of the user, or another way."""
+        """Count repeats anew, after new words of the user or another approach."""
         self._watch.forgive_repeats()
         self._signs.stuck = self._signs.repeat = None
         self._signs.low_moods = 0
@@ -331,7 +339,7 @@ class PaceKeeper:
         self._lowering.clear()
 
     def log_end(self, result: str, why: Reason | None = None) -> None:
-        """The work is over, with this outcome; ``why`` it ended before it was done."""
+        """Log the end of the work with its outcome; ``why`` is the reason if it ended early."""
         patterns = ", ".join(self._consulted)
         in_all = f", {self._spent + self._signs.loop} in all attempts" if self._spent else ""
         log_line(f"used {self._signs.loop}/{self.limit.max_loops}{in_all}")
@@ -348,7 +356,9 @@ class PaceKeeper:
     def make_situation(
         self, due: tuple[Pattern, Reason], log: Sequence[OperationMessage]
     ) -> Situation:
-        """The user is asked now; returns what they are shown."""
+        """Start a consultation: log it, begin the cool-down, and return the situation to show to
+        the user. ``due`` is its pattern and cause.
+        """
         pattern, cause = due
         log_line(f"loop {self._signs.loop}: detected {cause.code}")
         log_line(f"intervention: {pattern.value} -> consult")
@@ -359,13 +369,15 @@ class PaceKeeper:
         return shown
 
     def start_cool_down(self, situation: Situation) -> None:
-        """The user is shown this; the cool-down begins."""
+        """Note that the user was shown this situation, and begin the cool-down until the next
+        question.
+        """
         self._consulted.append(situation.pattern)
         self._signs.since_asked = 0
         self._watch.clear_fruitless()
 
     def collect_signals(self) -> Signals:
-        """Bring the signals for the rules that say whether to ask up to date."""
+        """Update the signals from the state and return them, for the rules of consultation."""
         state, signs = self._store.state, self._signs
         signs.limit, signs.attempt = self.limit.max_loops, state.turn.attempt if state.turn else 1
         signs.mood, signs.stamina = state.vitals.mood, state.vitals.stamina
@@ -374,8 +386,8 @@ class PaceKeeper:
     # --- the limit ---------------------------------------------------------------------------
 
     def _take_profile(self, said: TaskProfile | None) -> None:
-        """Take the kind of request, or of the step, from the first decision; the limit is set anew
-        where that changes it.
+        """Store the kind that the first decision names, for the request or the step; update the
+        limit if that changes it.
         """
         if said is not None and self._step_id:
             self._step_profile = said
@@ -386,7 +398,9 @@ class PaceKeeper:
             self._set_limit(before=now)
 
     def _choose_profile(self) -> tuple[TaskProfile | None, ChosenBy]:
-        """The kind and who chose it: the user, else the model; None for an unknown kind."""
+        """Return the kind of request, None if unknown, and whether the user or the model
+        chose it.
+        """
         state = self._store.state
         if state.profile_choice is not None:
             return state.profile_choice, "user"
@@ -396,6 +410,9 @@ class PaceKeeper:
     def _set_limit(
         self, *, fresh: bool = False, before: LoopLimit | None = None, highest: int = 0
     ) -> None:
+        """Compute and store the limit, for the step if this is one; parameters as in
+        ``Pacemaker.start_session``.
+        """
         limit = self._pacemaker.start_session(
             self._store,
             *self._choose_profile(),
@@ -408,12 +425,13 @@ class PaceKeeper:
             self._set_step_limit(limit)
 
     def _set_step_limit(self, limit: LoopLimit) -> None:
+        """Record the limit of the step with the loops used."""
         self._store.dispatch(StepPaced(pace=Pace(limit=limit, used=self._signs.loop)))
 
     # --- the vitals --------------------------------------------------------------------------
 
     def _move_focus(self, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]) -> None:
-        """Move the focus by what this signal is worth."""
+        """Change the focus by the amount of this cause."""
         by = vitals.FOCUS_BY[cause]
         if by < 0:
             self._lowering.add(cause)
@@ -421,7 +439,7 @@ class PaceKeeper:
         self._move_vital("focus", cause, inputs, params, refs)
 
     def _take_failures(self) -> None:
-        """Work that goes on has the failures that its stamina was last made of."""
+        """Restore the counts of failures from the last change of stamina."""
         for change in reversed(self._store.state.vitals.history):
             if change.vital == "stamina":
                 self._signs.failed = int(change.inputs.get("failed", 0))
@@ -434,7 +452,7 @@ class PaceKeeper:
         params: dict[str, str] | None = None,
         refs: tuple[str, ...] = (),
     ) -> None:
-        """Compute the stamina anew."""
+        """Compute stamina from loops, failures and attempt, and record the change."""
         state = self._store.state
         inputs: dict[str, float] = {
             "loops": self._signs.loop,
@@ -453,6 +471,7 @@ class PaceKeeper:
         params: dict[str, str] | None = None,
         refs: tuple[str, ...] = (),
     ) -> None:
+        """Compute a vital from its inputs, and record and log the change if there is one."""
         old: float = getattr(self._store.state.vitals, vital)
         new = vitals.compute_vital(vital, inputs)
         if new == old:
@@ -471,23 +490,27 @@ class PaceKeeper:
         log_line(f"{vital} {old:.2f}->{new:.2f} ({cause.value})")
 
     def _effect_of(self, operation: str) -> Effect | None:
+        """Return the effect of an operation; None if it is unknown."""
         return next((s.effect for s in self._specs() if s.name == operation), None)
 
     def _is_read(self, operation: str) -> bool:
+        """Whether an operation only reads."""
         return self._effect_of(operation) is Effect.READ
 
 
 class PaceActions:
+    """The user's actions on the pacemaker."""
+
     def __init__(
         self, store: Store, cards: Desk, control: Callable[[], TurnControl | None]
     ) -> None:
-        """``control`` is that of the turn that runs, if one does."""
+        """``control`` returns that of the running turn, or None."""
         self._store = store
         self._cards = cards
         self._control = control
 
     def choose_profile(self, profile: TaskProfile | None) -> None:
-        """Name the kind of request, now and for what comes; None leaves it to the model again."""
+        """Set the kind of request for this and later requests; None lets the model choose again."""
         if profile is self._store.state.profile_choice:
             return
         self._store.dispatch(ProfileChosen(profile=profile))
@@ -497,7 +520,9 @@ class PaceActions:
                 keeper.reset_limit()
 
     def extend_limit(self) -> None:
-        """Allow what runs ``MORE_LOOPS`` more; a card that asks about its limit is done with."""
+        """Allow the running step or turn ``MORE_LOOPS`` more loops, and withdraw an open question
+        about its limit. Nothing happens while no turn runs.
+        """
         control = self._control()
         keeper = control.pace if control is not None else None
         if keeper is None:

@@ -1,4 +1,6 @@
-"""Carries out what the model asks of plans and work, and the rest of a plan that it leaves."""
+"""Carries out the model's operations on plans and work, and runs an approved plan after a
+decision.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ if TYPE_CHECKING:
 
 
 class PlanDesk:
-    """One for a session. ``control`` is that of the running turn, None while none runs."""
+    """Carries out operations on plans, one instance per session. ``control`` returns that of the
+    running turn, or None.
+    """
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class PlanDesk:
         control: Callable[[], TurnControl | None],
         go_on: Callable[[], None],
     ) -> None:
-        """``go_on`` hears that an approved plan has more to do."""
+        """``go_on`` is called when an approved plan has more steps to run."""
         self._parts = parts
         self._store = parts.store
         self._words = parts.notices.words  # for the model
@@ -92,14 +96,15 @@ class PlanDesk:
     def _make_fault(
         self, name: str, outcome: Outcome = Outcome.ERROR, **values: str | ModelText
     ) -> ToolFault:
-        """The error of a call, in the words for models of this name."""
+        """Make the ToolFault of a refused call, with the text ``plan.NAME`` for models."""
         return ToolFault(ModelText(f"plan.{name}", values), outcome)
 
     # --- what the model calls -------------------------------------------------------------------
 
     async def propose_plan(self, asked: Propose) -> Output:
-        """Show a plan, of the model's own steps or made by another, and wait for the user's answer
-        (S2-8, S2-22).
+        """Make a plan, from the model's steps or by the creative role, show it and wait for the
+        user's answer (S2-8, S2-22). Raises ToolFault while work runs or if the user just
+        rejected the same plan.
         """
         state = self._store.state
         if state.work is not None:
@@ -116,8 +121,9 @@ class PlanDesk:
         return await self.approvals.ask_for_approval(plan.plan_id, own=own)
 
     async def revise_plan(self, asked: Revise) -> Output:
-        """Change a draft at once; put a change of an approved plan, or its end, before the user.
-        Without an id it is the newest where the user has just rejected that, else the one in hand.
+        """Change a draft at once; for an approved plan, ask the user about the change or the end of
+        it. Without an id, the newest plan if the user rejected it, else the active one. Raises
+        ToolFault.
         """
         plan_id, newest = asked.plan_id, self._store.state.plans[-1:]
         if not plan_id and newest and newest[0].status is PlanStatus.REJECTED:
@@ -146,15 +152,15 @@ class PlanDesk:
         return await self.approvals.ask_for_approval(plan.plan_id, since=plan)
 
     def _check_not_rejected(self, plan: Plan) -> None:
-        """Raise ToolFault for a plan that the user has just rejected: they are not asked again."""
+        """Raise ToolFault if the user just rejected a plan with the same steps."""
         if was_just_rejected(self._store.state, plan):
             raise self._make_fault("rejected_before")
 
     def _plan_change(
         self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan, asked: Revise
     ) -> PlanChange:
-        """The change of an approved plan, with the requirements that it adds and waives. Raises
-        ToolFault for an id that is on no ledger.
+        """Build the change of an approved plan, with the requirements that it adds and waives.
+        Raises ToolFault for an unknown requirement id.
         """
         objective = self._store.state.objective
         items = objective.extracted_requirements if objective is not None else ()
@@ -178,7 +184,9 @@ class PlanDesk:
         )
 
     async def update_step(self, asked: UpdateStep) -> Output:
-        """Move a step that no work holds (S2-16); to begin one is to run it."""
+        """Set the status of a step while no work runs (S2-16). ``in_progress`` requests its run
+        instead; ``completed`` needs the user's own words. Raises ToolFault.
+        """
         plan = self._find_plan("")
         step = self._find_step(plan, asked.step_id)
         wanted, work = WorkStatus(asked.status), self._store.state.work
@@ -208,13 +216,15 @@ class PlanDesk:
         return Output(text, wanted.value)
 
     async def show_plan(self, asked: GetPlan) -> Output:
-        """Describe the plan with the state of its steps."""
+        """Describe a plan with the state of its steps."""
         plan = self._find_plan(asked.plan_id)
         done, total = plan.progress
         return Output(describe_plan(plan, self._words), f"{done}/{total}")
 
     async def generate_list(self, asked: GenerateList) -> Output:
-        """Have the tasks of a step listed; they are stored with it (S2-9)."""
+        """Ask a model for the task list of a pending step, and store it with the step (S2-9).
+        Raises ToolFault.
+        """
         plan = self._find_plan("")
         ready = list_ready_steps(plan)
         if not asked.step_id and not ready:
@@ -238,8 +248,8 @@ class PlanDesk:
         return Output(told, str(len(tasks)))
 
     async def run_plan(self, asked: RunWork) -> Output:
-        """Note that the plan, or one step of it, is to run once the current decision has ended
-        (``run_rest``). Raises ToolFault where it is not approved or work goes on.
+        """Request the run of the active plan, or of one step; ``run_rest`` runs it after the
+        current decision. Raises ToolFault if the plan is not approved or work already runs.
         """
         plan = self._find_plan("")
         done, total = plan.progress
@@ -266,7 +276,9 @@ class PlanDesk:
         return Output(self._words("plan.steps_run"), f"{done}/{total}")
 
     async def pause_work(self, _: Nothing) -> Output:
-        """Halt the work at its next safe point."""
+        """Pause the turn at its next safe point. Raises ToolFault without a turn, or without a user
+        who could resume it.
+        """
         control = self._control()
         if control is None:
             raise ToolFault("work.none")
@@ -276,7 +288,7 @@ class PlanDesk:
         return Output(self._words("work.halts"))
 
     async def stop_work(self, _: Nothing) -> Output:
-        """End the work now, not its turn."""
+        """Stop the running work; its turn goes on. Raises ToolFault if none runs."""
         if not self._task_loop.is_working:
             raise ToolFault("work.none")
         self._task_loop.stop()
@@ -286,14 +298,16 @@ class PlanDesk:
 
     @property
     def may_begin_step(self) -> bool:
-        """Whether the user's word, or the model's call, lets a step begin behind the decision."""
+        """Whether a step may begin after this decision: the user wanted all steps run, or the model
+        requested a run.
+        """
         plan = self._ready_plan(asks=self._wanted is not None)
         return plan is not None and (plan.run is RunMode.ALL or self._wanted is not None)
 
     @property
     def takes_calls(self) -> bool:
-        """Whether the calls behind the one by which the plan begins are those of its first step:
-        the model asked for the run, or the user approved the plan as it was proposed.
+        """Whether the remaining calls of a decision belong to the first step of the plan that it
+        began: the model requested the run, or the user approved the plan unchanged.
         """
         plan = self._store.state.active_plan
         if plan is None or not self.may_begin_step:
@@ -302,24 +316,25 @@ class PlanDesk:
 
     @property
     def waiting_step(self) -> Step | None:
-        """The next step of the approved plan, which goes step by step."""
+        """The next ready step of the active plan, if the plan may go on; else None."""
         plan = self._ready_plan()
         return list_ready_steps(plan)[0] if plan is not None else None
 
     @property
     def goes_on(self) -> bool:
-        """Whether the plan in hand has a step that may begin without another word of the user:
-        they wanted all of it run, and neither stopped it nor put it aside.
+        """Whether a step of the active plan may begin without asking the user: they chose to run
+        all steps, and have not halted the plan.
         """
         plan = self._ready_plan()
         return plan is not None and plan.run is RunMode.ALL
 
     async def run_rest(self, left: Rest | None = None, *, asks: bool = False) -> Plan | None:
-        """Run what the user approved and nobody has run yet; its first step begins with the
-        actions ``left`` to it. Returns the plan as it is then, None where nothing was run.
-        ``asks``: also ask about an unfinished step that blocks the next.
+        """Run the approved plan, or the step that the model requested. The first step begins with
+        the actions in ``left``. Returns the plan afterwards; None if nothing ran or it was
+        stopped. ``asks``: also ask the user about an unfinished step that blocks the plan.
 
-        The approval is the user's order: a model that forgets it does not undo it.
+        The plan also runs if the model did not request it, because the user's approval is the
+        order.
         """
         wanted, self._wanted = self._wanted, None
         plan = self._ready_plan(asks=asks or wanted is not None)
@@ -335,8 +350,8 @@ class PlanDesk:
         return after
 
     def _ready_plan(self, *, asks: bool = False) -> Plan | None:
-        """The plan in hand where the user's word lets it go on and a step of it may begin;
-        ``asks``: also where they have to be asked about one that is not done.
+        """Return the active plan if it is approved, not halted, and has a ready step; with
+        ``asks``, also if an unfinished step needs a question to the user. Else None.
         """
         plan = self._store.state.active_plan
         if plan is None or not plan.status.may_run or plan.halted:
@@ -347,8 +362,8 @@ class PlanDesk:
         self._store.dispatch(PlanHalted(plan_id=plan_id, halted=halted))
 
     async def _check_goes_on(self, plan: Plan) -> None:
-        """Ask the user before the model goes on with a plan that waits for their word. Raises
-        ToolFault where they do not want it.
+        """Ask the user before the model continues a halted plan. Raises ToolFault if they refuse,
+        or have stopped it.
         """
         if not plan.halted:
             return
@@ -372,7 +387,9 @@ class PlanDesk:
         self._halt_plan(plan.plan_id, "")
 
     def _describe_run(self, plan: Plan, result: PlanResult) -> str:
-        """The outcome of a plan's run, for the model; the reports say the rest."""
+        """Summarize the run of a plan for the model: its steps, their status, and the
+        user's wish.
+        """
         steps: list[str] = []
         for report in result.reports:
             step = plan.get_step(report.step_id)
@@ -393,7 +410,7 @@ class PlanDesk:
     # --- work ---------------------------------------------------------------------------------
 
     async def _work_on(self, plan: Plan, only: str, left: Rest | None) -> PlanResult | None:
-        """Run an approved plan, or one step of it, while its turn goes on; None when it was
+        """Run an approved plan, or the step ``only``, as work of the turn; None if the work was
         stopped.
         """
         control = self._control()
@@ -420,13 +437,16 @@ class PlanDesk:
     # --- finding --------------------------------------------------------------------------------
 
     def _shown_before(self) -> Plan | None:
-        """The draft that waited for approval when an earlier process ended."""
+        """Return the draft that was waiting for approval when an earlier process ended,
+        else None.
+        """
         state = self._store.state
         waited = state.interrupted.plan_card if state.interrupted is not None else ""
         plan = next((p for p in state.plans if p.plan_id == waited), None)
         return plan if plan is not None and plan.status is PlanStatus.DRAFT else None
 
     def _find_plan(self, plan_id: str) -> Plan:
+        """Return the plan with this id, or the active plan for an empty id. Raises ToolFault."""
         state = self._store.state
         plan = state.active_plan
         if plan_id:
@@ -437,6 +457,7 @@ class PlanDesk:
         return plan
 
     def _find_step(self, plan: Plan, given: str) -> Step:
+        """Return the step that the model names. Raises ToolFault."""
         step = find_step(plan, given)
         if step is None:
             names = ", ".join(f"{s.step_id} {s.name!r}" for s in plan.steps[:20])
@@ -445,7 +466,9 @@ class PlanDesk:
         return step
 
     def _make_edits(self, plan: Plan, changes: Sequence[StepEdit]) -> tuple[PlanEdit, ...]:
-        """The changes with ids of ours; a new step may be named by a later change."""
+        """Convert the model's changes to edits with our ids. Later changes may refer to a new step
+        by the id that the model gave it. Raises ToolFault.
+        """
         new: dict[str, str] = {}
 
         def found(given: str) -> str:

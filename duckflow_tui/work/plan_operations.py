@@ -1,4 +1,4 @@
-"""Operations on plans and their work, with their arguments."""
+"""The operations on plans and work that a model can call, with their arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEGINS_PLAN: Final = ("plan_tool.propose", "task_loop.run", UPDATE_STEP)
 
 
 class PlannedStep(Arguments):
-    """A step as a model proposes it; a text alone is its name."""
+    """A step of a plan as a model proposes it; a plain text is read as its name."""
 
     id: str = ""
     name: str = Field(validation_alias=AliasChoices("name", "title"))
@@ -45,6 +45,8 @@ class PlannedStep(Arguments):
 
 
 class Propose(Arguments):
+    """Arguments to propose a plan."""
+
     goal: str
     # Every request carries its schema: a line says what a step is made of.
     steps: Annotated[list[PlannedStep], WithJsonSchema({"type": "array"})] = Field(
@@ -55,6 +57,8 @@ class Propose(Arguments):
 
 
 class StepEdit(Arguments):
+    """One change of a step within ``Revise``."""
+
     op: Literal["add", "change", "drop", "move"]
     step_id: str = Field(
         default="",
@@ -74,6 +78,8 @@ class StepEdit(Arguments):
 
 
 class Revise(Arguments):
+    """Arguments to change or end a plan."""
+
     plan_id: str = Field(default="", description="Left out: the plan in hand.")
     changes: list[StepEdit] = Field(default_factory=list[StepEdit], max_length=MAX_STEPS)
     end: Literal["", "close", "delete"] = Field(
@@ -89,20 +95,28 @@ class Revise(Arguments):
 
 
 class UpdateStep(Arguments):
+    """Arguments to set the status of a step."""
+
     step_id: str = Field(description="Its id or number.")
     status: Literal["pending", "in_progress", "completed", "failed", "blocked"]
     note: str = Field(default="", description="What shows it, or what is in the way.")
 
 
 class GetPlan(Arguments):
+    """Arguments to show a plan."""
+
     plan_id: str = Field(default="", description="Left out: the plan in hand.")
 
 
 class GenerateList(Arguments):
+    """Arguments to make the task list of a step."""
+
     step_id: str = Field(default="", description="Its id or number; left out: the next to begin.")
 
 
 class RunWork(Arguments):
+    """Arguments to run the plan or one step."""
+
     step_id: str = Field(
         default="",
         description="Its id or number; left out: every step that can begin.",
@@ -118,7 +132,7 @@ BESIDE_WORK: Final = frozenset({"plan_tool.get", REVISE, "task_loop.pause", "tas
 
 
 def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
-    """Return the operations of plans and work, which the desk carries out."""
+    """Make the operations on plans and work, bound to this desk."""
     talk, plan = Need.CONVERSATION, Need.PLAN
     return (
         _make_operation(
@@ -199,6 +213,8 @@ def _make_operation(
     listed: bool = False,
     weight: Weight = Weight.LIGHT,
 ) -> Operation[A]:
+    """Make an operation that awaits ``run`` with its parsed arguments; it touches no files."""
+
     async def prepare(args: A, places: tuple[Place, ...], context: ToolContext) -> Work:
         async def work() -> Output:
             try:

@@ -1,4 +1,4 @@
-"""Runs an approved plan, one step after the other, as a job beside the turn."""
+"""Runs the steps of an approved plan one after the other, as a job beside the turn."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NOT_DONE: Final = (WorkStatus.FAILED, WorkStatus.BLOCKED)
 
 @dataclass(slots=True)
 class PlanResult:
-    """Result of a run: the reports, and what the user wants instead of going on."""
+    """The result of a run of a plan: its reports, and the user's wish if it stopped for one."""
 
     outcome: WorkEnd = "completed"
     reports: list[StepReport] = field(default_factory=list[StepReport])
@@ -66,7 +66,7 @@ class PlanResult:
 
 
 class PlanRun:
-    """One run of a plan. ``only``: the id of the single step to run; empty: all that get ready."""
+    """One run of a plan. ``only``: id of the single step to run; empty for all steps."""
 
     def __init__(
         self,
@@ -76,7 +76,9 @@ class PlanRun:
         only: str = "",
         left: Rest | None = None,
     ) -> None:
-        """``left``: actions of the decision that began the plan, which are of its first step."""
+        """``left``: remaining actions of the decision that began the plan; they belong to its first
+        step.
+        """
         self._parts = parts
         self._store = parts.store
         self._control = control
@@ -93,8 +95,8 @@ class PlanRun:
         return self._store.state.get_plan(self._plan_id)
 
     async def run(self) -> PlanResult:
-        """Run the steps until the plan is done, fails or waits for the user. Raises CancelledError
-        after marking the running step as stopped.
+        """Run steps until the plan is done, a step fails, or the user has to decide. Raises
+        CancelledError after marking the running step as stopped.
         """
         result = PlanResult()
         self._store.dispatch(
@@ -147,7 +149,7 @@ class PlanRun:
         return await self._may_go_on(report, result)
 
     def _report_on(self, step: Step) -> StepReport:
-        """The newest report on an unfinished step, or a minimal one that says it failed."""
+        """Return the newest report on a step, or a minimal one with status failed."""
         for message in reversed(self._store.state.messages):
             if isinstance(message, ReportMessage) and message.report.step_id == step.step_id:
                 return message.report
@@ -161,19 +163,23 @@ class PlanRun:
         )
 
     def _ready_steps(self) -> tuple[Step, ...]:
+        """Return the steps that may begin; with ``only`` at most that one."""
         ready = list_ready_steps(self._plan)
         return tuple(s for s in ready if not self._only or s.step_id == self._only)
 
     def _is_held(self) -> bool:
-        """Whether steps are ready, and an open question holds back each of them."""
+        """Whether there are ready steps, and an open change of the plan blocks all of them."""
         return bool(self._ready_steps()) and self._next_step() is None
 
     def _next_step(self) -> Step | None:
-        """The first ready step that no open question holds back."""
+        """Return the first ready step that no open change of the plan blocks; None if there is
+        none.
+        """
         held = find_held_steps(self._store.state, self._plan_id)
         return next((step for step in self._ready_steps() if step.step_id not in held), None)
 
     async def _run_step(self, step: Step) -> StepReport:
+        """Run one step and return its report."""
         from duckflow_tui.work.step import StepRun  # few sessions need it
 
         mode = self._choose_mode(step)
@@ -194,9 +200,9 @@ class PlanRun:
         return report
 
     async def _take_left_actions(self, *, keep: bool) -> Rest | None:
-        """The actions that an earlier decision left for the next step. None, and they are recorded
-        as skipped, unless ``keep`` and the plan is as that decision saw it: they may be of a step
-        that the user took out.
+        """Return the remaining actions of the earlier decision for the next step. Unless ``keep``
+        is set and the plan is still the one that decision saw, record them as skipped and return
+        None.
         """
         left, self._left = self._left, None
         if left is None or (keep and self._left_for == list_steps(self._plan)):
@@ -206,9 +212,9 @@ class PlanRun:
         return None
 
     def _choose_mode(self, step: Step) -> ExecutionMode:
-        """The mode of an interrupted run, or a task list where one was already shown; else the
-        setting. ``auto`` means a task list where the user goes step by step, and so sees it
-        beforehand (C9), unless the step's calls are there already.
+        """Choose how to run a step: the mode of an interrupted run, a task list if one with open
+        tasks exists, else the setting. ``auto`` means a task list where the user approves step
+        by step (C9), unless calls for the step are already there.
         """
         if find_interruption(self._store.state, step.step_id) and step.mode is not None:
             return step.mode
@@ -221,6 +227,7 @@ class PlanRun:
         return "tasklist" if by_list else "adaptive"
 
     async def _ask_at_breakpoint(self, step: Step) -> bool:
+        """Ask the user at a breakpoint; clear it and return True if they let the step begin."""
         card = self._parts.desk.make_card(
             CardKind.BREAKPOINT,
             (GO_ON, STOP),
@@ -237,7 +244,9 @@ class PlanRun:
         return True
 
     async def _may_go_on(self, report: StepReport, result: PlanResult) -> bool:
-        """Whether to run the next step; asks the user after a failure and step by step."""
+        """Whether to run the next step. Asks the user after a failed step, and after each step when
+        going step by step; sets outcome and wish in ``result``.
+        """
         if self._stopped:
             result.outcome, result.wish = "waiting", self._wish
             return False
@@ -268,6 +277,7 @@ class PlanRun:
     async def _apply_answer(
         self, answer: CardAnswer, report: StepReport, result: PlanResult
     ) -> bool:
+        """Apply the user's answer to a report; return whether the run goes on."""
         match answer.action:
             case GO_ON.action:
                 self._only = ""
@@ -293,14 +303,17 @@ class PlanRun:
         return True
 
     def _set_status(self, step_id: str, status: WorkStatus, *, taken: bool = False) -> None:
+        """Set the status of a step, unless it was removed from the plan; ``taken``: the user
+        declares it done.
+        """
         if self._plan.get_step(step_id) is not None:  # not dropped while the card was open
             set_step(self._store, self._plan_id, step_id, status, taken=taken)
 
 
 def unfinished_step(plan: Plan, only: str = "") -> Step | None:
-    """The ended step that blocks the plan; None while another step is ready.
+    """Return the failed or blocked step that holds up the plan; None while another step is ready.
 
-    With ``only``, an id, just that step is considered, whatever the others are.
+    With ``only``, a step id, return that step if it is failed or blocked, whatever the others are.
     """
     if not only and list_ready_steps(plan):
         return None

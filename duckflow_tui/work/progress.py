@@ -1,9 +1,9 @@
-"""Tells which operations of a loop are progress or repeats, and when the work stands still.
+"""Judges the calls of each loop as progress or repeats, and detects when the work is stuck.
 
-A repeat counts only in a loop without progress; a change back to earlier content counts also
-where something new was read beside it. Different calls that bring nothing are the same again once
-there are many of them. What the user refused, and what was denied, skipped or stopped, counts
-nowhere (R20); a call with wrong arguments only as one that brought nothing.
+A repeat counts only in a loop without progress; a change back to earlier content counts also if
+something new was read in the same loop. Many different calls without new information count as stuck
+too. Calls that were refused, denied, skipped or stopped count nowhere (R20); a call with invalid
+arguments only counts as bringing nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SLASHES: Final = re.compile(r"/{2,}")
 
 @dataclass(frozen=True, slots=True)
 class ProgressSign:
-    """Something moved; ``what`` is a path, a command or the name of a step."""
+    """A sign of progress; ``what`` is a path, a command or the name of a step."""
 
     kind: ProgressKind
     what: str
@@ -43,7 +43,7 @@ class ProgressSign:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The same again, for the ``times``-th time."""
+    """A call that was repeated without progress, for the ``times``-th time."""
 
     operation: str
     what: str
@@ -53,7 +53,9 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class LoopSigns:
-    """The signs of one loop. ``outcomes`` are those that tell of the plan, oldest first."""
+    """The judgement of one loop. ``outcomes``: successes and failures that say something about the
+    work, oldest first.
+    """
 
     progress: tuple[ProgressSign, ...] = ()
     repeat: Repeat | None = None
@@ -68,6 +70,8 @@ Keyed = tuple[OperationMessage, str]  # a call with its key
 
 @dataclass(slots=True)
 class _Loop:
+    """The judgement of a loop while its calls are examined."""
+
     ran: list[Keyed] = field(default_factory=list[Keyed])
     progress: list[ProgressSign] = field(default_factory=list[ProgressSign])
     repeats: list[Keyed] = field(default_factory=list[Keyed])
@@ -83,9 +87,9 @@ class _Loop:
 
 
 class ProgressWatch:
-    """Belongs to one thread of work: a turn's conversation, or one run of a step.
+    """Tracks progress in one thread of work: a turn, or one run of a step.
 
-    ``effect_of`` gives the effect of an operation by its name, None for an unknown one.
+    ``effect_of`` returns the effect of an operation by name, None if unknown.
     """
 
     def __init__(self, effect_of: Callable[[str], Effect | None]) -> None:
@@ -104,7 +108,9 @@ class ProgressWatch:
         self._steps_done: int | None = None
 
     def judge_loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
-        """Judge the loop that ran these calls. ``steps_done``: of the plan, by now."""
+        """Judge the loop that ran these calls. ``steps_done``: completed steps of plans so far;
+        more than before is progress.
+        """
         loop, refs = _Loop(), list[str]()
         for message in messages:
             if message.result.outcome in RAN:
@@ -131,19 +137,20 @@ class ProgressWatch:
         )
 
     def forgive_repeats(self) -> None:
-        """Count repeats anew: the user said how to go on, or a requirement was met further."""
+        """Reset all counts of repeats: the user gave new directions, or a requirement improved."""
         self._calls.clear()
         self._results.clear()
         self._returns.clear()
         self._fruitless.clear()
 
     def clear_fruitless(self) -> None:
-        """The user was asked: as many calls may bring nothing before they are asked again."""
+        """Reset only the count of calls that brought nothing, after the user was asked."""
         self._fruitless.clear()
 
     # --- one call ----------------------------------------------------------------------------
 
     def _judge_call(self, message: OperationMessage, key: str, loop: _Loop) -> None:
+        """Judge one call by its kind, and add its signs to the loop."""
         result = message.result
         if result.outcome is Outcome.INVALID:
             return
@@ -168,6 +175,7 @@ class ProgressWatch:
             loop.news = loop.news or (good and not known)
 
     def _judge_change(self, message: OperationMessage, key: str, loop: _Loop) -> None:
+        """Judge a change: content new to its path is progress, known content a repeat."""
         new: list[str] = []
         blank = changes_only_blanks(message)
         for path, before, after in _iter_contents(message):
@@ -190,8 +198,9 @@ class ProgressWatch:
     def _judge_check(
         self, message: OperationMessage, key: str, loop: _Loop, shown: set[int]
     ) -> None:
-        """A check that fails is information, unless it was green before. One that turns green
-        because a change was taken back shows nothing new.
+        """Judge a command with an exit code. A failure is information, unless the command succeeded
+        before. Success after failure is progress, unless it comes from a change back to earlier
+        content.
         """
         good, was_green = message.result.went_well, self._green.get(key)
         if good and was_green is False and not self._back:
@@ -210,6 +219,9 @@ class ProgressWatch:
     def _judge_read(
         self, message: OperationMessage, key: str, loop: _Loop, shown: set[int], *, known: bool
     ) -> None:
+        """Judge a read: lines not seen before are progress; ``known``: the same call gave this
+        result before.
+        """
         path, result = read_place(message), message.result
         place = message.operation, path
         first = place not in self._lines
@@ -230,7 +242,7 @@ class ProgressWatch:
     # --- the whole loop ----------------------------------------------------------------------
 
     def _count_loop(self, loop: _Loop) -> None:
-        """Count what was asked for and answered; progress begins the count anew."""
+        """Count the loop's calls and results; progress restarts the counts."""
         calls, results = Counter[str](), Counter[str]()
         for message, key in loop.ran:
             calls[key] += 1
@@ -253,6 +265,7 @@ class ProgressWatch:
             self._returns.update(loop.returned)
 
     def _find_stuck(self, loop: _Loop) -> Reason | None:
+        """Return why the work is stuck after this loop, else None."""
         for path in () if loop.moved else sorted(loop.returned):
             if (times := self._returns[path]) >= RETURNS:
                 return make_reason(ConsultCause.BACK_AND_FORTH, path=path, times=str(times))
@@ -271,12 +284,14 @@ class ProgressWatch:
 
 
 def make_same_action(operation: str, what: str, times: int) -> Reason:
-    """The same call came again without getting further."""
+    """Make the cause "the same call again without progress"."""
     return make_reason(ConsultCause.SAME_ACTION, operation=operation, what=what, times=str(times))
 
 
 def _iter_contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
-    """Path, content before and content after; a move empties one place and fills the other."""
+    """Yield path and content hashes before and after of each change; a move yields its source and
+    its target.
+    """
     for change in message.result.changes:
         if change.target:
             yield change.path, change.before, ""
@@ -286,7 +301,7 @@ def _iter_contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
 
 
 def make_call_key(message: OperationMessage) -> str:
-    """The same for calls that ask for the same."""
+    """Hash a call so that calls with equivalent arguments have equal keys."""
     args = _normalize_argument("", message.args)
     if path := read_place(message):
         args["path"] = path
@@ -294,14 +309,15 @@ def make_call_key(message: OperationMessage) -> str:
 
 
 def make_result_key(message: OperationMessage) -> str:
-    """The same for calls of one operation that answered the same."""
+    """Hash operation and result text of a call."""
     return hash_data(canonical_json([message.operation, message.result.text]))
 
 
 def read_place(message: OperationMessage) -> str:
-    """Return the path that a call is about; empty for a call without one.
+    """Return the path that a call is about; empty if it has none.
 
-    A file that was read is named by the first line of the result, wherever the path led to it.
+    For a file that was read this is the path in the first line of the result, which may differ from
+    the argument.
     """
     path = message.args.get("path")
     if not isinstance(path, str) or not path.strip():
@@ -314,7 +330,7 @@ def read_place(message: OperationMessage) -> str:
 
 
 def changes_only_blanks(message: OperationMessage) -> bool:
-    """Whether the changes are in blanks at the end of lines and in empty lines alone."""
+    """Whether a call changed only trailing blanks and empty lines."""
     previews = message.gate.previews if message.gate is not None else message.previews
     hunks = 0
     for preview in previews:
@@ -332,7 +348,7 @@ def changes_only_blanks(message: OperationMessage) -> bool:
 
 
 def _normalize_argument(name: str, value: Any) -> Any:
-    """The value of an argument without what makes no difference: blanks, detours of a path."""
+    """Normalize an argument for comparison: trailing blanks, spaces of commands, paths."""
     if isinstance(value, list):
         return [_normalize_argument(name, inner) for inner in cast("list[Any]", value)]
     if isinstance(value, dict):
@@ -348,6 +364,6 @@ def _normalize_argument(name: str, value: Any) -> Any:
 
 
 def _normalize_path(path: str) -> str:
-    """A path without detours: ``./a//b/`` is ``a/b``."""
+    """Normalize a path: ``./a//b/`` becomes ``a/b``."""
     path = _SLASHES.sub("/", path.strip())
     return posixpath.normpath(path) if path else ""

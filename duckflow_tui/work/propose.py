@@ -1,4 +1,4 @@
-"""Plans: made by a model, shown, approved, changed and ended."""
+"""Makes, approves, changes and ends plans."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
 
 
 async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = ()) -> Plan:
-    """A draft for this goal: no circle, no unknown step, at least one step. It is made of the
-    model's own ``steps``; the role ``creative`` makes it where there are none, or where that role
-    has a model of its own. Raises ToolFault when none could be had.
+    """Make a draft plan for a goal, with at least one step and valid dependencies. It uses the
+    model's ``steps``; if there are none, or the role ``creative`` has its own model, that role
+    is asked. Raises ToolFault if no usable plan results.
     """
 
     def read(reply: PlanReply) -> Plan:
@@ -96,7 +96,7 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
 
 
 def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
-    """A plan with ids of ours in place of the model's. Raises PlanProblem."""
+    """Build a plan from a reply, with new ids for its steps. Raises PlanProblem."""
     names = [step.id.strip() or str(at) for at, step in enumerate(reply.steps, start=1)]
     if len(set(names)) < len(names):
         raise PlanProblem("same_id")
@@ -137,7 +137,9 @@ _ANSWERS = {RUN_ALL.action: RunMode.ALL, RUN_STEPS.action: RunMode.STEP}
 
 
 class PlanApprovals:
-    """Each answer is bound to what its card showed; a plan that changed is shown again."""
+    """Asks the user about plans, their changes and their end. An answer holds only for the version
+    of the plan that its card showed.
+    """
 
     def __init__(self, parts: TurnParts, stop_work: Callable[[], None]) -> None:
         self._parts = parts
@@ -146,7 +148,7 @@ class PlanApprovals:
         self._stop_work = stop_work
 
     def show_again(self, plan_id: str) -> bool:
-        """The plan changed: renew its card; False when none is open."""
+        """Renew the open card of a changed plan; False if none is open."""
         for card in self._store.state.cards:
             if card.kind is CardKind.PLAN and card.plan_id == plan_id:
                 self._parts.desk.withdraw_question(card.card_id, "renewed")
@@ -154,16 +156,18 @@ class PlanApprovals:
         return False
 
     def _name_approver(self) -> str:
-        """Who says yes to a plan: without a screen nobody is asked."""
+        """Return the words for who approves plans: the user, or without a screen the mode."""
         headless = self._store.state.session.headless
         return self._words("plan.by_mode" if headless else "plan.by_user")
 
     async def ask_for_approval(
         self, plan_id: str, since: Plan | None = None, *, own: bool = False
     ) -> Output:
-        """Ask until the user answered for the plan as it is (S2-22, C35); ``since``: the plan as
-        they saw it before. ``own``: the plan is in the model's own words, which need not be
-        repeated to it. Raises ToolFault where the user rejected the plan.
+        """Ask the user to approve a draft, again if it changes meanwhile (S2-22, C35); return what
+        the model is told. Raises ToolFault if the user rejects it.
+
+        ``since``: the version they saw before, for the comparison. ``own``: the model wrote the
+        steps itself, so an unchanged plan is not repeated to it.
         """
         store = self._store
         plan = store.state.get_plan(plan_id)
@@ -196,7 +200,9 @@ class PlanApprovals:
         return Output(told.strip(), f"{len(approved.steps)}")
 
     def _put_others_aside(self, plan_id: str) -> None:
-        """There is one plan at a time: what is left of another ends, and is said to."""
+        """Cancel every other plan that may still run, with its work and open cards, and tell the
+        user and the model.
+        """
         parts, store = self._parts, self._store
         for other in store.state.plans:
             if other.plan_id == plan_id or not other.status.may_run:
@@ -212,9 +218,9 @@ class PlanApprovals:
             parts.notices.tell("plan.put_aside", plan=other.name, done=str(done), total=str(total))
 
     async def ask_for_change(self, plan: Plan, change: PlanChange) -> Output:
-        """Ask the user about a change of an approved plan and wait; once accepted, commit it and
-        return what the model is told. Asks anew where the plan changed meanwhile. Until the answer
-        the steps that it changes or drops do not begin. Raises ToolFault for a refusal.
+        """Ask the user about a change of an approved plan, and apply it once accepted; return what
+        the model is told. Asks again if the plan changed meanwhile. Steps that the change edits
+        or drops do not begin before the answer. Raises ToolFault if it is refused.
         """
         parts, store = self._parts, self._store
         try:
@@ -239,7 +245,9 @@ class PlanApprovals:
         return Output(self._words("plan.accepted", who=self._name_approver()), "accepted")
 
     async def ask_for_end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
-        """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""
+        """Ask the user whether to close or delete a plan, and do so (S2-26). Raises ToolFault if
+        they refuse.
+        """
         await self._ask_to_accept(f"plan.refused_{how}", CardKind.PLAN_END, how, plan)
         await self._store.commit(PlanClosed(plan_id=plan.plan_id, deleted=how == "delete"))
         ended = f"{how}d"
@@ -253,8 +261,8 @@ class PlanApprovals:
         plan: Plan,
         **shown: Any,
     ) -> CardAnswer | None:
-        """Put a question about the plan to the user; ``shown`` are further fields of its card. None
-        where the plan changed meanwhile. Raises ToolFault where nobody answered.
+        """Ask the user a question about the plan; ``shown`` are further fields of its card. Returns
+        None if the plan changed meanwhile. Raises ToolFault if nobody answered.
         """
         card = self._parts.desk.make_card(kind, options, subject, plan_id=plan.plan_id, **shown)
         try:
@@ -268,8 +276,8 @@ class PlanApprovals:
     async def _ask_to_accept(
         self, refusal: str, kind: CardKind, subject: str, plan: Plan, **shown: Any
     ) -> None:
-        """Return once the user accepts. Raises ToolFault, in the words ``refusal`` for models,
-        where they do not.
+        """Return once the user accepts. Raises ToolFault with the text ``refusal`` for models if
+        they refuse.
         """
         answer = await self._ask(kind, (ACCEPT, REJECT), subject, plan, **shown)
         assert answer is not None  # only the card of a draft is renewed
@@ -277,8 +285,8 @@ class PlanApprovals:
             raise self._make_refusal(refusal, answer)
 
     def _make_refusal(self, name: str, answer: CardAnswer) -> ToolFault:
-        """The error of a call that the user refused, in the words for models of this name: with
-        their reason, and their remarks on steps.
+        """Make the ToolFault of a refused call from the text ``name``, with the user's reason and
+        remarks.
         """
         reason = answer.text.strip()
         said = f": {reason}" if reason else "" if answer.remarks else "."
@@ -289,7 +297,9 @@ class PlanApprovals:
 
 
 def _describe_work(plan: Plan) -> list[tuple[str, str, list[int]]]:
-    """The finished work of a plan, whatever its ids, name and spacing: the steps in order."""
+    """Return names, descriptions and dependencies of all steps, normalized and without ids, to
+    compare two plans by content.
+    """
     numbers = {step.step_id: number for number, step in enumerate(plan.steps)}
     return [
         (
@@ -302,7 +312,9 @@ def _describe_work(plan: Plan) -> list[tuple[str, str, list[int]]]:
 
 
 def was_just_rejected(state: AgentState, plan: Plan) -> bool:
-    """Whether the user rejected a plan of these very steps, and said nothing since but no."""
+    """Whether the user rejected a plan with the same steps, and has sent no message and answered no
+    question since.
+    """
     for message in reversed(state.messages):
         match message:
             case UserMessage() | CardMessage(card=Card(kind=CardKind.QUESTION)):
@@ -316,15 +328,15 @@ def was_just_rejected(state: AgentState, plan: Plan) -> bool:
 
 
 def list_steps(plan: Plan) -> list[tuple[str, ...]]:
-    """The ids and words of all steps, and whether they were skipped; compared to see whether the
-    user changed the plan.
+    """Return ids, texts and skipped flags of all steps, to detect whether the user changed the
+    plan.
     """
     skipped = WorkStatus.SKIPPED
     return [(s.step_id, s.name, s.description, str(s.status is skipped)) for s in plan.steps]
 
 
 def was_approved_as_proposed(state: AgentState, plan: Plan) -> bool:
-    """Whether the user approved the plan without a change and without a word."""
+    """Whether the user approved the plan unchanged and without comment."""
     cards = (m for m in reversed(state.messages) if isinstance(m, CardMessage))
     newest = next((m for m in cards if m.card.kind is CardKind.PLAN), None)
     silent = newest is not None and not newest.answer.full_text.strip()
@@ -332,7 +344,7 @@ def was_approved_as_proposed(state: AgentState, plan: Plan) -> bool:
 
 
 def find_held_steps(state: AgentState, plan_id: str) -> frozenset[str]:
-    """Steps that an open change of the plan would change or drop: they wait for the answer."""
+    """Return the ids of steps that an open change of the plan would edit or drop."""
     return frozenset(
         edit.step_id
         for card in state.cards
@@ -343,8 +355,8 @@ def find_held_steps(state: AgentState, plan_id: str) -> frozenset[str]:
 
 
 def was_answered_in_words(state: AgentState, step: Step) -> bool:
-    """Whether the user answered the newest report on this step, which was not done, with words of
-    their own: they may say that it is done.
+    """Whether the step failed and the user answered its newest report in their own words, which may
+    say that it is done.
     """
     cards = (m for m in reversed(state.messages) if isinstance(m, CardMessage))
     newest = next((m for m in cards if m.card.report and m.card.step_id == step.step_id), None)
@@ -356,7 +368,9 @@ _SHOWN = 50  # steps
 
 
 def describe_plan(plan: Plan, words: Callable[..., str]) -> str:
-    """The plan with ids, status and needs, one step a line, in the ``words`` for models."""
+    """Describe a plan for the model, one step per line with id, status and dependencies; at most
+    ``_SHOWN`` steps.
+    """
     numbers = {step.step_id: str(n) for n, step in enumerate(plan.steps, start=1)}
     done, total = plan.progress
     lines: list[str] = []
@@ -383,7 +397,7 @@ def describe_plan(plan: Plan, words: Callable[..., str]) -> str:
 
 
 def describe_tasks(tasks: tuple[Task, ...]) -> str:
-    """A line for each task: its number, the call, what it is for."""
+    """List tasks, one per line: number, call and purpose."""
     return "\n".join(
         f"{number}. {task.operation} {clip_value(canonical_json(task.args))} "
         f"{task.description}".rstrip()
@@ -400,7 +414,7 @@ def set_step(
     *,
     taken: bool = False,
 ) -> None:
-    """Give a step another status from now on; ``taken``: by the user's word alone."""
+    """Set the status of a step; ``taken``: the user declared it done."""
     now = store.clock.now()
     step = StepChanged(
         plan_id=plan_id, step_id=step_id, status=status, note=note, taken=taken, at=now
@@ -409,14 +423,14 @@ def set_step(
 
 
 def skip_step(parts: TurnParts, plan: Plan, step: Step) -> None:
-    """Waive a step at the user's word, and say so: it may take requirements along."""
+    """Mark a step as skipped and tell the user."""
     set_step(parts.store, plan.plan_id, step.step_id, WorkStatus.SKIPPED)
     parts.notices.say("plan.step_skipped", step=step.name)
 
 
 def end_idle_plan(store: Store, plan_id: str) -> None:
-    """The same for a plan that was changed from outside, unless it is worked on: then its work
-    does so. What kept a plan from being done may have been waived or dropped.
+    """Set the final status of a plan after a change from outside, also from failed to completed. A
+    plan whose work runs is left alone: the work sets its status.
     """
     if store.state.work is not None and store.state.work.plan_id == plan_id:
         return
@@ -427,7 +441,7 @@ def end_idle_plan(store: Store, plan_id: str) -> None:
 
 
 def end_plan(store: Store, plan_id: str) -> None:
-    """Mark a plan as completed or failed once nothing of it can go on."""
+    """Mark a running plan as completed or failed if none of its steps can go on."""
     plan = store.state.get_plan(plan_id)
     status = derive_end_status(plan)
     if status is not None and plan.status is not status and plan.status.may_run:

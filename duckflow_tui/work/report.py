@@ -1,4 +1,6 @@
-"""The report on a step, of what is known, worded by a model where that helps (S2-20)."""
+"""Reports on steps, made from the recorded calls, and worded by a model where that helps
+(S2-20).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Cause(NamedTuple):
-    """Why a step was not done: ``text`` for the model, ``told`` for the user, None where
-    they read the same text.
+    """Why a step is not done: ``text`` for the model; ``told`` for the user, None where they read
+    the same text.
     """
 
     text: str
@@ -29,7 +31,7 @@ class Cause(NamedTuple):
 
 
 def make_cause(parts: TurnParts, code: str, **values: str) -> Cause:
-    """A cause that both catalogues have under this code."""
+    """Make a cause from the texts of this code, for the model and for the user."""
     key = f"work.cause.{code}"
     return Cause(parts.notices.words(key, **values), LocalizedText(key=key))
 
@@ -48,13 +50,12 @@ async def make_report(
     waited_before: float = 0.0,
     started: float,
 ) -> StepReport:
-    """The report on what ``log`` did of ``step``, and on what the model ``said`` at its end.
+    """Make the report on a step from its calls ``log`` and the model's last words ``said``.
 
-    ``cause`` is why it was not done. A step is done by what its
-    operations brought; one that called none, by the words it brought, which a call judges (S2-28);
-    one whose changes and commands all failed or were refused is not, whatever is said of it. The
-    report is made of what is known: a call of its own words it only where the user goes step by
-    step and where the step was not done. ``early``: ``said`` was said before the last calls ran;
+    ``cause`` is why the step is not done, None if it ended normally. A step whose changes and
+    commands all failed or were refused is not done. A step whose calls show no result is judged by
+    a model from what it said (S2-28). A model words the report only if the user goes step by step,
+    or the step is not done or has to be judged. ``early``: ``said`` came before the last calls ran;
     ``reachable``: whether the model can be asked.
     """
     found, specs = count_outcomes(log), parts.router.registry.specs()
@@ -99,7 +100,7 @@ async def make_report(
 
 
 def _list_runs(log: Sequence[OperationMessage]) -> str:
-    """The commands that ran, each with its exit."""
+    """List the commands that ran, each with its exit code."""
     ran = (m for m in log if m.result.exit_code is not None)
     return "; ".join(f"{one_line(describe_target(m.args), 80)} → {m.result.exit_code}" for m in ran)
 
@@ -112,8 +113,8 @@ async def _ask_for_words(
     cause: Cause | None,
     said: str,
 ) -> ReportReply | None:
-    """The model's words on the log; None when they could not be had, which is shown. Where only
-    their form cannot be read, the worker's own words stand for them.
+    """Ask a model to word the report; None, after a notice, if it cannot. If only the form of its
+    reply is unreadable, the worker's own words are used.
     """
     text = cause.text if cause is not None else ""
     question = report_question(parts.store.state, plan, step, log, count_outcomes(log), text, said)
@@ -134,7 +135,7 @@ _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED, Outcome.DENIED)
 
 
 def count_outcomes(log: Sequence[OperationMessage]) -> dict[str, int]:
-    """Operations that went well, that failed, that were refused, and those that did not run."""
+    """Count calls by outcome: ``succeeded``, ``failed``, ``refused`` and ``skipped`` (not run)."""
     ran = [m for m in log if m.result.outcome in _RAN]
     good = sum(m.result.went_well for m in ran)
     refused = sum(m.result.outcome in _REFUSED for m in log)
@@ -149,14 +150,14 @@ def count_outcomes(log: Sequence[OperationMessage]) -> dict[str, int]:
 def list_works(
     log: Sequence[OperationMessage], specs: Sequence[OperationSpec]
 ) -> list[OperationMessage]:
-    """The calls that should have done a part of the work: to read something is none."""
+    """Return the calls meant to do the work, without those that only read or keep state."""
     effects = {spec.name: spec.effect for spec in specs}
     return [m for m in log if effects.get(m.operation) not in (Effect.READ, Effect.STATE)]
 
 
 def describe_report(report: StepReport, words: Callable[..., str], last_reply: str = "") -> str:
-    """The report in the ``words`` for models. Left out is what stands right before it: the summary
-    where that is the model's ``last_reply``, and of a step that is done the counts of operations.
+    """Describe a report for the model. Omits the summary if it equals the model's ``last_reply``,
+    and the counts of calls for a completed step.
     """
     names = ("succeeded", "failed", "refused", "skipped")
     counted, cause, following = dict.fromkeys(names, ""), "", ""
@@ -178,6 +179,7 @@ def describe_report(report: StepReport, words: Callable[..., str], last_reply: s
 
 
 def result_line(message: OperationMessage) -> str:
+    """Return the result of a call on one line, with the outcome unless it is ok."""
     result = message.result
     text = one_line(result.text, 200)
     return text if result.outcome is Outcome.OK else f"{result.outcome.value}: {text}"

@@ -1,4 +1,6 @@
-"""Records the parts of each request to a model: figures for the state, text for this run."""
+"""Keeps the parts of recent requests to models for display: token figures in the state, texts in
+this process only.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ _READS: Final = "file_ops."  # results of these are files
 
 @dataclass(frozen=True, slots=True)
 class SentPart:
-    """A message of a request, or a part of one, as the endpoint got it; keys are redacted."""
+    """A message of a request, or part of one, as it was sent; secrets are redacted."""
 
     part: PartName
     role: str  # system, user, assistant, tool; ``tools`` for the native calls on offer
@@ -47,7 +49,7 @@ class SentPart:
 
 
 class RequestLog:
-    """One for a session. ``redact`` takes keys out of a text that is shown."""
+    """Logs the requests of a session. ``redact`` masks secrets in texts for display."""
 
     def __init__(
         self,
@@ -63,8 +65,8 @@ class RequestLog:
         self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
 
     def log_decision(self, prompt: Prompt, call: LlmCallStarted, role: Role) -> None:
-        """Remember the prompt of a decision that is about to be asked for, and keep its figures
-        with the tokens that it shares with the one before.
+        """Log a request for a decision before it is sent: keep its prompt and figures, with the
+        tokens it shares with the previous one.
         """
         step_id = call.step_id
         kind = (call.purpose, step_id, call.aside)
@@ -84,7 +86,7 @@ class RequestLog:
         role: Role,
         shape: type[BaseModel],
     ) -> None:
-        """Another question is about to be asked, whose answer has this shape."""
+        """Log any other request before it is sent; ``shape`` is the form of its answer."""
         before = self._questions.get(call.purpose, ())
         self._questions[call.purpose] = messages
         total = base = shared = 0
@@ -107,7 +109,7 @@ class RequestLog:
         self._keep_figures(call, role, parts, shared)
 
     def list_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
-        """The parts that were sent; None where this run no longer has them."""
+        """Return the parts of a sent request; None if this process no longer has them."""
         prompt, wire = self._asked.get(llm_id), self._models.sent_request(llm_id)
         if llm_id not in self._asked or wire is None:
             return None
@@ -130,6 +132,7 @@ class RequestLog:
     def _keep_figures(
         self, call: LlmCallStarted, role: Role, parts: PromptParts, shared: int
     ) -> None:
+        """Record the token figures of a request in the state."""
         while len(self._asked) > KEPT:
             del self._asked[next(iter(self._asked))]
         turn = self._store.state.turn
@@ -147,7 +150,7 @@ class RequestLog:
         self._store.dispatch(PromptMeasured(figures=figures))
 
     def _split_system(self, text: str, prompt: Prompt) -> list[SentPart]:
-        """The system message cut where its parts were put together."""
+        """Split the system message into the parts it was composed of."""
         names: tuple[PartName, ...] = ("base", "operations", "project")
         found: list[SentPart] = []
         for name, section in zip(names, prompt.sections, strict=False):
@@ -161,6 +164,7 @@ class RequestLog:
     def _make_message_part(
         self, message: JsonObject, operations: dict[str, str], *, tail: bool
     ) -> SentPart:
+        """Make the part of a message; ``tail``: it is the last message."""
         role = str(message.get("role", ""))
         text = content_text(message)
         if calls := message.get("tool_calls"):
@@ -175,11 +179,12 @@ class RequestLog:
         return self._make_part("base" if role == "system" else "chat", role, text)
 
     def _make_part(self, part: PartName, role: str, text: str, name: str = "") -> SentPart:
+        """Make a part, with secrets masked and its tokens estimated."""
         return SentPart(part, role, name, self._redact(text), estimate_tokens(text))
 
 
 def shared_tokens(before: Prompt, now: Prompt) -> int:
-    """Tokens that both requests begin with, as estimated for the newer one."""
+    """Count the tokens of the common beginning of two requests, as estimated for the newer one."""
     if before.system != now.system or before.formats != now.formats:
         return 0
     parts = now.parts
@@ -192,11 +197,12 @@ def shared_tokens(before: Prompt, now: Prompt) -> int:
 
 
 def _name_part(operation: str) -> PartName:
+    """Return the kind of part for the result of an operation."""
     return "files" if operation.startswith(_READS) else "results"
 
 
 def _map_operations(prompt: Prompt) -> dict[str, str]:
-    """Operations of results by the ids that they may have on the wire."""
+    """Map call ids, in each form they may have on the wire, to operations."""
     found = {
         message.call_id: message.operation
         for message in prompt.history

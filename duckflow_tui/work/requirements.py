@@ -1,4 +1,6 @@
-"""Keeps the request in hand and its requirements, with the user's own changes (S1-24)."""
+"""Manages the current request and its ledger of requirements, including the user's own changes
+(S1-24).
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,10 @@ _HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action, REJECT.action)
 
 
 def relate_message(state: AgentState, message: UserMessage) -> Belongs:
-    """Relate a message to the request in hand, before a turn begins with it.
+    """Guess how a message relates to the current request, before its turn begins.
 
-    Work that is tried again goes on with it. An answer to a question of the model is taken for
-    one, anything else for another request, until the model's first decision says it.
+    A repeated message continues its request. After a question of the model, the message is guessed
+    to answer it; otherwise to be a new request. The model's first decision corrects the guess.
     """
     old, last = state.objective, state.last_turn
     if old is None or last is None or old.closed:
@@ -75,7 +77,9 @@ def relate_message(state: AgentState, message: UserMessage) -> Belongs:
 
 
 class RequestInHand:
-    """The request that one turn works on: a new one, the one before, or an earlier one again."""
+    """The request that a turn works on: a new one, the current one, or an earlier one taken up
+    again.
+    """
 
     def __init__(self, parts: TurnParts, message: UserMessage) -> None:
         self._parts = parts
@@ -84,8 +88,8 @@ class RequestInHand:
         self._heard = False
 
     def open_request(self) -> None:
-        """The message is a request of its own; one that was not done is kept as an earlier one. The
-        working memory aims at nothing then (S4-103), but at what the user wrote for it by hand.
+        """Open a new request for the message; an unfinished current request is kept as an earlier
+        one. Clears the working memory (S4-103), except items that the user wrote for it by hand.
         """
         memory = self._store.state.memory
         self._store.dispatch(
@@ -108,9 +112,10 @@ class RequestInHand:
         self._store.dispatch(WorkingMemoryChanged(memory=fresh))
 
     def take_first_decision(self, decision: TurnDecision) -> bool:
-        """The turn's first decision says whether its message goes on with the request before it;
-        returns whether a request of its own was opened after all. Where it goes on and asks for
-        nothing more, no model is asked what the message changes.
+        """Correct the guessed relation of the message by the turn's first decision; return whether
+        a new request was opened for it. Later calls do nothing. If the message continues the
+        request and the decision names no requirements, no model is asked later how the message
+        changes them.
         """
         turn, now = self._store.state.turn, self._store.state.objective
         if self._heard or turn is None or now is None:
@@ -142,7 +147,7 @@ class RequestInHand:
 
 
 def list_requests(state: AgentState) -> list[str]:
-    """The user's words on the request in hand, oldest first, none twice."""
+    """Return the user's messages on the current request, oldest first, without duplicates."""
     objective = state.objective
     if objective is None:
         return []
@@ -156,7 +161,7 @@ def list_requests(state: AgentState) -> list[str]:
 
 
 def change_objective(store: Store, **fields: object) -> None:
-    """Give fields of the request in hand other values; nothing happens where there is none."""
+    """Set fields of the current request; does nothing if there is none."""
     if (objective := store.state.objective) is not None:
         store.dispatch(ObjectiveChanged(objective=objective.model_copy(update=fields)))
 
@@ -165,10 +170,12 @@ def change_objective(store: Store, **fields: object) -> None:
 
 
 async def take_requirements(parts: TurnParts, decision: TurnDecision, *, first: bool) -> None:
-    """Take the requirements of a decision into the ledger (S1-26); ``first``: it is the turn's
-    first. A call is made only where what the user or the model calls work begins to change things
-    and nobody named a requirement (S1-11), and for what the user said on a request that was split
-    before.
+    """Add the requirements of a decision to the ledger (S1-26); ``first``: it is the turn's first
+    decision.
+
+    The fast role is asked only in two cases: the first time that work begins to change things and
+    nobody named a requirement (S1-11), or the user said something new about a request that has
+    requirements.
     """
     store = parts.store
     objective = store.state.objective
@@ -198,14 +205,13 @@ async def update_ledger(
     *,
     talks: bool = False,
 ) -> None:
-    """Add what the user newly asked for to the ledger, and waive what they dropped by their words,
-    by a refusal or by a change of the plan. The fast role is asked how their words change it;
-    where it cannot say, or nothing was said, the model's ``claims`` are added. Where all is
-    dropped and nothing is added, the request with the user's later words becomes its own
-    requirement: a model's word alone never ends a request.
+    """Update the ledger by everything the user said and did since the last update: add new
+    requirements and waive dropped ones. The fast role decides how; without new words, or if it
+    fails, the model's ``claims`` are added. If every requirement was dropped and none added, the
+    request itself becomes its only requirement, so that no model ends a request by itself.
 
-    ``when``: behind the ``first`` decision of a turn, behind a ``later`` one, before a ``review``.
-    ``talks``: the decision only talks; what the user said waits for the next one that acts.
+    ``when``: after the ``first`` decision of a turn, after a ``later`` one, or before a ``review``.
+    ``talks``: the decision only talks; the user's words are kept for the next decision.
     """
     store = parts.store
     objective = store.state.objective
@@ -234,9 +240,9 @@ async def update_ledger(
 def collect_wishes(
     state: AgentState, objective: TaskObjective, words: Callable[..., str]
 ) -> list[str]:
-    """Collect what the user said and did since the ledger was last brought up to date and may
-    change it, a line for each, oldest first. A message that an answer beside the work settled, and
-    a change of the plan that names its own requirements, are not among it.
+    """Collect the user's words and actions since the last update of the ledger that may change it,
+    one line each, oldest first. Excludes messages that an answer beside the work has settled,
+    and changes of the plan that name their own requirements.
     """
     since = state.messages[objective.heard :]
     settled = {m.answers for m in since if isinstance(m, AssistantMessage) and _is_settled_by(m)}
@@ -269,8 +275,8 @@ def collect_wishes(
 
 
 def _is_settled_by(message: AssistantMessage) -> bool:
-    """Whether an answer beside the work says what its message does to the ledger: it changes the
-    plan, which names its own requirements, it brings requirements, or it calls the message talk.
+    """Whether an answer beside the work has settled what its message means for the ledger: it
+    changes the plan, names requirements, or classifies the message as talk.
     """
     decision = message.decision
     if not message.aside or decision is None:
@@ -282,8 +288,8 @@ def _is_settled_by(message: AssistantMessage) -> bool:
 async def add_claims(
     parts: TurnParts, claims: Sequence[RequirementClaim], *, anew: bool = False
 ) -> None:
-    """Add a model's requirements to the ledger. ``anew``: where nothing counts then, the request
-    itself is added as its only requirement.
+    """Add a model's claims to the ledger as requirements. ``anew``: if no requirement would then
+    count, add the request itself as one.
     """
     store = parts.store
     objective = store.state.objective
@@ -306,7 +312,7 @@ async def add_claims(
 
 
 async def _tell_blocked_checks(parts: TurnParts, items: Sequence[RequirementItem]) -> None:
-    """Without a screen, tell the model which commands of checks nobody is there to allow."""
+    """Without a screen, warn the model of checks whose commands would need an approval."""
     for item in items if parts.store.state.session.headless else ():
         command = item.check.value.strip() if item.check.kind == "command" else ""
         if command and not await parts.router.runs_unasked(command):
@@ -319,7 +325,7 @@ async def _tell_blocked_checks(parts: TurnParts, items: Sequence[RequirementItem
 
 
 async def accept_change(parts: TurnParts, change: PlanChange) -> None:
-    """Add and waive the requirements that a change of the plan names and the user accepted."""
+    """Add and waive the requirements that an accepted change of the plan names."""
     if parts.store.state.objective is None:
         return
     waive_requirements(parts, tuple(change.waives), parts.notices.words("wishes.plan_changed"))
@@ -328,7 +334,7 @@ async def accept_change(parts: TurnParts, change: PlanChange) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """The changes of the ledger by a reply: new claims, and ids of requirements."""
+    """Changes of the ledger that a reply asks for: new claims, ids to drop, ids to reopen."""
 
     claims: tuple[RequirementClaim, ...]
     dropped: tuple[str, ...]
@@ -336,8 +342,8 @@ class _Changes:
 
 
 async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
-    """The request split into requirements, by the fast role (S1-11); where something was ``said``
-    on them, how that changes them.
+    """Ask the fast role to split the request into requirements (S1-11), or, with words in ``said``,
+    how these change them. Raises LlmError and Unreadable.
     """
     known = objective.extracted_requirements
 
@@ -360,7 +366,7 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
 
 
 def _apply_changes(parts: TurnParts, found: _Changes, because: str) -> None:
-    """Waive what the user dropped, and open again what they want after all."""
+    """Waive dropped requirements, and reopen those wanted again."""
     waive_requirements(parts, found.dropped, because)
     for key in found.again:
         objective = parts.store.state.objective
@@ -370,7 +376,7 @@ def _apply_changes(parts: TurnParts, found: _Changes, because: str) -> None:
 
 
 def waive_requirements(parts: TurnParts, ids: Sequence[str], because: str) -> None:
-    """Waive requirements that count, and tell the user and the model which."""
+    """Waive these requirements if they count, and tell the user and the model."""
     dropped: dict[str, str] = {}
     for key in ids:
         objective = parts.store.state.objective
@@ -401,11 +407,11 @@ def _describe_change(change: PlanChange, plan: Plan | None) -> str:
 def new_items(
     objective: TaskObjective, claims: Sequence[RequirementClaim]
 ) -> tuple[int, tuple[RequirementItem, ...]]:
-    """How many claims are not on the ledger yet, and ``MAX_NEW`` of them under ids of their own,
-    the most important ones. A decision may bring many thousands.
+    """Return how many claims are new to the ledger, and requirements with new ids for them, at most
+    ``MAX_NEW``, by priority.
 
-    Within one decision the same words with another check are another requirement; without a check
-    they say nothing new. What is on the ledger, dropped or not, does not join it again.
+    Within one decision, the same text with another check is another requirement. A text that is on
+    the ledger, even waived, is not added again.
     """
     known = {normalize_text(item.requirement) for item in objective.extracted_requirements}
     new: dict[str, list[Check]] = {}
@@ -433,8 +439,8 @@ def new_items(
 
 
 def replace_checks(objective: TaskObjective, claims: Sequence[RequirementClaim]) -> TaskObjective:
-    """The objective with the checks that the model now names for its own requirements, each of
-    which is open again then. What the user wrote stays.
+    """Return the objective with the new checks that the model names for its own requirements, which
+    are open again. Requirements of the user stay unchanged.
     """
     for item in objective.extracted_requirements:
         words = normalize_text(item.requirement)
@@ -452,7 +458,7 @@ def replace_checks(objective: TaskObjective, claims: Sequence[RequirementClaim])
 
 
 def new_requirement(objective: TaskObjective, text: str) -> RequirementItem:
-    """One more requirement for the objective, not on its ledger yet."""
+    """Make a requirement with a new id, without adding it to the ledger."""
     return RequirementItem(requirement_id=next_id(objective), requirement=text)
 
 
@@ -478,7 +484,7 @@ def find_requirement(key: str, items: Sequence[RequirementItem]) -> RequirementI
 
 
 def next_id(objective: TaskObjective, more: Sequence[RequirementItem] = ()) -> str:
-    """The first of r1, r2 … that neither the objective nor ``more`` has taken."""
+    """Return the first of r1, r2 … that is used neither in the objective nor in ``more``."""
     taken = {item.requirement_id for item in (*objective.extracted_requirements, *more)}
     number = 1
     while f"r{number}" in taken:
@@ -487,13 +493,13 @@ def next_id(objective: TaskObjective, more: Sequence[RequirementItem] = ()) -> s
 
 
 def normalize_text(text: str) -> str:
-    """Words without what makes no difference between two requirements, or two strategies."""
+    """Normalize a text for comparison: spaces, case, and quotes and full stops around it."""
     return " ".join(text.split()).strip(" .。\"'`").casefold()
 
 
 class LedgerActions:
-    """The user's own changes of the requirements. Each method returns what is in the way, or
-    nothing. Priorities are 1 to 3.
+    """The user's own changes of requirements. Each method returns why it was not possible, as a
+    message for the user, or None when done. Priorities are 1 (highest) to 3.
     """
 
     def __init__(self, store: Store) -> None:
@@ -502,7 +508,7 @@ class LedgerActions:
     def add_requirement(
         self, text: str, priority: int = 1, check: Check | None = None
     ) -> LocalizedText | None:
-        """A requirement of the user's own; it counts from now on."""
+        """Add a requirement of the user."""
         objective = self._store.state.objective
         if objective is None:
             return _make_problem("no_request")
@@ -515,7 +521,7 @@ class LedgerActions:
         priority: int | None = None,
         check: Check | None = None,
     ) -> LocalizedText | None:
-        """Other words, another priority or another check; None leaves a field as it is."""
+        """Change text, priority or check of a requirement; None keeps a field."""
         item = self._find_item(requirement_id)
         return (
             item
@@ -524,7 +530,7 @@ class LedgerActions:
         )
 
     def waive_requirement(self, requirement_id: str, because: str = "") -> LocalizedText | None:
-        """Drop it: it stays on the list and counts no more."""
+        """Waive a requirement: it stays listed and no longer counts."""
         item = self._find_item(requirement_id)
         if isinstance(item, LocalizedText):
             return item
@@ -533,7 +539,7 @@ class LedgerActions:
         return None
 
     def restore_requirement(self, requirement_id: str) -> LocalizedText | None:
-        """Take a dropped one back; it is open again."""
+        """Restore a waived requirement; it is open again."""
         item = self._find_item(requirement_id)
         if isinstance(item, LocalizedText):
             return item
@@ -545,6 +551,7 @@ class LedgerActions:
     def _write_item(
         self, item: RequirementItem, text: str | None, priority: int | None, check: Check | None
     ) -> LocalizedText | None:
+        """Validate the fields and record the requirement."""
         words = (item.requirement if text is None else text).strip()
         priority = item.priority if priority is None else priority
         check = check or item.check
@@ -559,6 +566,7 @@ class LedgerActions:
         return None
 
     def _find_item(self, requirement_id: str) -> RequirementItem | LocalizedText:
+        """Return the requirement, or the problem message if there is none."""
         objective = self._store.state.objective
         if objective is None:
             return _make_problem("no_request")
@@ -567,4 +575,5 @@ class LedgerActions:
 
 
 def _make_problem(code: str, **params: str) -> LocalizedText:
+    """Make the message ``ledger.problem.CODE``."""
     return LocalizedText(key=f"ledger.problem.{code}", params=params)

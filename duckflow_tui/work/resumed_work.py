@@ -1,4 +1,4 @@
-"""Finds, in the conversation, the work that a thread takes up in another process."""
+"""Finds in the recorded conversation the work that an earlier process left unfinished."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SKIPS: Final = (Outcome.DECLINED, Outcome.REJECTED, Outcome.STOPPED)
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The actions of a decision that have no result; ``skip``: the outcome of an earlier call of it
-    for which none of them may run.
+    """The remaining actions of a decision, those without a result. ``skip``: the outcome of an
+    earlier call because of which none of them may run.
     """
 
     decision: TurnDecision
@@ -34,8 +34,8 @@ class Rest:
 
 
 def find_rest(state: AgentState, step_id: str = "") -> Rest | None:
-    """The calls that the newest decision of the running turn, or of its steps, still waits for: the
-    decision of a step may also have asked for those of the next.
+    """Find the calls of the running turn's newest decision that have no result yet, or, with
+    ``step_id``, of the newest decision of its steps. None if there are none.
     """
     if state.turn is None:
         return None
@@ -62,6 +62,7 @@ def find_rest(state: AgentState, step_id: str = "") -> Rest | None:
 def _list_unanswered(
     decision: TurnDecision | None, results: Mapping[str, OperationMessage]
 ) -> Rest | None:
+    """Return the actions of a decision without results; None if there are none."""
     if decision is None or decision.refused_by_itself:
         return None
     rest = tuple(action for action in decision.actions if action.call_id not in results)
@@ -73,13 +74,15 @@ def _list_unanswered(
 
 
 def is_left_out(message: OperationMessage) -> bool:
-    """Whether the user left this call out of several that they allowed: the others go on."""
+    """Whether the user excluded this call while approving several at once; the others still run."""
     rejected = message.result.outcome is Outcome.REJECTED
     return rejected and message.answer is not None and message.answer.is_approval
 
 
 def list_decisions(state: AgentState) -> list[TurnDecision]:
-    """The decisions of the running turn, steps of plans left out."""
+    """List the decisions of the running turn, without those of steps and of answers beside the
+    work.
+    """
     if state.turn is None:
         return []
     return [
@@ -93,7 +96,9 @@ def list_decisions(state: AgentState) -> list[TurnDecision]:
 
 
 def find_turn_start(state: AgentState, turn: TurnInfo) -> int:
-    """Where the turn's messages begin: behind the one it works on, and behind the last turn."""
+    """Return the index of the turn's first message after the user's message; if that is missing,
+    the end of the previous turn.
+    """
     last = state.last_turn.messages if state.last_turn is not None else 0
     for index in range(len(state.messages) - 1, last - 1, -1):
         message = state.messages[index]
@@ -103,7 +108,7 @@ def find_turn_start(state: AgentState, turn: TurnInfo) -> int:
 
 
 def find_unanswered_message(state: AgentState) -> UserMessage | None:
-    """A message of the user that no turn was begun for."""
+    """Find the user's newest message for which no turn was started; None while a turn runs."""
     if state.turn is not None:
         return None
     since = state.last_turn.messages if state.last_turn is not None else 0
@@ -114,7 +119,7 @@ def find_unanswered_message(state: AgentState) -> UserMessage | None:
 
 
 def find_turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
-    """The message that a turn works on; an empty one where its record was lost."""
+    """Return the message that a turn works on; an empty message if it is missing."""
     for message in reversed(state.messages):
         if isinstance(message, UserMessage) and message.message_id == turn.message_id:
             return message
@@ -122,14 +127,14 @@ def find_turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
 
 
 def find_interruption(state: AgentState, step_id: str) -> Interrupted | None:
-    """The interruption, where it was in the work on this step."""
+    """Return the interruption if it happened during this step, else None."""
     found = state.interrupted
     at = found is not None and found.work is not None and found.work.step_id == step_id
     return found if at else None
 
 
 def find_escalation(state: AgentState) -> tuple[Review, SituationReport] | None:
-    """The newest review and the report on it, where the user's answer to it was waited for."""
+    """Return the newest review and its report, if the user's answer to it was pending."""
     before = state.interrupted
     card = before.get_waiting_card(CardKind.ESCALATION) if before is not None else None
     reviews = (m.review for m in reversed(state.messages) if isinstance(m, ReviewMessage))
@@ -140,7 +145,7 @@ def find_escalation(state: AgentState) -> tuple[Review, SituationReport] | None:
 
 
 def collect_step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
-    """The calls of the run of a step that is taken up."""
+    """Return the calls of the interrupted run of a step, oldest first."""
     found: list[OperationMessage] = []
     for message in reversed(state.messages):
         if isinstance(message, ReportMessage) and message.report.step_id == step_id:

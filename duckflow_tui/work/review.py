@@ -1,4 +1,4 @@
-"""Reviews work that the model calls done, and decides what follows (S1-1, S1-2, S1-23)."""
+"""Reviews work that the model calls done, and decides how to go on (S1-1, S1-2, S1-23)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ENDS_WORK: Final = frozenset(OUTCOMES) - {"failed", "answered"}
 
 @dataclass(slots=True)
 class _Case:
-    """The material by which one attempt is judged."""
+    """The material for judging one attempt."""
 
     asked: TaskObjective  # the request as it was when the judgement began
     log: Sequence[OperationMessage]  # the model's calls in this turn
@@ -109,7 +109,7 @@ class Reviewer:
         self._understood = len(decisions) > 1 or bool(decisions and known)
 
     async def record_requirements(self, decision: TurnDecision) -> None:
-        """Record the requirements of a decision: the first node of an attempt (S1-24)."""
+        """Add the requirements of a decision to the ledger (S1-24)."""
         first, self._understood = not self._understood, True
         await take_requirements(self._parts, decision, first=first)
         if first:
@@ -179,6 +179,7 @@ class Reviewer:
         return await self._attempts.ask_again(review, report, log)
 
     async def _judge_attempt(self, case: _Case) -> ReviewEnd:
+        """Judge an attempt, record the review, and go on from its result."""
         turn, before = current_work(self._store.state)
         items, findings, evaluation = _drop_outdated(case, before)
         carried_out = self._is_carried_out(case)
@@ -327,8 +328,8 @@ class Reviewer:
     # --- reading the state -------------------------------------------------------------------
 
     def _collect_since(self, objective: TaskObjective) -> tuple[list[OperationMessage], str]:
-        """All calls since the request, including the user's, without those of checks; and all
-        replies to the user, since the answer may stand before the last reply.
+        """Return all calls since the request, including the user's and without those of checks, and
+        all replies to the user, because the answer may come before the last reply.
         """
         calls: list[OperationMessage] = []
         texts: dict[str, None] = {}
@@ -342,16 +343,16 @@ class Reviewer:
         return calls, "\n\n".join(filter(None, texts))
 
     def _is_carried_out(self, case: _Case) -> bool:
-        """Whether anything of the work stands: a file is another one, or an operation with effects
-        went well that changed no file. True where no such operation was tried.
+        """Whether any change of the work is in place: a file differs, or another call with effects
+        succeeded. True if no call with effects was tried.
         """
         tried = [m for m in case.calls if self._parts.router.registry.has_effects(m.operation)]
         stands = (m for m in tried if m.result.went_well and not m.result.changes)
         return bool(case.changes) or not tried or any(stands)
 
     def _is_refused(self, log: Sequence[OperationMessage]) -> bool:
-        """Whether the user refused or rewrote the last effect, wholly or in part; no further
-        attempt then begins by itself.
+        """Whether the user refused or rewrote the last effect, wholly or in part; then no further
+        attempt begins without asking.
         """
         specs = self._parts.router.registry.specs()
         acting = {spec.name for spec in specs if spec.has_side_effects}
@@ -369,7 +370,7 @@ class Reviewer:
 
 
 def _model_family(model: str) -> str:
-    """The family of a model by its name: ``qwen`` of ``Qwen/qwen3-coder:30b``."""
+    """Return the family in a model's name: ``qwen`` of ``Qwen/qwen3-coder:30b``."""
     name = model.rpartition("/")[2].casefold()
     return "".join(itertools.takewhile(str.isalpha, name))
 
@@ -377,8 +378,8 @@ def _model_family(model: str) -> str:
 def _drop_outdated(
     case: _Case, now: TaskObjective
 ) -> tuple[list[RequirementItem], dict[str, Finding], SatisfactionEvaluation | None]:
-    """The current requirements that count, and the findings and scores without those of
-    requirements that the user added or rewrote during the judgement.
+    """Return the current requirements that count, and findings and scores without requirements that
+    the user added or edited during the judgement.
     """
     items, findings, evaluation = list[RequirementItem](), dict(case.findings), case.evaluation
     for item in now.extracted_requirements:

@@ -1,4 +1,4 @@
-"""The services from which every turn of a session is built."""
+"""The services and settings from which every turn of a session is built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TurnSettings:
-    """How far a turn may go before it asks, and how it goes through a plan."""
+    """The limits of a turn, and how it runs a plan."""
 
     max_steps: int = 60
     max_attempts: int = 3
@@ -33,6 +33,8 @@ class TurnSettings:
 
 @dataclass(frozen=True, slots=True)
 class TurnParts:
+    """The services that a turn and its steps use."""
+
     store: Store
     ids: IdSource
     notices: Notices
@@ -45,7 +47,9 @@ class TurnParts:
     compacting: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def add_user_words(self, text: str, step_id: str = "") -> None:
-        """Put the words of a card where the model, or the step's, reads them."""
+        """Add the user's words from a card to the conversation as a message, of the step if one is
+        given.
+        """
         message_id, now = self.ids("msg"), self.store.clock.now()
         message = UserMessage(
             message_id=message_id, text=text, step_id=step_id, at=now, quoted=True
@@ -53,7 +57,7 @@ class TurnParts:
         await self.store.commit(UserMessageAdded(message=message))
 
     async def add_report(self, report: StepReport, for_model: str) -> None:
-        """Put a report into the conversation."""
+        """Add a report on a step to the conversation."""
         message = ReportMessage(
             message_id=self.ids("msg"),
             report=report,

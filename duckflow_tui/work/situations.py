@@ -1,5 +1,5 @@
-"""When the user is consulted: thresholds, their order, and the cool-down (S0-37…42, C27); when the
-limit grows by itself instead, since the work moves (C1); and what the user is then shown (S0-38).
+"""Decides when to consult the user, by thresholds with an order and a cool-down (S0-37…42, C27),
+when the loop limit grows without asking (C1), and what the user is shown then (S0-38).
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _LINE: Final = 120  # characters
 
 @dataclass(slots=True)
 class Signals:
-    """The signals of one thread of work, after its newest loop. Vitals are 0.0 to 1.0, loops are
-    counts; lists hold the loops of the attempt, oldest first.
+    """The signals of one thread of work after its newest loop. Vitals are 0.0 to 1.0, loops are
+    counts, lists go by loops of the attempt, oldest first.
     """
 
     focus: list[float]  # at the beginning and after each loop
@@ -84,7 +84,7 @@ class Signals:
 
     @property
     def is_moving(self) -> bool:
-        """Whether one of the last loops made progress."""
+        """Whether one of the newest loops made progress."""
         return any(self.moves[-_MOVING:])
 
 
@@ -92,7 +92,9 @@ class Signals:
 
 
 def find_consultation(signals: Signals) -> tuple[Pattern, Reason] | None:
-    """The consultation that is due before a further loop. The limit always asks."""
+    """Return the pattern and cause of a consultation that is needed before the next loop, else
+    None. Reaching the limit always needs one, other causes only after the cool-down.
+    """
     if signals.loop >= signals.limit:
         return Pattern.LIMIT, make_reason(ConsultCause.LIMIT, limit=str(signals.limit))
     if signals.since_asked is not None and signals.since_asked < COOL_DOWN:
@@ -101,9 +103,11 @@ def find_consultation(signals: Signals) -> tuple[Pattern, Reason] | None:
 
 
 def compute_growth(signals: Signals, first: int, spent: int) -> int:
-    """By how many loops the limit grows by itself: at the limit, where the work moves and nothing
-    else is amiss. ``first``: the limit before anything was added; ``spent``: loops of the turn's
-    earlier attempts. All of a turn takes at most three times ``first`` this way; 0 there.
+    """Return by how many loops the limit grows without asking: above 0 only at the limit, with
+    progress and without trouble.
+
+    ``first``: the limit before any growth; ``spent``: loops of the turn's earlier attempts. All
+    attempts of a turn together reach at most three times ``first`` this way.
     """
     if signals.loop < signals.limit or not signals.is_moving or find_trouble(signals) is not None:
         return 0
@@ -111,7 +115,9 @@ def compute_growth(signals: Signals, first: int, spent: int) -> int:
 
 
 def find_trouble(signals: Signals) -> tuple[Pattern, Reason] | None:
-    """Find what is wrong with the work, whatever the user was asked before."""
+    """Return the pattern and cause of trouble in the signals, without regard to the cool-down; None
+    if there is none.
+    """
     if signals.stuck is not None:
         confused = signals.stuck.code in (ConsultCause.CHECKS_NO, ConsultCause.NO_ACTION)
         return Pattern.CONFUSION if confused else Pattern.STAGNATION, signals.stuck
@@ -135,8 +141,8 @@ def find_trouble(signals: Signals) -> tuple[Pattern, Reason] | None:
 
 
 def _find_confusion(signals: Signals) -> Reason | None:
-    """Only a loop in which the focus fell sets it off: what was low before is no news. The signs
-    name what lowered it.
+    """Return the cause if the focus just fell and is low or fell far; its signs name what lowered
+    the focus.
     """
     focus = signals.focus
     if len(focus) < 2 or focus[-1] >= focus[-2]:
@@ -155,7 +161,7 @@ def _find_confusion(signals: Signals) -> Reason | None:
 
 
 def guess_cause(cause: Reason, signals: Signals) -> Reason:
-    """Guess the likely reason from the signals behind a cause."""
+    """Guess the reason behind a cause from the signals, to show to the user."""
     code, failed = ConsultCause(cause.code), signals.failed + signals.failed_reads
     if code in (ConsultCause.FOCUS_LOW, ConsultCause.FOCUS_FELL):
         signs = cause.params.get("signs", "").split()
@@ -181,8 +187,8 @@ def describe_situation(
     reads: Callable[[str], bool],
     said: str,
 ) -> Situation:
-    """Describe the situation to the user. ``reads`` tells by an operation's name whether it only
-    reads; ``said`` are the model's own words.
+    """Describe the situation for the user. ``reads``: whether an operation only reads, by name;
+    ``said``: the model's own words on its work.
     """
     pattern, cause = due
     entries, found = list_tried(log), list_achieved(log, state)
@@ -207,7 +213,9 @@ def describe_situation(
 
 
 def list_tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
-    """The calls, oldest first; those that read alike as one, with its last place in the chat."""
+    """List the model's calls, oldest first; calls with the same text are merged at the place of the
+    newest.
+    """
     found: dict[tuple[str, bool], Tried] = {}
     contents: dict[str, set[str]] = {}
     for message in log:
@@ -227,10 +235,11 @@ def list_tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
 
 
 def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, ...]:
-    """Requirements met, steps done, files that are other than before, commands that went well.
+    """List what was achieved: requirements met, steps done, files changed, and commands that
+    succeeded.
 
-    Of a file the net effect counts: what was taken back again reached nothing. Steps of a plan that
-    was made before the request count where these calls are theirs.
+    Files changed back to an earlier content do not count. Steps of a plan older than the request
+    count only if these calls belong to them.
     """
     found: list[str] = []
     since = 0.0
@@ -275,6 +284,7 @@ def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[s
 
 
 def _describe_call(message: OperationMessage) -> str:
+    """Describe a call on one line, with its error or the lines it changed."""
     result = message.result
     text = message.call_text
     if result.outcome is not Outcome.OK:
@@ -287,7 +297,9 @@ def _describe_call(message: OperationMessage) -> str:
 
 
 def _goes_back(message: OperationMessage, contents: dict[str, set[str]]) -> bool:
-    """Whether a change brought back what a file held before; notes what the file holds now."""
+    """Whether a change restored content that a file had before; also adds its contents to
+    ``contents``.
+    """
     back = False
     for change in message.result.changes:
         known = contents.setdefault(change.target or change.path, set())

@@ -46,7 +46,7 @@ class ReplyStopped(Exception):
 
 @asynccontextmanager
 async def cancel_on_pause(store: Store) -> AsyncGenerator[None]:
-    """Cancel the body of the context when the user pauses the work, and raise ReplyStopped."""
+    """Cancel the body of this context when the user pauses the work, and raise ReplyStopped."""
     loop = asyncio.get_running_loop()
 
     def hear(_state: AgentState, record: Record) -> None:
@@ -127,8 +127,8 @@ class TurnControl:
 
 
 class PhaseKeeper:
-    """Derives phase and status from events of the Store. A high-risk gate or a plan waits in
-    AWAITING_APPROVAL (S4-42, S4-46…49); any other gate or card sets REQUIRES_USER_INPUT (S4-29); a
+    """Derives phase and status from events of the Store. A high-risk approval or a plan sets phase
+    AWAITING_APPROVAL (S4-42, S4-46…49); any other question sets REQUIRES_USER_INPUT (S4-29); a
     failed operation sets ERROR until the next decision (S4-53).
     """
 
@@ -137,6 +137,7 @@ class PhaseKeeper:
         store.subscribe(self._follow_record)
 
     def _follow_record(self, state: AgentState, record: Record) -> None:
+        """Update phase and status after an event."""
         if state.turn is None:
             objective = state.objective
             turned = isinstance(record.event, ChangesUndone | ChangesRedone)

@@ -60,8 +60,8 @@ class StepFailed(Exception):
 
 
 class StepRun(Thread):
-    """One run of a step, as a thread of decisions. The step has always left IN_PROGRESS when the
-    run ends. An adaptive run is paced like a turn, with a limit of its own (C1).
+    """One run of a step, as a thread of decisions. When the run ends, the step has its final
+    status. An adaptive run has its own loop limit (C1).
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StepRun(Thread):
         mode: ExecutionMode,
         rest: Rest | None = None,
     ) -> None:
-        """``rest``: actions of the decision that ended the step before, which are of this one."""
+        """``rest``: remaining actions of an earlier decision, which belong to this step."""
         turn = control.turn_pace
         self._step_pace = PaceKeeper(
             parts.store,
@@ -115,10 +115,12 @@ class StepRun(Thread):
 
     @property
     def _plan(self) -> Plan:
+        """The plan as it is now."""
         return self.store.state.get_plan(self._plan_id)
 
     @property
     def _step(self) -> Step:
+        """The step as it is now."""
         step = self._plan.get_step(self.step_id)
         assert step is not None  # a step that runs cannot be dropped
         return step
@@ -164,7 +166,7 @@ class StepRun(Thread):
         return report
 
     async def _do_step(self) -> Cause | None:
-        """Do the work of the step; returns the cause of a failure."""
+        """Do the work of the step; return why it failed, or None."""
         pace = self._step_pace
         work = self._interrupted.work if self._interrupted is not None else None
         loop = work.loop if work is not None and work.mode == "adaptive" else 0
@@ -192,7 +194,9 @@ class StepRun(Thread):
         return None
 
     async def _find_first_calls(self) -> Rest | None:
-        """The calls with which the step begins, or goes on after another process ended."""
+        """Return the calls with which the step begins or, after an interruption, continues; None if
+        the model decides first.
+        """
         if self._interrupted is not None:
             rest = find_rest(self.store.state, self.step_id) or self._rest
             cut = any(task.result == CUT for task in self._step.task_list)
@@ -203,6 +207,9 @@ class StepRun(Thread):
     # --- one decision after each result (S3-8) ---------------------------------------------------
 
     async def prepare_decision(self) -> bool:
+        """Wait while paused, consult the user if needed, and count the loop; True if the user
+        accepted the step as it is.
+        """
         await super().prepare_decision()
         consulted = await self._consultation.ask_if_due()
         if consulted is not None:
@@ -213,29 +220,36 @@ class StepRun(Thread):
         return False
 
     async def take_decision(self, decision: TurnDecision) -> None:
+        """Note the plan that the decision saw, and update the pacemaker."""
         self.work_seen, self._end_refused = list_steps(self._plan), False
         self._listed = 0
         await super().take_decision(decision)
 
     def hands_over(self) -> bool:
-        """True once a call ended this step: later ones are the next step's. Of a task list the rest
-        is dropped after a failure or a word of the user; the model decides anew.
+        """Whether the remaining calls do not belong to this step: after the call that ended it,
+        they are of the next step. Of a task list they are dropped after a failed call or new
+        words of the user, and the model decides anew.
         """
         if self._listed:
             return self.changes_course or any(not m.result.went_well for m in self.ran)
         return self._end_note is not None
 
     def reason_to_skip(self, action: Action) -> str:
+        """Return why to skip a call: the call before it tried to end the step and could not. Empty
+        to run it.
+        """
         return self.parts.notices.words("skip.not_ended") if self._end_refused else ""
 
     def _ends_step(self, action: Action) -> bool:
-        """Whether the action says that this step is completed."""
+        """Whether the action marks this step as completed."""
         if action.operation != UPDATE_STEP or action.args.get("status") != "completed":
             return False
         return find_step(self._plan, str(action.args.get("step_id", ""))) == self._step
 
     async def run_call(self, action: Action) -> OperationMessage:
-        """Run a call of an adaptive step as a task of the step."""
+        """Run a call and record it as a task of the step. A call that ends the step is only run if
+        all calls before it succeeded.
+        """
         if self._listed:
             self._record_progress(len(self.ran) + 1, self._listed)
         if not self._ends_step(action):
@@ -251,6 +265,7 @@ class StepRun(Thread):
         return message
 
     async def skip_call(self, action: Action, reason: str) -> OperationMessage:
+        """Record a skipped call and its task."""
         message = await super().skip_call(action, reason)
         self.log.append(message)
         task = self._task_of(action)
@@ -258,6 +273,9 @@ class StepRun(Thread):
         return message
 
     async def follow_decision(self, decision: TurnDecision) -> bool:
+        """Return True if the step is done. Raises StepFailed if the model stops with a question
+        that nobody answers.
+        """
         if self._end_note is not None:
             return True
         self.left = None
@@ -280,13 +298,17 @@ class StepRun(Thread):
                 raise StepFailed(self._name_question(decision))
 
     def _last_words(self) -> str:
-        """The model's words at the step's end."""
+        """Return the model's last words on the step: the note of the call that ended it, else its
+        last reply.
+        """
         if self._end_note is not None:
             return self._end_note
         return self.asker.last_reply or (self._rest.decision.reply if self._rest else "")
 
     def _ends_with(self, consulted: ConsultationEnd) -> bool:
-        """Whether the user accepted the step as it is; raises StepFailed where it cannot go on."""
+        """Whether the user accepted the step as it is. Raises StepFailed if the consultation
+        stopped it.
+        """
         if consulted.end == "goes_on":
             return False
         if consulted.end == "accepted":
@@ -298,15 +320,15 @@ class StepRun(Thread):
         raise StepFailed(make_cause(self.parts, consulted.end))
 
     def _name_question(self, decision: TurnDecision) -> Cause:
-        """The cause of a failure that is the model's question to the user, in its own words."""
+        """Return the model's question to the user as the cause of the failure."""
         text = decision.question.text if decision.question else decision.reply
         return Cause(said) if (said := one_line(text, 300)) else make_cause(self.parts, "not_said")
 
     # --- by list: in order, until a call fails; from there on adaptive (C9) ---------------------
 
     async def _take_list(self) -> Rest | None:
-        """The open tasks of the step, listed first where there are none, as the calls of one
-        decision; None where the list is empty.
+        """Return the open tasks of the step as the calls of one decision, listing them first if
+        there are none; None for an empty list. Raises StepFailed.
         """
         if not _open_tasks(self._step):
             try:
@@ -339,12 +361,15 @@ class StepRun(Thread):
 
     @property
     def takes_one_call(self) -> bool:
+        """Whether only the first call of a decision runs; False for a task list."""
         return super().takes_one_call and not self._listed
 
     # --- tasks ----------------------------------------------------------------------------------
 
     async def _run_task(self, task: Task, action: Action) -> OperationMessage:
-        """Run the action of a task; raises CancelledError after marking the task as cancelled."""
+        """Run the action of a task and record its result. Raises CancelledError after marking the
+        task as cancelled.
+        """
         clock = self.store.clock
         begun = clock.monotonic()
         status, begun_at = WorkStatus.IN_PROGRESS, clock.now()
@@ -366,7 +391,7 @@ class StepRun(Thread):
         return message
 
     def _task_of(self, action: Action) -> Task:
-        """The open task of a call, if an earlier process made one, else a new one."""
+        """Return the open task of a call left by an earlier process, else a new one."""
         for task in self._step.task_list:
             if task.call_id == action.call_id and task.status.is_open:
                 return task
@@ -379,11 +404,13 @@ class StepRun(Thread):
         )
 
     def _record_task(self, task: Task) -> None:
+        """Record the task in the state."""
         self.store.dispatch(TaskChanged(plan_id=self._plan_id, step_id=self.step_id, task=task))
 
     # --- state ----------------------------------------------------------------------------------
 
     def _record_status(self, status: WorkStatus, note: str = "") -> None:
+        """Record the status of the step; unless it begins, cancel its open tasks."""
         if status is not WorkStatus.IN_PROGRESS:
             # Cancel the remaining tasks: another run must not begin in the middle of the list.
             for task in _open_tasks(self._step):
@@ -401,6 +428,7 @@ class StepRun(Thread):
         )
 
     def _record_progress(self, loop: int, limit: int) -> None:
+        """Record the loop, or task number, and its limit."""
         self.store.dispatch(
             WorkProgressed(
                 work_id=self._work_id,

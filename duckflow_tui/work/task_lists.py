@@ -1,4 +1,4 @@
-"""The list of tasks of a step: asked for, and refused with what is wrong."""
+"""Task lists of steps: asks a model for one and validates it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ def read_tasks(
     ids: IdSource,
     check: CheckArguments,
 ) -> tuple[Task, ...]:
-    """Read tasks, in the order given, as the actions of a decision are read. Raises ToldError
-    for an overlong list, an operation that is not there or may not stand in a list, and arguments
-    that cannot be.
+    """Read tasks in the order given. Raises ToldError for a list that is too long, unknown
+    operations, operations not allowed in a list, and invalid arguments.
     """
     if len(proposed) > MAX_TASKS:
         raise ToldError("tasks.too_many", count=str(len(proposed)), most=str(MAX_TASKS))
@@ -67,7 +66,9 @@ def read_tasks(
 
 
 async def list_tasks(parts: TurnParts, plan: Plan, step: Step) -> tuple[Task, ...]:
-    """Have the tasks of a step listed, and store them with it. Raises LlmError and Unreadable."""
+    """Ask a model for the task list of a step and store it with the step. Raises LlmError and
+    Unreadable.
+    """
     state, registry = parts.store.state, parts.router.registry
     specs = registry.specs()
 

@@ -1,4 +1,4 @@
-"""The loop of a plan's or a list's work: a worker of its own, beside that of the chat."""
+"""Runs the work of a plan as a job of its own, beside that of the chat."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class TaskLoop:
 
     @property
     def is_working(self) -> bool:
-        """Whether a piece of work has not ended."""
+        """Whether work is running."""
         return self._work is not None
 
     async def run(self, body: Coroutine[Any, Any, T]) -> T:
-        """Run the work and return its result; what it raises is raised here. Raises CancelledError
-        where it was stopped, or the caller was: then its clean-up is awaited first.
+        """Run the work and return its result; its exceptions are raised here. Raises CancelledError
+        if the work or the caller is cancelled.
         """
         work = self._work = asyncio.create_task(body)
         self._spawn(_hold_job(work), GROUP)
@@ -43,7 +43,7 @@ class TaskLoop:
 
 
 async def _hold_job(work: asyncio.Task[Any]) -> None:
-    """The job of the work: it ends with the work, and the work with it."""
+    """Wait for the work, as its job; cancelling the job cancels the work."""
     try:
         await asyncio.wait({work})
     except asyncio.CancelledError:

@@ -1,4 +1,6 @@
-"""One thread of work: ask, check, dispatch, pace, until its purpose is served (S2-7, S3-8)."""
+"""The loop of a thread of work: ask the model, carry out its calls, update the pace, until done
+(S2-7, S3-8).
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ REPEATS: Final = 4  # the same failing call asks the user at its fourth time (sa
 
 
 class Thread(ABC):
-    """A turn, a step of a plan and an answer beside the work are the same loop. A subclass says
-    what has to be there before a decision, what it takes from one, and when it is over.
+    """The loop that turns, steps of plans and answers beside the work share. A subclass defines
+    what happens before a decision, on receiving it, and when the thread ends.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class Thread(ABC):
         *,
         step_id: str = "",
     ) -> None:
-        """Without ``control`` nothing halts it, without ``pace`` its subclass counts its loops."""
+        """Without ``control`` the thread cannot be paused; without ``pace`` its subclass counts its
+        loops.
+        """
         self.parts = parts
         self.store = parts.store
         self.asker = asker
@@ -63,8 +67,8 @@ class Thread(ABC):
         self.ran_before: set[str] = set()  # hashes of calls of the turn that this one takes up
 
     async def run_decisions(self, rest: Rest | None = None) -> None:
-        """One decision after the other; first the ``rest`` of one that an earlier process asked
-        for. Raises LlmError, TurnEnd, and what the subclass ends with.
+        """Run decisions until the thread ends; first the ``rest`` of a decision from an earlier
+        process. Raises LlmError, TurnEnd, and exceptions of the subclass.
         """
         over = rest is not None and await self._carry_out(rest.decision, rest.actions, rest.skip)
         while not over and not await self.prepare_decision():
@@ -79,48 +83,49 @@ class Thread(ABC):
     # --- what a subclass says -------------------------------------------------------------------
 
     async def prepare_decision(self) -> bool:
-        """Prepare the next decision; True ends the thread."""
+        """Prepare the next decision: wait while paused and take in a redirect. True ends the
+        thread.
+        """
         if self.control is not None:
             await self.control.safe_point()
             await self.take_redirect()
         return False
 
     async def take_decision(self, decision: TurnDecision) -> None:
-        """A decision came; nothing of it has run."""
+        """Handle a new decision before any of its calls runs."""
         if self.pace is not None:
             self.pace.take_decision(decision, self.asker.repaired)
 
     async def run_call(self, action: Action) -> OperationMessage:
-        """Carry one action out, whatever comes of it."""
+        """Run one call and return its result, whatever the outcome."""
         return await self.parts.router.call(action, step_id=self.step_id)
 
     async def skip_call(self, action: Action, reason: str) -> OperationMessage:
-        """Record that an action is not carried out."""
+        """Record a call as skipped, with the reason."""
         return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
     def hands_over(self) -> bool:
-        """Whether the rest of the decision's actions belong to another thread, such as those that
-        stand behind the call that begins a plan and are its first step's.
+        """Whether the remaining calls of the decision belong to another thread, as those after the
+        call that begins a plan belong to its first step.
         """
         return False
 
     @property
     def takes_one_call(self) -> bool:
-        """Whether only the first call of a decision is carried out, by the setting (S3-7)."""
+        """Whether the setting allows only the first call of a decision to run (S3-7)."""
         return self.parts.settings.execution == "adaptive"
 
     def reason_to_skip(self, action: Action) -> str:
-        """Why an action of the decision is not carried out; empty where it is."""
+        """Return why a call is skipped; empty to run it."""
         return ""
 
     @abstractmethod
     async def follow_decision(self, decision: TurnDecision) -> bool:
-        """The decision's actions have their results; True ends the thread."""
+        """Act on a decision after its calls have results. True ends the thread."""
 
     async def ask_user(self, decision: TurnDecision) -> bool:
-        """Put the model's question to the user, its options as keys; where it declares that it
-        waits for approval, with a yes and a no. The answer is in the conversation then; False
-        where there was none.
+        """Ask the user the model's question, with its options as keys; yes and no if the decision
+        awaits approval. The answer is added to the conversation; False if there was none.
         """
         approval = decision.step is Phase.AWAITING_APPROVAL
         question = decision.question
@@ -137,8 +142,8 @@ class Thread(ABC):
         return True
 
     def tell_nobody(self) -> bool:
-        """In a run without a screen, tell the model that nobody can answer it and that it has to
-        decide. False where somebody can, or where this thread was told before.
+        """Without a screen, tell the model once that nobody can answer and that it has to decide
+        itself. False with a screen, or if the thread was told already.
         """
         if self._nobody_told or not self.store.state.session.headless:
             return False
@@ -149,7 +154,9 @@ class Thread(ABC):
     # --- the loop's own steps -------------------------------------------------------------------
 
     async def _decide_next(self, role: Role) -> TurnDecision:
-        """The next decision; a reply that the user stopped is asked for again once they resume."""
+        """Return the next decision; a reply stopped by a pause is requested again after
+        resuming.
+        """
         while True:
             try:
                 return await self.asker.decide(self.pattern, role)
@@ -159,6 +166,9 @@ class Thread(ABC):
     async def _carry_out(
         self, decision: TurnDecision, actions: Sequence[Action], skip: Outcome | None = None
     ) -> bool:
+        """Run the calls of a decision, update checks and pace, and follow the decision; True ends
+        the thread. ``skip``: skip all calls because of this earlier outcome.
+        """
         begun = len(actions) < len(decision.actions)
         several = len(decision.actions) > 1 and not self.takes_one_call
         if several and not skip:
@@ -183,11 +193,13 @@ class Thread(ABC):
     async def _dispatch_actions(
         self, decision: TurnDecision, actions: Sequence[Action], skip: str, *, begun: bool
     ) -> None:
-        """Every action becomes one recorded result, in order, but for those that are ``left`` to
-        another thread. After an answer that changes course
-        (a redirect, an alternative, a no), what was asked for behind it is skipped; so is, where
-        the setting wants one action a decision, what stands behind the first (S3-7). ``begun``:
-        others of the decision have their results.
+        """Run or skip each action, in order, with one recorded result each; actions of another
+        thread go to ``left``.
+
+        After the user changed the course (a redirect, an alternative, a refusal), later actions are
+        skipped; so are all but the first if the setting allows one call per decision (S3-7).
+        ``begun``: other actions of the decision already have results. ``skip``: a reason to skip
+        all.
         """
         self.ran, self.left, self._stuck = [], None, None
         one, words = self.takes_one_call, self.parts.notices.words
@@ -225,19 +237,19 @@ class Thread(ABC):
 
     @property
     def changes_course(self) -> bool:
-        """Whether the user said something that the model has to hear before anything else."""
+        """Whether the user said something that the model must read before going on."""
         redirected = self.control is not None and self.control.redirected is not None
         return redirected or self.course_changed
 
     async def refuse_decision(self, decision: TurnDecision) -> bool:
-        """The model's own check said no: nothing runs (S4-59). True ends the thread."""
+        """Handle a decision whose own check failed: nothing runs (S4-59). True ends the thread."""
         reason = self.tell_refusal(decision)
         if not (self.idle and self.tell_nobody()):
             self._count_idle(reason)
         return False
 
     def tell_refusal(self, decision: TurnDecision) -> str:
-        """Show it, and let the model hear it; returns the reason that the check gave."""
+        """Tell user and model that the decision's own check failed; return the check's reason."""
         if self.pace is not None:
             self.pace.take_results(())
         check, judgement = "goal_consistency", decision.goal_consistency
@@ -252,13 +264,17 @@ class Thread(ABC):
         return judgement.reason
 
     def _count_idle(self, no: str | None) -> None:
-        """Neither acted nor ended: the pacemaker counts it, and asks the user (S3-21)."""
+        """Count a decision that neither acted nor ended; the pacemaker asks the user after several
+        (S3-21).
+        """
         self.idle += 1
         if self.pace is not None:
             self.pace.count_idle(self.idle, no)
 
     async def take_redirect(self) -> str | None:
-        """Take the user's words from a pause into this thread; None for none."""
+        """Add the user's message from a redirect to this thread, if there is one; return its text
+        or None.
+        """
         message = self.control.redirected if self.control is not None else None
         if self.control is None or message is None:
             return None

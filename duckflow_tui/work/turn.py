@@ -1,4 +1,4 @@
-"""One turn: a user message, the decisions it takes, their actions, and the end."""
+"""One turn: a user message, the decisions on it, their calls, and the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 
 
 class Turn(Thread):
-    """The thread of a user message. Whatever happens, ``TurnFinished`` is the last event of it."""
+    """The thread that works on a user message. ``TurnFinished`` is its last event, even after a
+    failure or cancellation.
+    """
 
     def __init__(
         self,
@@ -61,8 +63,8 @@ class Turn(Thread):
         paused: bool = False,
         resumed: TurnInfo | None = None,
     ) -> None:
-        """``plan_first``: take the approved plan up again before the model is asked; ``paused``:
-        wait for the user's key first; ``resumed``: the turn that an earlier process had begun.
+        """``plan_first``: continue the approved plan before asking the model; ``paused``: start
+        paused; ``resumed``: the turn of an earlier process to continue.
         """
         self.steering = TurnControl(parts.store)
         self._paced = PaceKeeper(parts.store, parts.settings.pacemaker, parts.router.registry.specs)
@@ -84,7 +86,9 @@ class Turn(Thread):
         self._consultation = Consultation(parts, self._paced, self._ending.list_calls)
 
     async def run(self) -> None:
-        """The whole turn. A cancelled turn ends as stopped, and the cancellation goes on."""
+        """Run the whole turn. A cancelled turn is finished as stopped, and CancelledError is raised
+        again.
+        """
         try:
             rest = await self._begin_or_resume()
             await self.run_decisions(rest)
@@ -111,17 +115,19 @@ class Turn(Thread):
             await self._finish_turn(TurnEnd("failed", Status.ERROR))
 
     def _describe_break(self) -> str:
-        """Words for the model where the work had begun; else empty."""
+        """Return a text that tells the model the turn broke off, empty if there was no decision."""
         begun = list_decisions(self.store.state)
         return self.parts.notices.words("turn.broke_off") if begun else ""
 
     def leave(self) -> None:
-        """The session is left as it stands: what is cancelled now can be taken up again."""
+        """Mark the session as being closed: a cancellation then records nothing, so that the turn
+        can be resumed.
+        """
         self._left = True
 
     async def _begin_or_resume(self) -> Rest | None:
-        """From the message, or from where an earlier process had come to, to the first decision;
-        returns what that one's newest decision still waits for.
+        """Begin the turn, or resume that of an earlier process; return the remaining calls of its
+        newest decision, or None.
         """
         if self._resumed is None or self._is_cut_at_its_begin(self._resumed):
             self._begin_turn()
@@ -149,15 +155,16 @@ class Turn(Thread):
         return None
 
     def _is_of_plan(self, rest: Rest) -> bool:
-        """Whether calls that an earlier process left are those of the plan that their decision
-        began.
-        """
+        """Whether the remaining calls belong to the plan that their decision began."""
         done = [a.operation for a in rest.decision.actions if a not in rest.actions]
         return bool(done) and done[-1] in BEGINS_PLAN and self._desk.takes_calls
 
     # --- the loop ----------------------------------------------------------------------------
 
     async def run_decisions(self, rest: Rest | None = None) -> None:
+        """Run decisions until the turn ends. If the model's replies become unusable, end as done if
+        a review finds the work done.
+        """
         try:
             await super().run_decisions(rest)
         except (TurnEnd, LlmError) as end:
@@ -168,6 +175,9 @@ class Turn(Thread):
             raise
 
     async def prepare_decision(self) -> bool:
+        """Wait while paused, report outside changes, consult the user if needed, and count the
+        loop. Raises TurnEnd.
+        """
         await super().prepare_decision()
         self._tell_outside_changes()
         if self.steering.turn_end is not None:
@@ -184,6 +194,7 @@ class Turn(Thread):
         return False
 
     async def take_decision(self, decision: TurnDecision) -> None:
+        """Apply a decision to phase, request, working memory and requirements."""
         machine, state = self.parts.machine, self.store.state
         # What is for the user to decide is asked first: a gate or a card leads there.
         if decision.step not in (None, Phase.AWAITING_APPROVAL):
@@ -212,11 +223,14 @@ class Turn(Thread):
         self.pattern = decision.prompt_pattern
 
     def hands_over(self) -> bool:
-        """True once the newest call began the plan: later ones are its first step's."""
+        """Whether the newest call began the plan; later calls belong to its first step."""
         newest = self.ran[-1].operation if self.ran else ""
         return newest in BEGINS_PLAN and self._desk.takes_calls
 
     def reason_to_skip(self, action: Action) -> str:
+        """Return why to skip a call: a plan is to begin, or its next step waits and the call may
+        belong to it (asked once per step). Empty to run it.
+        """
         if self._desk.may_begin_step:
             return self.parts.notices.words("skip.begins")
         step = self._desk.waiting_step
@@ -230,6 +244,9 @@ class Turn(Thread):
         return self.parts.notices.words("plan.begin_or_beside", **named)
 
     async def refuse_decision(self, decision: TurnDecision) -> bool:
+        """Handle a decision whose own check failed; ask the user or wait for them unless it wants
+        to continue.
+        """
         if decision.next_step is NextStep.CONTINUE:
             return await super().refuse_decision(decision)
         self.tell_refusal(decision)
@@ -238,7 +255,9 @@ class Turn(Thread):
         return False
 
     async def follow_decision(self, decision: TurnDecision) -> bool:
-        """Never True: a turn ends by TurnEnd."""
+        """Act on a decision after its calls: run the plan, ask the user, review the work, or go on.
+        Returns False; a turn ends by raising TurnEnd.
+        """
         if self.changes_course:
             return False
         if self._desk.may_begin_step and (plan := await self._desk.run_rest(self.left)) is not None:
@@ -283,9 +302,8 @@ class Turn(Thread):
         return False
 
     async def _end_if_done(self) -> None:
-        """Raise TurnEnd where a review finds done what this turn changed, although the model does
-        not call it so. Judges nothing where nothing changed since the last review, and where a
-        denial or a plan leaves something undone.
+        """Review changes that were not reviewed yet, and raise TurnEnd if the request is done,
+        although the model did not say so. Skipped after a denial or with an unfinished plan.
         """
         if self._ending.has_unjudged_changes() and self._ending.judge_outcome("done") == "done":
             log, reply = self._ending.list_calls(), self._last_reply()
@@ -293,14 +311,14 @@ class Turn(Thread):
                 await self._take_verdict(end)
 
     def _ends_with(self, plan: Plan, decision: TurnDecision) -> bool:
-        """Whether the decision that began the plan's run ends the turn: it was to, and all of the
-        plan is done.
+        """Whether the turn ends after the plan's run: the plan is completed, and the decision that
+        began it was to end the turn.
         """
         done = plan.status is PlanStatus.COMPLETED
         return done and decision.next_step is NextStep.DONE and self._all_went_well(decision)
 
     def _last_reply(self) -> str:
-        """The newest words of this turn to the user, also those of a step."""
+        """Return the newest text of the turn for the user, also from a step."""
         turn = self.store.state.turn
         assert turn is not None
         for message in reversed(
@@ -311,16 +329,16 @@ class Turn(Thread):
         return self.asker.last_reply
 
     def _all_went_well(self, decision: TurnDecision) -> bool:
-        """Whether every call of the decision ran and succeeded; true for one without calls."""
+        """Whether every call of the decision ran and succeeded; True without calls."""
         wanted = {action.call_id for action in decision.actions}
         messages = reversed(self.store.state.messages if wanted else ())
         went = {m.call_id: m.result.went_well for m in messages if isinstance(m, OperationMessage)}
         return all(went.get(call_id, False) for call_id in wanted)
 
     async def _wait_for_user(self, decision: TurnDecision, outcome: TurnOutcome) -> None:
-        """End the turn with the model's question; words without one are taken for it. Where a
-        review finds the work done, words, and a question that nobody is there to answer, end it as
-        done. Returns where the model was told to decide by itself.
+        """End the turn with the model's question, or its reply as one. Without a question or a user
+        to answer it, the turn ends as done if a review finds so. Raises TurnEnd; returns only if
+        the model was told to decide by itself.
         """
         if decision.question is None or self.store.state.session.headless:
             await self._end_if_done()
@@ -331,8 +349,8 @@ class Turn(Thread):
         raise TurnEnd(outcome, Status.REQUIRES_USER_INPUT, reason, question=question)
 
     async def _take_verdict(self, end: ReviewEnd) -> None:
-        """Raise TurnEnd unless another attempt begins; that one does first what it does again of
-        the plan.
+        """Act on the end of a review: raise TurnEnd, or if another attempt begins, run the reopened
+        steps of the plan.
         """
         if end != "continue":
             outcome, status = OUTCOMES.get(end, ("done", Status.SUCCESS))
@@ -343,7 +361,9 @@ class Turn(Thread):
             await self._desk.run_rest()
 
     def _wants_an_answer(self) -> bool:
-        """A turn that did something and said nothing is asked once for its answer (S3-23)."""
+        """Whether the turn made calls and said nothing to the user; the model is then asked for its
+        answer, once (S3-23).
+        """
         if self.asker.last_reply.strip() or self._answer_wanted or not self._ending.list_calls():
             return False
         self._answer_wanted = True
@@ -353,13 +373,14 @@ class Turn(Thread):
     # --- what a turn writes down -------------------------------------------------------------
 
     def _is_cut_at_its_begin(self, turn: TurnInfo) -> bool:
-        """Whether the earlier process ended before it had recorded what the turn works on."""
+        """Whether the earlier process ended before it had recorded the turn's request and limit."""
         state = self.store.state
         now, fresh = state.objective, turn.request in _FRESH
         opened = now is not None and (not fresh or now.message_id == turn.message_id)
         return not (list_decisions(state) or (opened and state.pace is not None))
 
     def _begin_turn(self) -> None:
+        """Record the start of the turn, relate its message to a request, and set the limit."""
         state = self.store.state
         settings = self.parts.settings
         request = relate_message(state, self._message)
@@ -397,7 +418,9 @@ class Turn(Thread):
             self._take_over(state.messages[: last.messages])
 
     def _take_over(self, messages: Sequence[Message]) -> None:
-        """Where the turn that failed worked on the same message, its calls are known as done."""
+        """After a failed turn on the same message, note its successful effects, so that they are
+        known as done.
+        """
         if self._message not in messages:
             return
         for message in messages[messages.index(self._message) :]:
@@ -408,6 +431,7 @@ class Turn(Thread):
                 self.ran_before.add(hash_data(canonical_json([message.operation, message.args])))
 
     def _take_up(self, turn: TurnInfo) -> None:
+        """Restore the state of a resumed turn from its decisions."""
         self.parts.machine.set_status(Status.IN_PROGRESS)
         decisions = list_decisions(self.store.state)
         self._paced.resume_turn(turn.loop, len(decisions))
@@ -418,14 +442,16 @@ class Turn(Thread):
         self.asker.last_reply = next(said, "")
 
     def _tell_dropped(self, before: tuple[str, ...]) -> None:
-        """A constraint never goes in silence, whoever dropped it (S4-103)."""
+        """Tell user and model which constraints were dropped from the working memory (S4-103)."""
         dropped = [words for words in before if words not in self.store.state.memory.constraints]
         if dropped:
             said = "; ".join(dropped)
             self.parts.notices.tell("turn.constraint_dropped", constraints=said)
 
     def _tell_overwritten(self, memory: WorkingMemory, lost: set[OwnField]) -> None:
-        """Tell of items the user wrote by hand that the model has overwritten (S4-103)."""
+        """Tell the user which of their own items in the working memory the model replaced
+        (S4-103).
+        """
         for name in sorted(lost):
             value: str | tuple[str, ...] = getattr(self.store.state.memory, name)
             if name == "constraints" and not set(memory.constraints) <= set(value):
@@ -434,12 +460,14 @@ class Turn(Thread):
             self.parts.notices.say(f"working.overwritten.{name}", said=said or "–")
 
     def _tell_outside_changes(self) -> None:
+        """Tell the model of files that were changed from outside since the last report."""
         paths = self.store.state.changed_outside
         if paths:
             self.parts.notices.tell("files.changed_outside", paths=", ".join(paths))
             self.store.dispatch(OutsideChangesReported(paths=paths))
 
     async def _finish_turn(self, end: TurnEnd) -> None:
+        """Finish the turn, unless it never began."""
         running = self.store.state.turn
         if running is None or running.turn_id != self.turn_id:
             return  # it broke before it had begun
@@ -448,21 +476,21 @@ class Turn(Thread):
 
 
 class TurnEnding:
-    """How the running turn ends, read from the state."""
+    """Determines and records how the running turn ends."""
 
     def __init__(self, parts: TurnParts) -> None:
         self._parts = parts
         self._store = parts.store
 
     def _list_messages(self) -> Sequence[Message]:
-        """The messages of the turn."""
+        """Return the messages of the turn, without the user's message it works on."""
         state = self._store.state
         return (
             state.messages[find_turn_start(state, state.turn) :] if state.turn is not None else ()
         )
 
     def list_calls(self) -> list[OperationMessage]:
-        """The model's calls of this turn, those of steps included."""
+        """Return the model's calls of this turn, including those of steps."""
         return [
             m
             for m in self._list_messages()
@@ -479,8 +507,9 @@ class TurnEnding:
         return False
 
     def judge_outcome(self, wanted: TurnOutcome) -> TurnOutcome:
-        """The outcome of the turn: a denial shows, and so does an approved plan left undone, but
-        for one that the user stopped before and of which this turn did nothing.
+        """Return the outcome to record instead of ``wanted``: ``denied`` after a denied call;
+        ``partial`` for ``done`` while an approved plan is unfinished, unless the user had halted
+        it and this turn did not work on it.
         """
         if any(m.result.outcome is Outcome.DENIED for m in self.list_calls()):
             return "denied"
@@ -493,7 +522,7 @@ class TurnEnding:
         return wanted
 
     def _worked_on(self, plan: Plan) -> bool:
-        """Whether this turn did something of the plan; of a rejected one nothing is done."""
+        """Whether this turn worked on the plan; False for a rejected plan."""
         if plan.status is PlanStatus.REJECTED:
             return False
         for m in self._list_messages():
@@ -513,7 +542,9 @@ class TurnEnding:
         return False
 
     async def finish_turn(self, end: TurnEnd, reply: str, review: Review | None) -> None:
-        """Lay down what still runs, walk to the end, and commit ``TurnFinished``."""
+        """Set final states of plans, phase and status, and commit ``TurnFinished`` with figures,
+        review and reason.
+        """
         machine, status = self._parts.machine, end.status
         if end.outcome == "answered":
             self._parts.notices.say("turn.answered")
@@ -557,7 +588,7 @@ class TurnEnding:
         )
 
     def _make_reason(self, outcome: TurnOutcome) -> Reason:
-        """The reason why the turn ended before it was done: a code, and the facts behind it."""
+        """Return the reason why the turn ended before it was done, with its facts."""
         state, plan = self._store.state, self._store.state.active_plan
         denied = [m for m in self.list_calls() if m.result.outcome is Outcome.DENIED]
         if outcome == "denied" and denied:
@@ -585,7 +616,7 @@ class TurnEnding:
         return Reason(code="partial")
 
     def _walk_to_done(self) -> None:
-        """At the end the engine walks by itself; a turn that only talked skips the review."""
+        """Move the phase to done, through review unless the turn only talked."""
         machine = self._parts.machine
         state = self._store.state
         if state.phase is Phase.PLANNING and not any(m.result.went_well for m in self.list_calls()):

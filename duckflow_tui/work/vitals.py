@@ -1,7 +1,5 @@
-"""The three vitals as functions of recorded signals; each change can be computed again by hand.
-
-Here stand also the codes of what moves a vital and of what is put before the user: keys of the
-catalogue, which has the words for them.
+"""The three vitals (mood, focus, stamina) as pure functions of recorded signals, so that each
+change can be recomputed, and the codes of their causes, which are keys of the catalogue.
 """
 
 from __future__ import annotations
@@ -95,7 +93,7 @@ class ProgressKind(StrEnum):
 
 
 def make_reason(code: StrEnum, **params: str) -> Reason:
-    """A code of these with its words and figures."""
+    """Make a reason from a code and its parameters."""
     return Reason(code=code.value, params=params)
 
 
@@ -129,8 +127,8 @@ def mood_inputs(
     *,
     fruitless: bool = False,
 ) -> dict[str, float]:
-    """Collect the inputs of the mood after a decision; ``outcomes`` are the newest, oldest first.
-    After a ``fruitless`` loop it does not rise.
+    """Collect the inputs to compute the mood after a decision. ``outcomes`` are recent successes
+    and failures, oldest first. After a ``fruitless`` loop the mood cannot rise.
     """
     newest = outcomes[-OUTCOMES:]
     good, count = sum(newest), len(newest)
@@ -141,8 +139,8 @@ def mood_inputs(
 
 
 def compute_vital(vital: Vital, inputs: Mapping[str, float]) -> float:
-    """The new value of a vital, from the inputs of its change alone (``VitalChange.inputs``);
-    without any it is the one that work starts with.
+    """Compute the new value (0.0 to 1.0) of a vital from the inputs stored with its change; without
+    inputs, its initial value.
     """
     if not inputs:
         return {"mood": NEUTRAL_MOOD, "focus": NEUTRAL_FOCUS, "stamina": FRESH_STAMINA}[vital]
@@ -165,4 +163,5 @@ def compute_vital(vital: Vital, inputs: Mapping[str, float]) -> float:
 
 
 def _compute_share(good: float, outcomes: float) -> float:
+    """Return the share of good outcomes; a fixed value while there are fewer than ``SURE_FROM``."""
     return good / outcomes if outcomes >= SURE_FROM else EARLY_SHARE
