@@ -1,1 +1,3 @@
-"""How models are asked: endpoints, roles, streaming, the decision codecs, usage and cost."""
+"""Requests to language models: endpoints and roles, streaming, the codecs of decisions, usage and
+cost.
+"""

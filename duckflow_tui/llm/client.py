@@ -1,7 +1,7 @@
-"""One request to one endpoint, over AsyncOpenAI: what comes back is a Completion or an LlmError.
+"""Sends one request to one endpoint through AsyncOpenAI; the result is a Completion or an LlmError.
 
-Loaded after the first paint only: it imports the client library. The library builds the
-request and keeps the connection; the stream is read here, where it has limits and a pulse.
+Import it only after the first paint: it imports the client library. The library builds requests and
+keeps connections; streams are read here, with size limits and time limits.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class ChatClient:
         name: str = "",
         proxy: Proxy | None = None,
     ) -> None:
-        """``name`` is the variable that the key came from, empty without a key."""
+        """``name`` is the environment variable that the key came from, empty without a key;
+        ``secrets`` are masked in errors.
+        """
         self._endpoint = endpoint
         self._key = (name, bool(name) and not may_carry_key(endpoint))
         self._http = http
@@ -118,8 +120,8 @@ class ChatClient:
         patience: Patience,
         report: Report | None = None,
     ) -> ChatClient:
-        """Open a client once its address was checked; raises LlmError. ``report`` is called with
-        the amounts that it sends and receives for a session.
+        """Check the address and open a client; raises LlmError. ``report`` is called with the
+        amounts sent and received, for display in the session.
         """
         headers = _secret_headers(endpoint)
         secrets = (*((key,) if key else ()), *headers)
@@ -144,7 +146,7 @@ class ChatClient:
             return cls(endpoint, http, secrets, clock, patience, name, proxy)
 
     async def aclose(self) -> None:
-        """Close the connections. What fails at that is logged: the answers have been read."""
+        """Close the connections. Errors are logged, not raised."""
         try:
             await self._http.aclose()
         except Exception:
@@ -159,8 +161,9 @@ class ChatClient:
         observer: ReplyObserver,
         thread: str = "",
     ) -> None:
-        """Send a request, written as a chat completion, by an API and fill ``completion`` as its
-        answer arrives; raises LlmError.
+        """Send a request through the given API and fill ``completion`` as the answer arrives;
+        raises LlmError. ``body`` is written as a chat completion for either API. ``thread`` is
+        sent as a header to local servers only.
         """
         headers = {PURPOSE_HEADER: purpose}
         if thread and is_loopback(self._endpoint.hostname):
@@ -195,7 +198,9 @@ class ChatClient:
         silence: SilenceLimit,
         teller: FailureTeller,
     ) -> None:
-        """Send a chat completion and read its answer; raises LlmError and errors of the library."""
+        """Send a chat completion and read its answer; raises LlmError and exceptions of the
+        library.
+        """
         answer = await self._sdk.post(
             "/chat/completions",
             cast_to=object,
@@ -216,8 +221,8 @@ class ChatClient:
         silence: SilenceLimit,
         teller: FailureTeller,
     ) -> None:
-        """Send the same by the Responses API and read its answer; raises LlmError and errors of the
-        library.
+        """Send the request through the Responses API and read its answer; raises LlmError and
+        exceptions of the library.
         """
         request = write_request(body)
         model: str = request.pop("model")
@@ -245,8 +250,8 @@ class ChatClient:
             raise teller.make_error("not_json", str(error), setting="base_url") from error
 
     async def fetch_entries(self, seconds: float) -> list[JsonObject]:
-        """The models that the server lists, within so many seconds. Raises LlmError; ``html`` or
-        ``not_json`` also where the answer is no list of models.
+        """Fetch the server's list of models within ``seconds``. Raises LlmError, with code ``html``
+        or ``not_json`` if the answer is not a list of models.
         """
         teller = FailureTeller(self._endpoint, "", self._secrets, *self._key)
         with _raising_llm_error(teller, self._clock, self._proxy):
@@ -273,7 +278,9 @@ class ChatClient:
         return tuple(name.removeprefix("models/") for name in names if name)  # Gemini's has it
 
     async def explain_error(self, error: LlmError, seconds: float) -> None:
-        """Look for so many seconds whether the model's name or the address is what is wrong."""
+        """Ask the server for its models, for at most ``seconds``. If it does not list the model of
+        ``error``, change the error in place to ``unknown_model`` with similar names as detail.
+        """
         try:
             names = await self.fetch_model_names(seconds)
         except LlmError:
@@ -289,8 +296,8 @@ class ChatClient:
 
 @contextmanager
 def _raising_llm_error(teller: FailureTeller, clock: Clock, proxy: Proxy | None) -> Generator[None]:
-    """Raise as an LlmError whatever else leaves the block, so that who asks a model has one kind
-    of failure to put into words; the cause is chained. A cancellation passes.
+    """Convert every exception of this block to an LlmError, chained to its cause. Cancellations
+    pass unchanged.
     """
     try:
         yield
@@ -360,12 +367,12 @@ def _llm_error_of(
 
 
 def _is_tls_fault(error: BaseException) -> bool:
-    """Whether TLS failed; a handshake that only waits for the other side has not."""
+    """Whether an error is a failure of TLS, not a handshake that is still waiting for data."""
     return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLWantReadError)
 
 
 def _name_tls_fault(error: BaseException) -> ErrorCode:
-    """The code for a failed handshake: an unknown authority, an answer in plain http, or else."""
+    """Return the code of a failed handshake: ``untrusted``, ``wants_http`` or ``tls``."""
     if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _UNKNOWN_AUTHORITY:
         return "untrusted"
     return "wants_http" if getattr(error, "reason", "") in _NO_TLS else "tls"
@@ -378,14 +385,14 @@ _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"
 
 
 def _name_proxy_fault(words: str) -> ErrorCode:
-    """The code for what a proxy answered: ``words`` begin with the status, if it had one."""
+    """Return the code of a proxy's error; ``words`` begin with the HTTP status if it sent one."""
     if words.startswith("407"):
         return "proxy_login"
     return "proxy_refused" if words.startswith("4") else "proxy_failed"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, then the errors behind it, from the outermost to the first one raised."""
+    """Yield an error and its chained causes, outermost first."""
     behind: BaseException | None = error
     while behind is not None:
         yield behind
@@ -396,9 +403,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _describe_cause(error: BaseException) -> str:
-    """The message of the system error behind an error, else the error's own: the
-    libraries on the way only say that something failed.
-    """
+    """Return the message of the system error behind an error, else the error's own message."""
     for behind in _causes(error):
         if isinstance(behind, OSError) and behind.errno:
             of_system = behind.errno > 0 and not isinstance(behind, ssl.SSLError)
@@ -408,13 +413,18 @@ def _describe_cause(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Reads the body of an answer: an event stream, or a plain completion where none streams."""
+    """Reads the body of an answer: an event stream, or a plain completion from servers that do not
+    stream.
+    """
 
     _completion: Completion
     _silence: SilenceLimit
     _teller: FailureTeller
 
     async def read_answer(self, response: httpx2.Response, pieces: AsyncIterator[bytes]) -> None:
+        """Detect the form of the body and read it into the completion. Raises LlmError for anything
+        else.
+        """
         first = b""
         while len(first.lstrip()) < _ENOUGH:
             piece = await anext(pieces, None)
@@ -434,10 +444,12 @@ class _Answer:
             raise self._teller.make_error("empty")
 
     def _make_unreadable_error(self, beginning: bytes) -> LlmError:
+        """Make the error of a body that is a web page, or not JSON."""
         code = "html" if beginning.lstrip().startswith(b"<") else "not_json"
         return self._teller.make_error(code, beginning[:_SHOWN], setting="base_url")
 
     async def _read_events(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+        """Read an event stream. Raises LlmError if it contains no answer."""
         self._completion.streamed = True
         reader = EventReader()
         if self._take_all(reader.feed(first)):
@@ -455,6 +467,7 @@ class _Answer:
         raise self._teller.make_error("empty")
 
     async def _read_plain(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+        """Read a completion that is one JSON object."""
         body = bytearray(first)
         async for piece in pieces:
             self._silence.note_byte()
@@ -463,6 +476,7 @@ class _Answer:
         self._completion.ended = True
 
     def _take_all(self, events: list[bytes]) -> bool:
+        """Add events to the completion; return True after the final ``[DONE]``."""
         before = self._completion.pieces
         for event in events:
             if event.startswith(_DONE):
@@ -475,6 +489,7 @@ class _Answer:
         return False
 
     def _take_event(self, event: bytes) -> None:
+        """Add one event to the completion. Raises LlmError for an error event or invalid JSON."""
         try:
             chunk = read_chunk(event)
         except ValidationError:
@@ -493,7 +508,9 @@ async def _read_events(
     silence: SilenceLimit,
     teller: FailureTeller,
 ) -> None:
-    """Read the stream of a response, or a whole one where the server does not stream."""
+    """Read the answer of the Responses API: an event stream, or one JSON object from servers that
+    do not stream.
+    """
     response, lines = answer.response, LineLimit()
     assert isinstance(response, BoundedResponse)  # the transport makes no others
     kind = response.headers.get("content-type", "").lower()
@@ -524,8 +541,8 @@ async def _read_events(
 
 
 async def _pass_the_end(pieces: AsyncIterator[object]) -> None:
-    """Read the end of a body whose last word was said: only then the connection serves the next
-    request too. A server that goes on, or lets us wait for the end, loses it.
+    """Read the end of a body after its last event, so that the connection can be reused. Waits at
+    most ``_END_S`` seconds.
     """
     with suppress(Exception):
         async with asyncio.timeout(_END_S):
@@ -533,6 +550,7 @@ async def _pass_the_end(pieces: AsyncIterator[object]) -> None:
 
 
 def _secret_headers(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return the secret values in the endpoint's headers."""
     found: list[str] = []
     for name, value in endpoint.headers.items():
         if name.lower() in CREDENTIAL_HEADERS:

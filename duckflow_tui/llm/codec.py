@@ -1,4 +1,4 @@
-"""The parts that both codecs share: request, decoded reply, schema of a decision, words on the
+"""Parts that both codecs share: requests, decoded replies, the decision's schema, and names on the
 wire.
 """
 
@@ -44,7 +44,7 @@ CUT_BY_CONNECTION: Final = ModelText("reply.cut_by_connection", {})
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """The part of a request's body that a codec writes."""
+    """The parts of a request's body that a codec writes."""
 
     messages: list[JsonObject]
     tools: list[JsonObject] = field(default_factory=list[JsonObject])
@@ -55,9 +55,9 @@ class WireRequest:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The result of decoding a completion. ``problems`` are told to the model: while there are any,
-    nothing with side effects of the reply may run, and ``decision`` holds only what could be
-    read. ``warnings`` are only logged.
+    """The result of decoding a reply. ``problems`` are sent to the model; while there are any, no
+    call of the reply with side effects may run, and ``decision`` holds only the valid parts.
+    ``warnings`` are only logged.
     """
 
     decision: TurnDecision | None
@@ -71,35 +71,39 @@ class Decoded:
 
 
 class Decoder(Protocol):
-    """Decodes the answer to one request: takes its pieces as they come, then the whole."""
+    """Decodes the answer to one request: shows its text piece by piece, then decodes the whole."""
 
     @property
     def content(self) -> Show:
-        """Takes a piece of the content."""
+        """The function that takes each piece of the content."""
         ...
 
     @property
     def in_calls(self) -> bool:
-        """Whether the reply has come to the actions; a break there is told to the model."""
+        """Whether the reply has reached its calls. A connection that breaks from then on is
+        reported to the model as a problem instead of retried.
+        """
         ...
 
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """Decode the decision, or the problems with it; only strict JSON becomes calls (R16)."""
+        """Decode the complete reply to a decision, or problems; only strict JSON becomes calls
+        (R16).
+        """
         ...
 
 
 def name_operations(operations: Sequence[OperationSpec]) -> dict[str, OperationSpec]:
-    """The operations by every name that a model may give them: ours, that of the wire, those of
-    other tools.
+    """Map every name that a model may use for an operation to its spec: our name, the wire name,
+    and names in other tools.
     """
     own = {spec.name: spec for spec in operations}
     return {**foreign_names(operations), **{wire_name(name): own[name] for name in own}, **own}
 
 
 def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
-    """Make the reader of a reply to this prompt, which knows operations by their wire names too."""
+    """Make the reader that decodes a reply to this prompt."""
     judged = judged_before(prompt.history)
     return Reading(
         name_operations((*prompt.known, *prompt.operations)),
@@ -115,7 +119,9 @@ NOT_READ: Final = ModelText("reply.calls_not_read", {})
 
 
 def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
-    """The calls that the text of a reply holds; None where it holds none and is an answer."""
+    """Parse calls written as text in a reply; None if there are none. Calls that cannot be parsed
+    are marked ``unread``.
+    """
     if not any(sign in text for sign in _CALL_SIGNS):
         return None
     from duckflow_tui.llm.text_calls import read_calls
@@ -133,8 +139,9 @@ _COMMANDS: Final = ("bash", "sh", "shell", "zsh", "console", "powershell", "diff
 
 
 def is_untold_command(text: str, prompt: Prompt) -> bool:
-    """Whether a reply ends with a code block of a command or diff, as models write who mean a call
-    by it, while no call was made in the conversation and the model was not told of one such reply.
+    """Whether a reply ends with a code block of a command or diff that was probably meant as a
+    call: no call was made in the conversation, and the model was not told about such a reply
+    before.
     """
     if not _ends_with_command(text):
         return False
@@ -144,7 +151,7 @@ def is_untold_command(text: str, prompt: Prompt) -> bool:
 
 
 def _ends_with_command(text: str) -> bool:
-    """Whether the last thing in a text is a code block of a command or a diff."""
+    """Whether a text ends with a code block of a command or diff."""
     lines = text.rstrip().split("\n")
     if lines[-1].strip() != "```":
         return False
@@ -153,8 +160,8 @@ def _ends_with_command(text: str) -> bool:
 
 
 def mark_as_text(decision: TurnDecision) -> TurnDecision:
-    """Mark each call of a decision as one that was written as text, where it may be a quotation; a
-    check that would run a command becomes a judgement.
+    """Mark all calls of a decision as written as text, since they may be quotations; checks that
+    would run a command become judgements.
     """
     actions = tuple(action.replace(from_text=True) for action in decision.actions)
     claims = tuple(
@@ -165,8 +172,8 @@ def mark_as_text(decision: TurnDecision) -> TurnDecision:
 
 
 def judged_before(history: Sequence[Message]) -> TurnDecision | None:
-    """The decision of the reply right before, where it only judged: it holds for the calls that
-    come now. Models that make one call in a message send them so.
+    """Return the previous decision if it only judged and made no calls; its judgement then applies
+    to the calls of the next reply. For models that make one call per message.
     """
     for item in reversed(history):
         if isinstance(item, AssistantMessage):
@@ -185,9 +192,9 @@ def user_message(text: str) -> JsonObject:
 
 
 def add_note(messages: list[JsonObject], prompt: Prompt) -> int:
-    """Add the note that changes with each request, behind the conversation, but before a message of
-    the user that nobody has answered: models, small ones above all, answer what stands at the end.
-    Returns how many messages stand before both.
+    """Insert the prompt's changing note at the end of ``messages``, but before an unanswered
+    message of the user, because models answer the last message. Return the number of messages
+    before the note.
     """
     unanswered = bool(prompt.history) and isinstance(prompt.history[-1], UserMessage)
     place = len(messages) - unanswered
@@ -197,25 +204,29 @@ def add_note(messages: list[JsonObject], prompt: Prompt) -> int:
 
 
 def assistant_message(text: str) -> JsonObject:
-    """Make a message of the role assistant; never empty, because some servers refuse that."""
+    """Make a message of the role assistant; an empty text is replaced, because some servers refuse
+    it.
+    """
     return {"role": "assistant", "content": wire_text(text) or NO_TEXT}
 
 
 def system_of(prompt: Prompt, codec: str) -> JsonObject:
-    """Make the system message: the stable part of the prompt, then the format of a reply."""
+    """Make the system message: the stable part of the prompt, then the reply format for
+    this codec.
+    """
     parts = filter(None, (prompt.system, prompt.formats.get(codec)))
     return {"role": "system", "content": wire_text("\n\n".join(parts))}
 
 
 def unread_text(message: AssistantMessage) -> str:
-    """The text that the history shows of a reply without a decision."""
+    """Return the text that stands in the history for a reply without a usable decision."""
     if not message.complete:
         return (message.text or message.raw) + (STOPPED if message.stopped else CUT_OFF)
     return message.raw or message.text
 
 
 def judgement_of(decision: TurnDecision) -> JsonObject:
-    """The fields of a decision but reply and actions, in the order of the schema."""
+    """Return the fields of a decision except reply and actions, in schema order."""
     fields: dict[str, Any] = {"rationale": decision.rationale}
     for name in CHECKS:
         check = getattr(decision, name)
@@ -245,7 +256,7 @@ def judgement_of(decision: TurnDecision) -> JsonObject:
 
 
 def extras_of(action: Action) -> JsonObject:
-    """Reasoning, intent and alternatives as they were on the wire."""
+    """Return reasoning, intent and alternatives of a call as on the wire, without empty ones."""
     given = {"reasoning": action.reasoning, "intent": action.intent}
     fields: dict[str, Any] = {name: text for name, text in given.items() if text}
     if action.alternatives:
@@ -261,8 +272,9 @@ def result_text(message: OperationMessage) -> str:
 
 
 def image_messages(result: OperationMessage) -> list[JsonObject]:
-    """The message that shows the pictures of a result, whose parts of type ``image`` name the blobs
-    to be sent; none without pictures. Results themselves hold text only, in either API.
+    """Return the message with the pictures of a result, or an empty list without pictures. Its
+    parts of type ``image`` name the blobs to load. A separate message is needed because results
+    contain only text in both APIs.
     """
     images = result.result.images
     if not images:
@@ -273,9 +285,8 @@ def image_messages(result: OperationMessage) -> list[JsonObject]:
 
 
 def said_to_model(history: Sequence[Message]) -> list[Message]:
-    """History as the model reads it: without what is for the screen alone and without the app's
-    own checks, and each result right behind the reply that asked for it, wherever it came in
-    between.
+    """Return the history as the model sees it: without screen-only messages and the app's own
+    checks, and with each result moved directly after the reply that made the call.
     """
     results = {
         item.call_id: item
@@ -304,7 +315,7 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def wire_name(operation: str) -> str:
-    """The name of an operation in requests, at most 64 characters of ``A-Z a-z 0-9 _ -``."""
+    """Return the name of an operation in requests: at most 64 characters of ``A-Z a-z 0-9 _ -``."""
     name = _NO_NAME.sub("_", operation.replace(".", "__"))
     if len(name) <= LONGEST:
         return name
@@ -317,8 +328,8 @@ _EXPLAINED: Final = ("step", "next_step", "prompt_pattern")
 
 @cache
 def decision_schema() -> JsonObject:
-    """The schema of a TurnDecision, its own fields only: the output format shows what lies below
-    them. Kept, since each request sends it: nobody may change what is returned.
+    """Return the JSON schema of a TurnDecision, only the top level: the prompt's output format
+    describes the rest. Cached; must not be changed.
     """
     schema = plain_schema(TurnDecision, ("type", "enum", "items", "properties"))
     fields: JsonObject = {}
@@ -331,8 +342,8 @@ def decision_schema() -> JsonObject:
 
 @cache
 def decide_function() -> JsonObject:
-    """The function of the judgement, for native calls: all but what is said and called. Kept, as
-    the schema is: nobody may change what is returned.
+    """Return the function ``decide`` for native calls: the decision's fields without the reply, and
+    with ``calls`` instead of actions. Cached; must not be changed.
     """
     schema = decision_schema()
     fields: JsonObject = {**schema["properties"]}
@@ -352,7 +363,9 @@ def decide_function() -> JsonObject:
 
 @cache
 def other_function() -> JsonObject:
-    """The function for an operation that a request names only at its end. Kept like the schema."""
+    """Return the function that calls, by name, an operation without a function of its own. Cached;
+    must not be changed.
+    """
     return {
         "type": "function",
         "function": {
@@ -371,7 +384,7 @@ def other_function() -> JsonObject:
 
 
 def operation_function(spec: OperationSpec) -> JsonObject:
-    """An operation as a function: its own arguments and no others."""
+    """Describe an operation as a function for native calls."""
     parameters: JsonObject = {**spec.parameters, "type": "object"}
     parameters.setdefault("properties", {})
     return {

@@ -1,4 +1,4 @@
-"""The JSON codec: one object is the whole decision."""
+"""The JSON codec: a reply is one JSON object with the whole decision."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _WRITTEN: Final = re.compile(
 
 
 def encode_request(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
-    """Write the request."""
+    """Encode a prompt as a request; ``rung`` is the form of JSON to ask for."""
     messages = [system_of(prompt, "json"), *_encode_history(prompt.history)]
     shared = add_note(messages, prompt)
     form = response_format(rung, "turn_decision", decision_schema())
@@ -72,7 +72,7 @@ def encode_request(prompt: Prompt, rung: JsonRung = "json_schema") -> WireReques
 
 
 def response_format(rung: JsonRung, name: str, schema: JsonObject) -> JsonObject | None:
-    """The field that asks the server for JSON; None for plain text."""
+    """Return the request field that asks the server for JSON; None for the rung ``text``."""
     if rung == "text":
         return None
     if rung == "json_object":
@@ -81,7 +81,7 @@ def response_format(rung: JsonRung, name: str, schema: JsonObject) -> JsonObject
 
 
 def decision_text(decision: TurnDecision) -> str:
-    """A decision as the model would have written it, one spelling for one decision."""
+    """Encode a decision as JSON, as a model would write it; equal decisions give equal text."""
     judgement = judgement_of(decision)
     fields: JsonObject = {"rationale": judgement.pop("rationale"), "reply": decision.reply}
     fields.update(judgement)
@@ -94,6 +94,7 @@ def decision_text(decision: TurnDecision) -> str:
 
 
 def _encode_history(history: tuple[Message, ...]) -> list[JsonObject]:
+    """Encode the history as messages, with consecutive results in one message."""
     messages: list[JsonObject] = []
     results: list[OperationMessage] = []
     for item in said_to_model(history):
@@ -115,7 +116,9 @@ def _encode_history(history: tuple[Message, ...]) -> list[JsonObject]:
 
 
 def _encode_results(results: list[OperationMessage]) -> list[JsonObject]:
-    """The message with these results, and those with their pictures; none without results."""
+    """Return one message with these results, then messages with their pictures; empty without
+    results.
+    """
     if not results:
         return []
     parts = [
@@ -127,7 +130,7 @@ def _encode_results(results: list[OperationMessage]) -> list[JsonObject]:
 
 
 class JsonDecoder:
-    """Shows ``reply`` while the object arrives, then reads the object as a whole."""
+    """Shows the text of ``reply`` while the JSON object arrives, then decodes the whole object."""
 
     def __init__(self, show: Show) -> None:
         self._shown: list[str] = []
@@ -135,23 +138,25 @@ class JsonDecoder:
         self._preview = ReplyPreview(self._show_text)
 
     def _show_text(self, text: str) -> None:
+        """Show a piece of the reply and remember it."""
         self._shown.append(text)
         self._show(text)
 
     def content(self, text: str) -> None:
-        """Take a piece of the object."""
+        """Take a piece of the JSON text."""
         self._preview.feed(text)
 
     @property
     def in_calls(self) -> bool:
-        """Whether the actions have begun."""
+        """Whether the field ``actions`` has begun."""
         return "actions" in self._preview.keys
 
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """Decode the decision of the object. Prose is the whole reply, unless it looks like a part
-        of a decision or a call, or a reply that does was just asked for again.
+        """Decode the JSON object to a decision, or calls written as text. Plain prose counts as the
+        reply; it is a problem if it resembles a decision or a call, or if the model was just
+        asked to repeat one.
         """
         said = completion.text
         raw = wire_text(said[:MOST_READ])
@@ -200,8 +205,8 @@ class JsonDecoder:
 
 
 def _is_copied(written: str, prompt: Prompt) -> bool:
-    """Whether each line of an object stands in what the model was given to read, blanks and
-    backslashes aside: then the reply may only show it.
+    """Whether every line of an object occurs in what the model was given to read, ignoring blanks
+    and backslashes. Then it may be a quotation, not a decision.
     """
     given = [message for message in _encode_history(prompt.history) if message["role"] == "user"]
     read = _drop_blanks(
@@ -211,11 +216,12 @@ def _is_copied(written: str, prompt: Prompt) -> bool:
 
 
 def _drop_blanks(text: str) -> str:
+    """Remove blanks and backslashes from a text."""
     return "".join(text.split()).replace("\\", "")
 
 
 def _is_prose(text: str, prompt: Prompt) -> bool:
-    """Whether nothing in a text looks like a decision, or like a call of an operation."""
+    """Whether nothing in a text resembles a decision or a call of an operation."""
     if _occurs_in(_WRITTEN, text.strip()):
         return False
     specs = (*prompt.known, *prompt.operations)
@@ -226,13 +232,17 @@ def _is_prose(text: str, prompt: Prompt) -> bool:
 
 
 def _occurs_in(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether the pattern matches somewhere; in pieces, as one search holds up all threads."""
+    """Whether the pattern matches somewhere in the text; searches in pieces, because one long
+    search would block other threads.
+    """
     starts = range(0, max(len(text), 1), _PIECE)
     return any(pattern.search(text, at, at + _PIECE + _OVERLAP) for at in starts)
 
 
 def _is_owed(prompt: Prompt) -> bool:
-    """Whether the reply before held a decision or call that could not be read: it is waited for."""
+    """Whether the previous reply contained a decision or call that could not be read, so that a
+    repeated one is expected.
+    """
     for item in reversed(prompt.history):
         if isinstance(item, AssistantMessage):
             return bool(item.raw) and not _is_prose(item.raw, prompt)

@@ -1,4 +1,6 @@
-"""The codec of native calls: content is the reply, ``decide`` the judgement, the rest actions."""
+"""The codec of native calls: content is the reply, the function ``decide`` holds the judgement,
+other functions are actions.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,9 @@ Receiver = tuple[str, str, Api]
 
 
 def encode_request(prompt: Prompt, receiver: Receiver | None = None) -> WireRequest:
-    """Write the request. Each call has its result right behind the reply. What a model wants back
-    with its message goes with it where the ``receiver`` is the one that it came from.
+    """Encode a prompt as a request with functions; results follow the reply that made the calls.
+    Reasoning that a model wants back is included only if the ``receiver`` is the origin, model
+    and API that it came from.
     """
     history = said_to_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
@@ -86,6 +89,7 @@ def encode_request(prompt: Prompt, receiver: Receiver | None = None) -> WireRequ
 
 
 def _give_back(message: JsonObject, thought: Thought) -> None:
+    """Add the stored reasoning to the message and its calls."""
     message |= thought.fields
     seen: Counter[str] = Counter()
     for call in message.get("tool_calls") or ():
@@ -98,8 +102,8 @@ def _give_back(message: JsonObject, thought: Thought) -> None:
 def _encode_reply(
     message: AssistantMessage, results: dict[str, OperationMessage], own: frozenset[str]
 ) -> list[JsonObject]:
-    """A reply with its calls, then the results of these, which are taken out of ``results``.
-    ``own``: operations that have a function of their own.
+    """Return a reply with its calls and their results, which are removed from ``results``. ``own``:
+    operations with a function of their own.
     """
     decision = message.decision
     calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
@@ -125,7 +129,7 @@ def _encode_reply(
 
 
 def _as_native_judgement(judgement: JsonObject) -> JsonObject:
-    """Rewrite a judgement as ``decide`` takes it, with checks as texts."""
+    """Rewrite a judgement in place as arguments of ``decide``, with checks as texts."""
     for name in CHECKS:
         if check := judgement.get(name):
             judgement[name] = f"{'yes' if check['ok'] else 'no'}: {check['reason']}".rstrip(": ")
@@ -138,8 +142,8 @@ def _as_native_judgement(judgement: JsonObject) -> JsonObject:
 def _list_refused_calls(
     message: AssistantMessage, results: dict[str, OperationMessage]
 ) -> list[tuple[str, str, JsonObject, str]]:
-    """The calls of a reply that could not be used, or only those of them that read; none where a
-    server would not take them.
+    """Return the calls of a reply that was not usable as a whole, each as id, name, arguments and
+    result text. Empty if a server would reject them.
     """
     actions = message.decision.actions if message.decision is not None else ()
     ran = {action.wire_id: action.call_id for action in actions}
@@ -164,7 +168,7 @@ def _list_refused_calls(
 
 
 def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> list[JsonObject]:
-    """A message with its calls, and what came of each right behind it."""
+    """Return a message with its calls, then a message with the result of each."""
     asked: list[JsonObject] = []
     answers: list[JsonObject] = []
     for wire_id, name, arguments, came in calls:
@@ -176,7 +180,9 @@ def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> li
 
 
 def _describe_call(action: Action, decision: TurnDecision) -> JsonObject:
-    """The reasoning, intent and alternatives of a call, without those that repeat the rationale."""
+    """Return reasoning, intent and alternatives of a call, without reasoning that repeats the
+    rationale.
+    """
     said: JsonObject = {}
     if action.reasoning != decision.rationale:
         said["reasoning"] = action.reasoning
@@ -189,7 +195,7 @@ def _describe_call(action: Action, decision: TurnDecision) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class ToolsDecoder:
-    """Hears the content as it comes; reads the calls when all of them are there."""
+    """Shows the content as it arrives; decodes the calls once the reply is complete."""
 
     content: Show
     in_calls: bool = False  # whether calls have begun is known from the completion itself
@@ -197,8 +203,8 @@ class ToolsDecoder:
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """Decode the decision of the calls. Without ``decide`` the judgement is not stated and work
-        goes on; content without any call ends it.
+        """Decode calls and content to a decision. Without ``decide`` there is no judgement and work
+        continues; content without calls ends the work. Calls written as text are decoded too.
         """
         text = wire_text(completion.text).strip()
         raws = [completion.text.strip()]
@@ -250,8 +256,8 @@ class ToolsDecoder:
 
 
 def _decision_in(text: str) -> JsonObject | None:
-    """A decision as the other protocol has it; the text begins with its object, since an answer
-    may show one with such a field further on.
+    """Return the decision that a text contains as a JSON object, as in the JSON protocol; None if
+    there is none with actions.
     """
     try:
         found = find_object(text, TurnDecision.model_fields).data
@@ -261,8 +267,8 @@ def _decision_in(text: str) -> JsonObject | None:
 
 
 def _ids_in(prompt: Prompt) -> set[str]:
-    """The ids that calls of the conversation have: servers that number the calls of each reply
-    from 0 give them again, and strict ones refuse a request that holds one twice.
+    """Return all wire ids of calls in the conversation. Servers that number calls from 0 in each
+    reply repeat them, and strict servers refuse a request with duplicates.
     """
     ids: set[str] = set()
     for item in prompt.history:

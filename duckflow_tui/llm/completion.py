@@ -37,7 +37,7 @@ MOST_CALLS: Final = MAX_ACTIONS + 1  # kept of one reply: the actions, and the o
 
 @dataclass(slots=True)
 class NativeCall:
-    """A call of a function, as far as it has arrived."""
+    """A native call as far as it has arrived."""
 
     wire_id: str = ""
     name: str = ""
@@ -46,21 +46,23 @@ class NativeCall:
 
     @property
     def argument_text(self) -> str:
-        """The arguments, a JSON text once the stream has ended; lone surrogates stay."""
+        """The arguments as text, complete JSON once the stream has ended. Lone surrogates
+        are kept.
+        """
         return join_surrogates("".join(self.arguments))
 
     @property
     def is_object(self) -> bool:
-        """Whether the arguments are a JSON object to the end. Reads all of them."""
+        """Whether the arguments are a complete JSON object."""
         try:
             return isinstance(json.loads(self.argument_text), dict)
         except (ValueError, RecursionError):
             return False
 
     def split_objects(self) -> list[NativeCall]:
-        """The calls that came as this one, in order: one for each object of arguments, where there
-        is more than one. An object that comes twice in a row counts once, an empty one before
-        another not at all. The first call keeps the id.
+        """Split a call whose arguments are several concatenated objects into one call for each.
+        Repeated objects and an empty one before another are dropped; only the first call keeps
+        the id.
         """
         text = self.argument_text
         if len(text) > _MOST_SPLIT or _TWO_OBJECTS.search(text) is None:
@@ -98,7 +100,7 @@ _FINISHES: Final = {
 
 
 class Completion:
-    """A reply as far as it has arrived; ``finish`` or ``ended`` is set once the server ends it."""
+    """A reply as far as it has arrived. ``finish`` or ``ended`` is set when the server ends it."""
 
     def __init__(
         self,
@@ -107,8 +109,8 @@ class Completion:
         clock: Clock,
         restart: Callable[[], None] = lambda: None,
     ) -> None:
-        """``content`` and ``reasoning`` hear the pieces as they come, on the loop; ``restart`` is
-        called where none of what they heard counts any more, before they hear anew.
+        """``content`` and ``reasoning`` are called with each piece as it arrives; ``restart`` is
+        called when all pieces so far are void, before new ones come.
         """
         self._clock = clock
         self._restart = restart
@@ -139,30 +141,34 @@ class Completion:
 
     @property
     def text(self) -> str:
-        """The content without reasoning; lone surrogates stay, because it may hold calls."""
+        """The content without reasoning. Lone surrogates are kept, because calls may be written in
+        it.
+        """
         return join_surrogates("".join(self._content_parts))
 
     @property
     def has_reply(self) -> bool:
-        """Whether there is anything beside reasoning."""
+        """Whether there is text or a call, not only reasoning."""
         return bool(self.calls or self.text.strip())
 
     @property
     def reasoning(self) -> str:
-        """The reasoning, of a field of its own or between tags."""
+        """The reasoning, from its own field or from between tags."""
         return wire_text("".join(self._reasoning_parts))
 
     @property
     def reasoning_s(self) -> float:
-        """Seconds from the first piece of reasoning to what came after it."""
+        """Seconds from the first piece of reasoning to the first piece of the answer, or
+        until now.
+        """
         if self._reasoning_from is None:
             return 0.0
         end = self._reasoning_to if self._reasoning_to is not None else self._clock.monotonic()
         return max(end - self._reasoning_from, 0.0)
 
     def make_thought(self, origin: str, model: str) -> Thought | None:
-        """The reasoning that this model may want back with its message; None where there is
-        nothing, or where it would take more room than the rest of a request.
+        """Return the reasoning to send back with this message in later requests; None if there is
+        none or it is over ``_MOST_THOUGHT`` characters.
         """
         fields: JsonObject = {}
         if self._details:
@@ -186,7 +192,7 @@ class Completion:
         return made if len(canonical_json(made.model_dump())) <= _MOST_THOUGHT else None
 
     def add_chunk(self, chunk: WireChunk) -> None:
-        """Take the next chunk; other choices than the first are left out."""
+        """Add the next chunk of a stream, or a whole completion; only its first choice is used."""
         first = chunk.choices[0].usage if chunk.choices else None
         inside = chunk.usage or first or chunk.x_groq or {}
         if counts := inside.get("usage", inside):
@@ -204,18 +210,18 @@ class Completion:
                 self.end(_FINISHES.get(kind, kind))
 
     def take_usage(self, counts: JsonObject) -> None:
-        """Take the token counts that the server states; what are none leave our own estimate."""
+        """Store the server's token counts; invalid counts are ignored."""
         with suppress(ValidationError):
             self.usage = WireUsage.model_validate(counts)
 
     def end(self, finish: str) -> None:
-        """Take the server's reason for the end of the reply."""
+        """End the reply with the server's finish reason."""
         self.finish = finish
         self.close()
 
     def close(self) -> None:
-        """End the reply: show the text that was held back while it might have been a tag, and drop
-        calls that have neither a name nor arguments.
+        """End the reply: show text that was held back, drop empty calls, and split concatenated
+        ones.
         """
         self._splitter.close()
         self._content_shown.feed("", final=True)
@@ -227,23 +233,25 @@ class Completion:
         self.calls = split[:MOST_CALLS]
 
     def take_thought(self) -> None:
-        """Take the reasoning for the text of the reply, which has none."""
+        """Use the reasoning as the text of a reply that has no other."""
         self._content_parts, self._reasoning_parts = [self.reasoning], []
 
     def take_failed(self, generation: str) -> None:
-        """Text that the server would not take for a call stands for the reply; it is not shown."""
+        """Use a generation that the server refused as a call as the text of the reply, without
+        showing it.
+        """
         self._content_parts = [generation]
         self.first_token_at = self.first_token_at or self._clock.monotonic()
         self.finish, self.failed = "stop", True
 
     def note_piece(self) -> None:
-        """Count a piece of reasoning, text or calls that has arrived."""
+        """Count a piece that arrived, and note the time of the first."""
         self.pieces += 1
         if self.first_token_at is None:
             self.first_token_at = self._clock.monotonic()
 
     def add_message(self, message: WireMessage) -> None:
-        """Add a message, or a piece of one, to what has arrived."""
+        """Add a message or a delta of one."""
         reasoning = message.reasoning_content or message.reasoning
         content, calls = message.content, message.tool_calls or []
         if message.function_call is not None:
@@ -266,7 +274,9 @@ class Completion:
             self._add_call(piece)
 
     def _add_detail(self, piece: JsonObject) -> None:
-        """Add a piece to the detail it belongs to: same kind, same index."""
+        """Append a piece to the last reasoning detail if kind and index are equal, else as a new
+        detail.
+        """
         last = self._details[-1] if self._details else {}
         same = all(last.get(name) == piece.get(name) for name in ("type", "index"))
         if not same or ("id" in piece and piece["id"] != last.get("id", piece["id"])):
@@ -281,8 +291,8 @@ class Completion:
                 last[name] = old if value is None else value
 
     def _add_call(self, piece: WireCall) -> None:
-        """Add a piece to its call. Some servers leave the index out or always send 0, some send the
-        name or the id with each piece or with none, some the name in pieces.
+        """Add a piece to its call. Tolerates servers that omit the index or always send 0, repeat
+        or omit name and id, or send the name in pieces.
         """
         function = piece.function
         name = ((function and function.name) or "").partition("<|")[0]
@@ -308,7 +318,7 @@ class Completion:
             call.arguments.append(arguments)
 
     def _find_call(self, piece: WireCall, name: str) -> NativeCall | None:
-        """The call that a piece goes on with; None where it begins another."""
+        """Return the call that a piece continues; None if it begins a new one."""
         if piece.index is not None:
             call = self._by_index.get(piece.index)
         else:
@@ -322,7 +332,9 @@ class Completion:
         return call if name == call.name or is_in_pieces else None
 
     def _restart_answer(self) -> None:
-        """The answer so far was reasoning: it is no longer shown as the answer."""
+        """Move the answer so far to the reasoning: an end tag without a beginning showed what it
+        was.
+        """
         thought, self._content_parts = "".join(self._content_parts), []
         self._restart()
         self._reasoning_to = None
@@ -331,16 +343,19 @@ class Completion:
         self._add_reasoning(thought)
 
     def _add_content(self, text: str) -> None:
+        """Add a piece of the answer and show it."""
         self._end_reasoning()
         self._content_parts.append(text)
         self._content_shown.feed(text)
 
     def _add_reasoning(self, text: str) -> None:
+        """Add a piece of reasoning and show it."""
         if self._reasoning_from is None:
             self._reasoning_from = self._clock.monotonic()
         self._reasoning_parts.append(text)
         self._reasoning_shown.feed(text)
 
     def _end_reasoning(self) -> None:
+        """Note the time at which the reasoning ended."""
         if self._reasoning_from is not None and self._reasoning_to is None:
             self._reasoning_to = self._clock.monotonic()

@@ -1,9 +1,10 @@
-"""The user's choices on the screen: endpoints, a model for each role, favourites; and the keys.
+"""The endpoints that the user added on the screen, with the models chosen for roles, favourites,
+and keys.
 
-``connections.json`` in the program's data folder holds all of it but the keys. It counts below the
-user's own settings and flags. A key is in the system's keyring, where the ``keyring`` library is
-installed and works; else in ``keys.json`` beside it (0600); or only the name of its variable is
-kept. Every method may wait for the disk or the keyring, so that a screen calls them in a thread.
+``connections.json`` in the program's data folder holds everything except keys; settings and flags
+take precedence over it. A key is stored in the system's keyring if the ``keyring`` library is
+installed and works, else in ``keys.json`` (mode 0600); or only the name of its environment variable
+is stored. Methods may block on the disk or keyring, so the UI calls them in a thread.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _KEYS: Final = TypeAdapter(dict[str, str])
 
 
 class ModelLine(BaseModel, frozen=True, extra="ignore"):
-    """A model as a server lists it."""
+    """The description of a model in a server's list."""
 
     id: str
     context: int = 0  # tokens of its window; 0: the server does not say
@@ -53,13 +54,13 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
 
     @property
     def with_date(self) -> ModelLine:
-        """A copy dated today, unless it has a date."""
+        """A copy with today's date, unless it has a date."""
         today = time.strftime("%Y-%m-%d", time.gmtime())
         return self if self.date else self.model_copy(update={"date": today})
 
 
 class ModelConnection(BaseModel, frozen=True, extra="ignore"):
-    """An endpoint that the user chose."""
+    """An endpoint that the user added."""
 
     name: str = Field(min_length=1, max_length=40, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
     base_url: str
@@ -75,9 +76,7 @@ class ModelConnection(BaseModel, frozen=True, extra="ignore"):
 
     @property
     def endpoint(self) -> Endpoint:
-        """The endpoint that the settings would hold; raises ValidationError for an address that is
-        none.
-        """
+        """The connection as an Endpoint; raises ValidationError for an invalid address."""
         return Endpoint(name=self.name, base_url=self.base_url, api_key_env=self.key_name)
 
 
@@ -95,17 +94,17 @@ class _Kept(BaseModel, extra="ignore"):
     @field_validator("connections")
     @classmethod
     def _each_has_an_address(cls, value: dict[str, ModelConnection]) -> dict[str, ModelConnection]:
-        """Raises ValidationError where one can be no endpoint."""
+        """Raise ValidationError for a connection with an invalid address."""
         return {one.name: one for one in value.values() if one.endpoint}
 
 
 class Connections:
-    """Reads the file when it is made, and again before each change, which is written at once; no
-    other program of ours changes it meanwhile.
+    """The stored connections. The file is read at construction and again, under a lock, before each
+    change, which is written immediately.
 
-    A file that cannot be read counts as empty; ``problem`` then says why. A change puts a damaged
-    one aside under another name, which ``put_aside`` then has, the file of keys too. Changes raise
-    OSError when the disk fails, or another program holds the folder for ``LOCK_S``.
+    An unreadable file counts as empty, and ``problem`` says why. A change renames a damaged file,
+    also the file of keys, and adds its new name to ``put_aside``. Changes raise OSError if the disk
+    fails or another process holds the lock for ``LOCK_S`` seconds.
     """
 
     def __init__(self, folder: Path, keys: KeyStore | None = None) -> None:
@@ -122,12 +121,12 @@ class Connections:
 
     @property
     def all(self) -> tuple[ModelConnection, ...]:
-        """Every connection, in the order in which they were added."""
+        """All connections, in the order in which they were added."""
         return tuple(self._kept.connections.values())
 
     @property
     def roles(self) -> Mapping[Role, ModelRef]:
-        """The model that was chosen for each role."""
+        """The model chosen for each role, without roles that have none."""
         return {role: ModelRef.parse(text) for role, text in self._kept.roles.items()}
 
     @property
@@ -136,16 +135,18 @@ class Connections:
         return tuple(ModelRef.parse(text) for text in self._kept.favourites)
 
     def find_connection(self, name: str) -> ModelConnection | None:
-        """The connection of that name."""
+        """Return the connection of that name, or None."""
         return self._kept.connections.get(name)
 
     @property
     def lines(self) -> dict[ModelRef, ModelLine]:
-        """The servers' descriptions of models when those were chosen."""
+        """The server's description of each chosen model, as it was when the model was chosen."""
         return {ModelRef.parse(text): line for text, line in self._kept.models.items()}
 
     def free_name(self, wanted: str) -> str:
-        """A name for a new connection: the wanted one, or that with a number."""
+        """Return an unused name for a new connection, made from ``wanted`` and, if needed, a
+        number.
+        """
         base = re.sub(r"[^A-Za-z0-9_.-]+", "-", wanted).strip("-._")[:32] or "server"
         taken, name, number = self._kept.connections, base, 1
         while name in taken:
@@ -154,8 +155,8 @@ class Connections:
         return name
 
     def add_connection(self, connection: ModelConnection, secret: str = "") -> ModelConnection:
-        """Keep a connection, in the place of an older one of its name, and its key where there is
-        one. Returns it with the place where the key is in truth.
+        """Store a connection, replacing one of the same name, and its key if ``secret`` is given.
+        Returns the connection with the place where the key was stored.
         """
         if secret:
             place = self.keys.put_key(connection, secret)
@@ -165,7 +166,7 @@ class Connections:
         return connection
 
     def forget_connection(self, name: str) -> None:
-        """Drop a connection, its key, and what was chosen on it."""
+        """Remove a connection, its key, and the choices of its models."""
         connection = self.find_connection(name)
         if connection is None:
             return
@@ -180,7 +181,7 @@ class Connections:
     def choose_model(
         self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None
     ) -> None:
-        """Use this model for a role; ``line`` is the server's description of it."""
+        """Choose a model for a role; ``line`` is the server's description of it."""
         text = str(ref)
         with self._edit_file() as kept:
             kept.roles[role] = text
@@ -188,15 +189,15 @@ class Connections:
                 kept.models[text] = line.with_date
 
     def set_favourite(self, ref: ModelRef, favourite: bool = True) -> None:
-        """Mark a model as a favourite, or take the mark away."""
+        """Add a model to the favourites, or remove it."""
         with self._edit_file() as kept:
             kept.favourites = [text for text in kept.favourites if text != str(ref)]
             if favourite:
                 kept.favourites.append(str(ref))
 
     def stored_keys(self, names: Collection[str]) -> dict[str, str]:
-        """The keys kept here of the connections so named, by the ``key_name`` of each: what
-        an environment is completed with. One that cannot be read is missing.
+        """Return the stored keys of the named connections, by ``key_name``, to add to the
+        environment. Keys that cannot be read are left out.
         """
         found: dict[str, str] = {}
         for connection in self.all:
@@ -207,12 +208,13 @@ class Connections:
         return found
 
     def _read_file(self) -> _Kept:
+        """Read and validate the file; raises OSError and ValueError."""
         data = _read_file(self.path)
         return _Kept.model_validate_json(data) if data else _Kept()
 
     @contextlib.contextmanager
     def _edit_file(self) -> Generator[_Kept]:
-        """Gives the newest content of the file to the block, then writes what it has become."""
+        """Lock and read the file, yield its content for changes, then write it."""
         with lock_folder(self.path.parent):
             try:
                 kept = self._read_file()
@@ -227,7 +229,7 @@ class Connections:
 
 @dataclass(slots=True)
 class KeyStore:
-    """Keys by the origin that they belong to: for another address there is none (R11)."""
+    """Stores keys, each bound to the origin that it may be sent to (R11)."""
 
     folder: Path
     library: Any = None  # the module ``keyring``, which has no types; else imported when needed
@@ -237,11 +239,11 @@ class KeyStore:
 
     @property
     def file(self) -> Path:
-        """Where keys are that no keyring holds; only this user can read it."""
+        """The file for keys that are not in a keyring; only this user can read it."""
         return self.folder / KEYS_NAME
 
     def find_place(self) -> Literal["keyring", "file"]:
-        """Where the next key would be kept. Looks for a keyring at the first call."""
+        """Return where the next key would be stored. The first call looks for a working keyring."""
         if not self._looked:
             self._looked = True
             try:
@@ -255,24 +257,25 @@ class KeyStore:
         return "file" if self.library is None else "keyring"
 
     def put_key(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
-        """Keep a key, in the file where the connection says so; as ``put_secret`` does."""
+        """Store the key of a connection, in the file if the connection says so; returns the place.
+        Raises OSError.
+        """
         in_file = connection.key_place == "file"
         return self.put_secret(_user_of(connection), secret, in_file=in_file)
 
     def get_key(self, connection: ModelConnection) -> str:
-        """The key of a connection; empty where there is none, or none can be read."""
+        """Return the key of a connection; empty if there is none or it cannot be read."""
         return self.get_secret(_user_of(connection), connection.key_place)
 
     def drop_key(self, connection: ModelConnection) -> None:
-        """Take a key out of the place that it is kept in."""
+        """Delete the key of a connection."""
         self.drop_secret(_user_of(connection), connection.key_place)
 
     def put_secret(
         self, user: str, secret: str, *, in_file: bool = False
     ) -> Literal["keyring", "file"]:
-        """Keep a secret under a name, which tells the origin that it belongs to; returns where. A
-        keyring that refuses it, or that does not answer in time, is not used. Raises OSError when
-        the disk fails.
+        """Store a secret under a name, which includes its origin; return the place. Uses the file
+        if the keyring refuses or does not answer in time, or with ``in_file``. Raises OSError.
         """
         if not in_file and self.find_place() == "keyring":
             try:
@@ -286,7 +289,7 @@ class KeyStore:
         return "file"
 
     def get_secret(self, user: str, place: KeyPlace) -> str:
-        """The secret of that name in that place; empty where there is none that can be read."""
+        """Return the secret of that name; empty if there is none or it cannot be read."""
         with contextlib.suppress(Exception):  # back ends raise whatever they like
             if place == "file":
                 return self._read_keys().get(user, "")
@@ -295,7 +298,7 @@ class KeyStore:
         return ""
 
     def drop_secret(self, user: str, place: KeyPlace) -> None:
-        """Take the secret of that name out of that place."""
+        """Delete the secret of that name. Errors of the keyring are ignored."""
         if place == "file":
             self._write_key(user, "")
         elif place == "keyring" and self.find_place() == "keyring":
@@ -303,8 +306,8 @@ class KeyStore:
                 self._ask_keyring(self.seconds[0], "delete_password", SERVICE, user)
 
     def _ask_keyring(self, seconds: float, method: str, *arguments: str) -> Any:
-        """The answer of the keyring, which may hang, such as one that is locked: then it is left to
-        itself. Raises TimeoutError after so many seconds, or what the keyring raises.
+        """Call the keyring in a thread and return its answer. A call that hangs, as with a locked
+        keyring, is abandoned. Raises TimeoutError after ``seconds``, or the keyring's exception.
         """
         answer: Future[Any] = Future()
         ask = getattr(self.library, method)
@@ -319,10 +322,11 @@ class KeyStore:
         return answer.result(seconds)
 
     def _read_keys(self) -> dict[str, str]:
-        """Read the file; raises OSError, and ValueError where it is damaged."""
+        """Read the file of keys; raises OSError, and ValueError if it is damaged."""
         return _KEYS.validate_json(_read_file(self.file) or b"{}")
 
     def _write_key(self, user: str, secret: str) -> None:
+        """Store a key in the file, or delete it if ``secret`` is empty."""
         with lock_folder(self.folder):
             try:
                 held = self._read_keys()
@@ -338,11 +342,12 @@ class KeyStore:
 
 
 def _user_of(connection: ModelConnection) -> str:
+    """Return the name under which a connection's key is stored."""
     return f"{connection.endpoint.origin} {connection.name}"
 
 
 def _put_aside(path: Path) -> Path:
-    """Give a file another name beside it, which is free; returns it. Raises OSError."""
+    """Rename a damaged file to an unused name beside it; return that. Raises OSError."""
     number = 1
     while os.path.lexists(aside := path.with_name(f"{path.name}.damaged-{number}")):
         number += 1
@@ -350,7 +355,7 @@ def _put_aside(path: Path) -> Path:
 
 
 def _read_file(path: Path) -> bytes:
-    """The bytes of a file, none where there is no file; raises OSError and ValueError."""
+    """Read a file; empty if there is none. Raises OSError, and ValueError if it is too large."""
     try:
         data = read_plain_file(path, MAX_FILE + 1)
     except FileNotFoundError:

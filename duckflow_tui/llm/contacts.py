@@ -1,4 +1,4 @@
-"""Reports of which hosts are sent requests, and how much."""
+"""Reports which hosts were contacted, and with how many bytes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Report = Callable[[HostContacted], None]
 
 
 class Contacts:
-    """Takes what no session asked for: servers looked for before there is one, the models of a
-    server, a trial of one. The session that is open hears it; until there is one, it waits.
+    """Collects reports of requests made outside a session, such as the search for servers, lists of
+    models and probes. They are held until a session is open and then passed to it.
     """
 
     def __init__(self) -> None:
@@ -31,8 +31,8 @@ class Contacts:
                 self._loop.call_soon_threadsafe(self._report, contact)
 
     def go_to(self, report: Report) -> None:
-        """A session is open: it hears what waited, and from now on all, in the loop that this is
-        called in.
+        """Pass held and all later reports to the session's ``report``, on the running
+        event loop.
         """
         self._report, self._loop = report, asyncio.get_running_loop()
         while self._waiting:

@@ -1,5 +1,5 @@
-"""Reads the decision in a model's reply. A value in another form than the schema asks for is taken
-where it can mean one thing only: a check as "yes: …", one item for a list, "365" for a number.
+"""Reads the decision in a model's reply. A value in another form than the schema's is accepted if
+it has only one meaning: a check as "yes: …", one item for a list, "365" for a number.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ EXTRAS: Final = ("reasoning", "intent", "alternatives")
 
 
 class WrittenCall(NamedTuple):
-    """A call as a model wrote it, in any form: ``fields`` hold its name and arguments. ``where``
-    names it to the model; ``wire_id`` is the provider's id.
+    """A call as a model wrote it: ``fields`` hold its name and arguments in any form. ``where``
+    names it in messages to the model; ``wire_id`` is the provider's id.
     """
 
     where: str
@@ -73,20 +73,21 @@ class WrittenCall(NamedTuple):
 
 
 class _LeftOut(Exception):
-    """A value that cannot be read: its field keeps the default, and ``str()`` is logged."""
+    """Raised for a value that cannot be read: its field keeps the default, and ``str()``
+    is logged.
+    """
 
 
 class _NoObject(Exception):
-    """Arguments of an action that are neither an object nor the text of one."""
+    """Raised for arguments of an action that are neither an object nor the JSON text of one."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """One reply on its way to a decision, and what reading it met.
+    """Reads one reply and collects what is wrong with it.
 
-    A *problem* is told to the model and keeps everything with side effects from running; a
-    *warning* is only logged. ``operations`` are those of the request, by every name that a model
-    may give them.
+    A *problem* is sent to the model and prevents calls with side effects; a *warning* is only
+    logged. ``operations`` maps every accepted name to an operation of the request.
     """
 
     operations: Mapping[str, OperationSpec]
@@ -105,9 +106,10 @@ class Reading:
         *,
         stated: bool = True,
     ) -> TurnDecision:
-        """The decision of these fields and calls; ``stated`` is false where the fields are those of
-        a reply without a judgement, which a call may hold. The rest of the reply tells ``step``,
-        ``prompt_pattern`` and ``next_step`` where they cannot be read.
+        """Build the decision from the fields of a reply and its calls. ``stated`` is False if
+        ``written`` is not a judgement; one of the calls may then contain it. Missing or
+        unreadable ``step``, ``prompt_pattern`` and ``next_step`` are derived from the rest of
+        the reply.
         """
         written = {**written}
         calls = [*self._list_actions(written.pop("actions", None)), *calls]
@@ -142,7 +144,7 @@ class Reading:
         return made.replace(**update) if update else made
 
     def _list_actions(self, actions: object) -> list[WrittenCall]:
-        """The calls in the field ``actions``, in which one object stands for a list of one."""
+        """Return the calls in the field ``actions``; a single object counts as a list of one."""
         if isinstance(actions, dict):
             actions = [cast("JsonObject", actions)]
         if actions and not isinstance(actions, list):
@@ -153,8 +155,9 @@ class Reading:
     def _take_statements(
         self, calls: Sequence[WrittenCall], written: JsonObject
     ) -> tuple[list[WrittenCall], bool]:
-        """The calls of operations among ``calls``, a patch as one for each of its files, and
-        whether there was a judgement. What the others state goes into the fields of the decision.
+        """Separate statements from calls: return the calls of operations, with a patch split by
+        file, and whether a judgement was among them. Judgement and statements are merged into
+        ``written``.
         """
         kept: list[WrittenCall] = []
         judgement: JsonObject | None = None
@@ -190,8 +193,8 @@ class Reading:
         return kept, True
 
     def _unfold(self, where: str, written: object) -> JsonObject | None:
-        """The fields of a call with ``operation`` and ``args`` by these names, and the arguments
-        read where they are the text of an object. None, with a problem, where it is no call.
+        """Return the fields of a call, with its name as ``operation`` and its arguments as
+        ``args``, parsed if they are JSON text. None, with a problem, if it is not a call.
         """
         if not isinstance(written, dict):
             return self._add_problem("action_no_object", where=where)
@@ -206,8 +209,8 @@ class Reading:
         return None if args is None else {**fields, "args": args}
 
     def _parse(self, where: str, fields: JsonObject) -> object:
-        """The arguments of a call; those in a text, also in one inside another, as their object.
-        None, with a problem, where the text holds none.
+        """Return the arguments of a call, parsed if they are JSON text, even if encoded twice.
+        None, with a problem, if the text cannot be parsed.
         """
         args: object = fields.get("args")
         if not isinstance(args, str):
@@ -221,7 +224,7 @@ class Reading:
             return self._add_problem("args_no_json", where=f"{where} ({name})", problem=told)
 
     def action(self, where: str, written: object, wire_id: str = "") -> Action | None:
-        """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""
+        """Read one action; None, with a problem, if it is unusable (S4-3, R16)."""
         given = self._unfold(where, written)
         if given is None:
             return None
@@ -265,7 +268,9 @@ class Reading:
             return self._add_problem("field_wrong", where=where, problem=wrong)
 
     def operation(self, where: str, name: str) -> OperationSpec | None:
-        """The operation of that name; unknown is a problem, told with the closest names."""
+        """Find the operation by a name in any accepted form; None, with a problem that suggests
+        similar names, if unknown.
+        """
         tool = bare_name(name)
         bare = tool.replace("__", ".")
         for form in (name, name.lower(), tool, bare):
@@ -288,18 +293,19 @@ class Reading:
         return self._add_problem(kind, **values, names=", ".join(near or self.offered))
 
     def count_allowed(self, count: int) -> bool:
-        """Whether a reply may have that many actions; more is a problem and none is read."""
+        """Whether a reply may have that many actions; adds a problem if not."""
         if count <= MAX_ACTIONS:
             return True
         self._add_problem("too_many_actions", count=str(count), limit=str(MAX_ACTIONS))
         return False
 
     def _add_problem(self, name: str, **values: str | ModelText) -> None:
+        """Add a problem with the text ``reply.NAME`` for the model."""
         self.problems.append(ModelText(f"reply.{name}", values))
 
     def _read_fields(self, fields: JsonObject, readers: Mapping[str, _Read]) -> JsonObject:
-        """The values of the fields, in the order of the readers; one that cannot be read is logged
-        and left to its default.
+        """Read fields in the order of ``readers``. A field that cannot be read is logged and left
+        out.
         """
         read: JsonObject = {}
         for name, reader in readers.items():
@@ -311,7 +317,7 @@ class Reading:
         return read
 
     def _known(self, written: JsonObject, model: type[Frozen], where: str = "") -> JsonObject:
-        """The fields that a model may write and that say something; the unknown are logged."""
+        """Return the non-empty fields that a model may write; unknown ones are logged."""
         names = model.model_fields.keys() - _OURS
         unknown = sorted(written.keys() - names)
         self.warnings.extend(f"{where}unknown field {_quote(name)}" for name in unknown)
@@ -323,11 +329,13 @@ class Reading:
 
 
 def _quote(value: object) -> str:
+    """Quote a value, cut to 60 characters."""
     text = str(value)
     return f"“{text[:60]}…”" if len(text) > 60 else f"“{text}”"
 
 
 def _read_text(value: object, name: str, reading: Reading) -> str:
+    """Return a text; anything else becomes empty, with a warning."""
     if isinstance(value, str):
         return value.strip()
     reading.warnings.append(f"{name} is not text, left out")
@@ -335,7 +343,7 @@ def _read_text(value: object, name: str, reading: Reading) -> str:
 
 
 def _read_items(value: object, name: str, reading: Reading) -> list[object]:
-    """A list; one text stands for a list of one."""
+    """Return a list; a single text counts as a list of one."""
     if isinstance(value, list):
         return cast("list[object]", value)
     if isinstance(value, str):
@@ -346,11 +354,13 @@ def _read_items(value: object, name: str, reading: Reading) -> list[object]:
 
 
 def _read_texts(value: object, name: str, reading: Reading) -> tuple[str, ...]:
+    """Return the non-empty texts of a list."""
     items = _read_items(value, name, reading)
     return tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
 
 
 def _read_flag(value: object, name: str, reading: Reading) -> bool:
+    """Read true or false in any spelling; raises _LeftOut."""
     for said, pattern in _VERDICTS:
         if pattern.fullmatch(str(value)):
             return said
@@ -358,7 +368,7 @@ def _read_flag(value: object, name: str, reading: Reading) -> bool:
 
 
 def _read_choice(kind: type[StrEnum], value: object, name: str, reading: Reading) -> StrEnum:
-    """The member of the enumeration, in any case."""
+    """Find the member of an enumeration, ignoring case; raises _LeftOut."""
     wanted = str(value).strip().lower()
     for member in kind:
         if member.value.lower() == wanted:
@@ -367,6 +377,7 @@ def _read_choice(kind: type[StrEnum], value: object, name: str, reading: Reading
 
 
 def _read_step(value: object, name: str, reading: Reading) -> StrEnum:
+    """Read a phase that a model may set; raises _LeftOut."""
     step = _read_choice(Phase, value, name, reading)
     if step not in STEPS:
         raise _LeftOut(f"step {step} is not for the model to set, left as it is")
@@ -374,7 +385,9 @@ def _read_step(value: object, name: str, reading: Reading) -> StrEnum:
 
 
 def _read_check(value: object, name: str, reading: Reading) -> SelfCheck:
-    """``{"ok", "reason"}``, or a yes or no as text with the reason behind it."""
+    """Read a self-check: an object with ``ok`` and ``reason``, or text that begins with
+    yes or no.
+    """
     if isinstance(value, SelfCheck):
         return value
     ok, reason = value, None
@@ -394,7 +407,9 @@ def _read_check(value: object, name: str, reading: Reading) -> SelfCheck:
 
 
 def _read_confidence(value: object, name: str, reading: Reading) -> float:
-    """0 to 1; a text of a number, a percentage and three words are understood."""
+    """Read a confidence, clamped to 0.0 to 1.0: a number, a percentage, or one of three words.
+    Raises _LeftOut.
+    """
     if isinstance(value, str):
         said = value.strip().lower()
         try:
@@ -439,7 +454,7 @@ def _read_call_arguments(value: object, _name: str, reading: Reading) -> JsonObj
 
 
 def _read_labels(value: object, _name: str, reading: Reading) -> tuple[str, ...]:
-    """The labels of alternatives, as many as the gate can show."""
+    """Read the labels of alternatives, at most as many as an approval question shows."""
     labels: list[str] = []
     for item in cast("list[object]", value) if isinstance(value, list) else [value]:
         label = cast("JsonObject", item).get("label") if isinstance(item, dict) else item
@@ -468,7 +483,9 @@ def _read_delta(value: object, name: str, reading: Reading) -> StateDelta:
 
 
 def _merge_statement(written: JsonObject, said: JsonObject) -> None:
-    """Add what a call states to the fields of its decision; words are put behind those there."""
+    """Merge the fields that a call states into ``written``; texts are appended to those already
+    there.
+    """
     for name, value in said.items():
         before = written.get(name)
         if name == "reply" and before and value:
@@ -479,7 +496,9 @@ def _merge_statement(written: JsonObject, said: JsonObject) -> None:
 
 
 def _describe_calls(calls: list[WrittenCall], about: object) -> None:
-    """Put what was said of each call, in their order, into the calls that do not say it."""
+    """Add reasoning, intent and alternatives, listed in the order of the calls, to calls without
+    their own.
+    """
     said = cast("list[object]", about) if isinstance(about, list) else []
     for at, (call, entry) in enumerate(zip(calls, said, strict=False)):
         if isinstance(entry, dict):
@@ -489,7 +508,7 @@ def _describe_calls(calls: list[WrittenCall], about: object) -> None:
 
 
 def find_nearest_names(name: str, known: Sequence[str]) -> tuple[str, ...]:
-    """At most three of the known operations that someone who wrote ``name`` may have meant."""
+    """Return at most three known operations that ``name`` may have meant."""
     tail = name.rpartition(".")[2]
     same = [one for one in known if one.rpartition(".")[2] == tail]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -508,9 +527,9 @@ _WRITTEN: Final = {
 
 
 def coerce_value(value: object, schema: JsonObject) -> object:
-    """The value as the type that the schema names, where it can mean one thing only: "365" for a
-    number, one item for a list, null for an argument that may be left out. Anything else stays as
-    it is, for the operation to refuse. Lists and objects are changed in place.
+    """Convert a value to the type in the schema if it has only one meaning: "365" for a number, one
+    item for a list; nulls for optional arguments are dropped. Other values are returned
+    unchanged, for the operation to reject. Lists and objects are changed in place.
     """
     kind = schema.get("type")
     items: JsonObject = schema.get("items") or {}

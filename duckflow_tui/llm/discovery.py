@@ -1,7 +1,8 @@
-"""Finds what to connect to: servers on this machine, known keys, models, and what one can do.
+"""Finds endpoints to connect to: servers on this machine, known keys in the environment, and the
+models of a server.
 
-Nothing is asked before somebody calls; the HTTP library is imported then, in a thread. Servers are
-not trusted: what is read of one is bounded in bytes and in time, and no redirect is followed.
+Nothing is contacted before a function is called; the HTTP library is imported then, in a thread.
+Servers are not trusted: answers are limited in bytes and time, and redirects are not followed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ Kind = Literal["Ollama", "LM Studio", "vLLM", "llama.cpp", ""]
 
 
 class FoundServer(NamedTuple):
-    """A server that lists its models the OpenAI way."""
+    """A server that answers the OpenAI way to list models."""
 
     base_url: str
     kind: Kind  # empty where the answer does not tell
@@ -55,7 +56,7 @@ class FoundServer(NamedTuple):
 
 
 class KnownKey(NamedTuple):
-    """A variable of the environment that holds a key; the key itself is not in here."""
+    """A provider with the environment variable of its key; it does not hold the key itself."""
 
     variable: str
     provider: str  # as people call it
@@ -65,7 +66,7 @@ class KnownKey(NamedTuple):
 
     @property
     def connection(self) -> ModelConnection:
-        """A connection that takes its key from the variable."""
+        """A connection that reads its key from the variable."""
         name = re.sub(r"[^a-z0-9]+", "-", self.provider.lower())
         return ModelConnection(
             name=name, base_url=self.base_url, key_place="variable", variable=self.variable
@@ -103,10 +104,10 @@ PROVIDERS: Final = (
 
 
 def keys_here(environ: Mapping[str, str]) -> tuple[KnownKey, ...]:
-    """The known variables that are set, each with the address that its key belongs to.
+    """Return the known variables that are set, each with the address that its key belongs to.
 
-    DUCKFLOW_API_KEY belongs to OPENAI_BASE_URL, and counts only where that is set; OPENAI_API_KEY
-    goes there too instead of to OpenAI, as for any other program.
+    If OPENAI_BASE_URL is set, DUCKFLOW_API_KEY and OPENAI_API_KEY belong to that address; otherwise
+    DUCKFLOW_API_KEY is ignored and OPENAI_API_KEY belongs to OpenAI.
     """
     own = environ.get("OPENAI_BASE_URL", "").strip()
     host = _host_of(own)
@@ -121,7 +122,7 @@ def keys_here(environ: Mapping[str, str]) -> tuple[KnownKey, ...]:
 
 
 def _host_of(address: str) -> str:
-    """The host of an address that an endpoint can have; empty for any other."""
+    """Return the host of a valid endpoint address; empty for any other text."""
     try:
         return Endpoint(name="own", base_url=address).hostname if address else ""
     except ValueError:
@@ -129,7 +130,9 @@ def _host_of(address: str) -> str:
 
 
 def usual_model(known: KnownKey | None, models: Sequence[ModelLine]) -> str:
-    """The model to begin with: the usual one where the server has it, else its first one."""
+    """Choose the first model to offer: the provider's usual one if the server has it, else the
+    server's first.
+    """
     wanted = known.default_model if known is not None else ""
     if not models or any(line.id == wanted for line in models):
         return wanted
@@ -137,8 +140,8 @@ def usual_model(known: KnownKey | None, models: Sequence[ModelLine]) -> str:
 
 
 def find_nearest(name: str, names: Iterable[str], count: int) -> list[str]:
-    """Those of the names that were most likely meant, the likeliest first: what a name is a part
-    of, and what is spelt much like it.
+    """Return at most ``count`` names similar to ``name``, most similar first: names that contain it
+    or are contained in it, then names of similar spelling.
     """
     wanted = name.casefold()
     bare = wanted.rpartition("/")[2]
@@ -155,8 +158,8 @@ def find_nearest(name: str, names: Iterable[str], count: int) -> list[str]:
 
 
 def address_of(text: str, key: str = "") -> str:
-    """The address that is meant by what was typed: a provider's name, an address, or nothing with
-    a key whose beginning tells whose it is; empty where it does not.
+    """Return the address that the user typed or named: of a provider by name, or, if ``text`` is
+    empty, of the provider whose keys begin like ``key``. Empty if unknown.
     """
     name = text.strip().lower()
     if not name:
@@ -168,7 +171,7 @@ def address_of(text: str, key: str = "") -> str:
 
 
 def complete_address(address: str) -> str:
-    """An address as people type it, with its scheme: http where it can only be near, else https."""
+    """Add a missing scheme to a typed address: http for local and private hosts, else https."""
     address = address.strip()
     if not address or "://" in address:
         return address
@@ -185,8 +188,8 @@ def complete_address(address: str) -> str:
 async def servers_here(
     ports: Iterable[int] = LOOPBACK_PORTS, timeout_s: float = 1.5
 ) -> tuple[FoundServer, ...]:
-    """The servers that answer on 127.0.0.1, in the order of the ports, asked all at once, each
-    within ``timeout_s`` seconds. No key is sent. Never raises for what a server does.
+    """Find servers on 127.0.0.1: ask all ports at once, each for at most ``timeout_s`` seconds,
+    without a key. Returned in the order of the ports. Faults of servers are not raised.
     """
     await import_later("transport")
     found = await asyncio.gather(*(_server_at(port, timeout_s) for port in ports))
@@ -194,6 +197,7 @@ async def servers_here(
 
 
 async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
+    """Return the server at a port, also one that wants a key; None if none answers."""
     from duckflow_tui.llm.transport import BadStatus
 
     base_url = f"http://127.0.0.1:{port}/v1"
@@ -215,7 +219,7 @@ async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
 
 
 def _kind_of(headers: Mapping[str, str], entries: Sequence[JsonObject]) -> Kind:
-    """The program that answers, where its headers or list name it."""
+    """Return the server program that headers or the list of models reveal; empty if unknown."""
     owners = {str(entry.get("owned_by", "")) for entry in entries}
     names = {name.lower(): value.lower() for name, value in headers.items()}
     if "llama.cpp" in names.get("server", "") or "llamacpp" in owners:
@@ -233,9 +237,9 @@ def _kind_of(headers: Mapping[str, str], entries: Sequence[JsonObject]) -> Kind:
 async def reach_server(
     base_url: str, key: str = "", variable: str = "", seconds: float = LIST_S
 ) -> FoundServer:
-    """The server with its models that can hold a conversation, at the address that answers: that is
-    ``base_url`` or that with ``/v1`` behind it. ``variable`` is where the key came from, for what
-    is said of it. Raises LlmError; ValidationError for an address that is none.
+    """List a server's models that can hold a conversation, at ``base_url`` or else with ``/v1``
+    appended. ``variable`` names the source of the key, for errors. Raises LlmError;
+    ValidationError for an invalid address.
     """
     name = (variable or "DUCKFLOW_API_KEY") if key else ""
     endpoint = Endpoint(name=CLI_ENDPOINT, base_url=base_url, api_key_env=name)
@@ -252,9 +256,7 @@ async def reach_server(
 
 
 async def list_server(endpoint: Endpoint, key: str, seconds: float) -> FoundServer:
-    """List the models of the server at this very address; ``key`` is empty without one. Raises
-    LlmError.
-    """
+    """List the models at exactly this address; ``key`` is empty without one. Raises LlmError."""
     if find_need(endpoint, {endpoint.api_key_env: key}) == "refused":
         raise LlmError(
             "refused_url", host=endpoint.host, detail=endpoint.base_url, setting="--base-url"
@@ -283,7 +285,7 @@ _TALKS: Final = frozenset({"", "chat", "language", "code", "model", "base", "llm
 
 
 def _read_lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
-    """The models that can hold a conversation: the newest first where the server dates them, else
+    """Describe the models that can hold a conversation, newest first if the server dates them, else
     by name.
     """
     made: dict[str, tuple[float, ModelLine]] = {}
@@ -306,6 +308,7 @@ def _read_lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
 
 
 def _can_talk(name: str, entry: JsonObject) -> bool:
+    """Whether a model can hold a conversation, by its entry and name."""
     kind = entry.get("type")
     if isinstance(kind, str) and kind.lower() not in _TALKS:  # Together
         return False
@@ -318,6 +321,7 @@ def _can_talk(name: str, entry: JsonObject) -> bool:
 
 
 def _read_line(name: str, entry: JsonObject) -> ModelLine:
+    """Describe a model by its entry in a server's list."""
     sizes = [
         entry.get("context_length"),  # OpenRouter, Together, Moonshot
         inner_of(entry, "top_provider").get("context_length"),
@@ -348,12 +352,13 @@ def _read_line(name: str, entry: JsonObject) -> ModelLine:
 
 
 def inner_of(entry: JsonObject, name: str) -> dict[str, Any]:
+    """Return the object in a field of an entry; empty if it is not an object."""
     inner = entry.get(name)
     return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
 
 
 def first_count(sizes: Sequence[object]) -> int:
-    """The first value that is a number of tokens; 0 for none."""
+    """Return the first value that is a plausible number of tokens; 0 if there is none."""
     for size in sizes:
         if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 1_000_000_000:
             return size
@@ -361,7 +366,9 @@ def first_count(sizes: Sequence[object]) -> int:
 
 
 def _read_price(value: object, times: float) -> float | None:
-    """Dollars for a million tokens; None for what is no price, such as the -1 of a router."""
+    """Convert a price to US dollars per million tokens by the factor ``times``; None for invalid
+    prices, such as the -1 of a router.
+    """
     try:
         price = float(value) * times if isinstance(value, (str, int, float)) else -1.0
     except (ValueError, OverflowError):
@@ -373,14 +380,15 @@ def _read_price(value: object, times: float) -> float | None:
 
 
 async def import_later(module: Literal["transport", "client"]) -> None:
+    """Import a module of this package in a thread, because it imports a large library."""
     await asyncio.to_thread(importlib.import_module, f"duckflow_tui.llm.{module}")
 
 
 async def get_bounded(
     endpoint: Endpoint, key: str | None, url: str, most: int
 ) -> tuple[Mapping[str, str], bytes]:
-    """Headers and body of one answer, which has at most ``most`` bytes; raises what
-    ``read_faults`` says, or BadStatus.
+    """Fetch a URL and return headers and body, of at most ``most`` bytes. Raises BadStatus and the
+    exceptions of ``read_faults``.
     """
     from duckflow_tui.llm.transport import BodyTooLarge, open_http
 
@@ -394,7 +402,7 @@ async def get_bounded(
 
 
 def read_faults() -> tuple[type[BaseException], ...]:
-    """The errors that reading an answer raises."""
+    """Return the exception types that reading an answer can raise."""
     import httpx2
 
     from duckflow_tui.llm.transport import BodyTooLarge

@@ -1,6 +1,6 @@
-"""Endpoints and roles as the settings hold them, and where a key may go (R11).
+"""Endpoints and roles as in the settings, and the rules for where a key may be sent (R11).
 
-Nothing here imports a client library: settings are read before the first paint is over.
+Imports no client library: settings are read before the first paint.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Need = Literal["nothing", "key", "confirmation", "refused"]
 
 
 class Endpoint(BaseModel, frozen=True, extra="forbid"):
-    """An OpenAI-compatible server, and how to speak to it."""
+    """An OpenAI-compatible server, and how to talk to it."""
 
     name: str = Field(min_length=1)
     base_url: str
@@ -93,6 +93,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     @field_validator("base_url", mode="before")
     @classmethod
     def _check_address(cls, value: object) -> object:
+        """Check the address and return it without a trailing slash."""
         if not isinstance(value, str) or not value.strip():
             raise PydanticCustomError(
                 "address_needed", "an address such as http://localhost:11434/v1 is needed"
@@ -122,7 +123,9 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     @field_validator("base_url")
     @classmethod
     def _strip_call_path(cls, value: str) -> str:
-        """People paste the address of a call; the part that is the same for all calls is meant."""
+        """Remove the path of a single call, such as ``/chat/completions``, from a pasted
+        address.
+        """
         value, mark, query = value.partition("?")
         for call in _CALLS:
             value = value.rstrip("/").removesuffix(call)
@@ -131,6 +134,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     @field_validator("api_key_env")
     @classmethod
     def _name_of_a_variable(cls, value: str) -> str:
+        """Check that the value is the name of a variable and not a key."""
         name = value.strip()
         if name and (not _NAME.fullmatch(name) or _KEY.fullmatch(name)):
             raise PydanticCustomError(
@@ -140,7 +144,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def host(self) -> str:
-        """Host and, where it is not the usual one, port: what the user is shown."""
+        """Host, with the port if the address states one, for display."""
         return urlsplit(self.base_url).netloc
 
     @property
@@ -150,22 +154,24 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port: what a key and what was learned are bound to."""
+        """Scheme, host and port: keys and learned quirks are bound to it."""
         return origin_of(self.base_url)
 
     @property
     def may_step_down(self) -> bool:
-        """Whether JSON may be asked for where a model takes no native calls."""
+        """Whether JSON may be requested instead if a model does not support native calls."""
         return self.protocol in ("auto", "responses")
 
     @property
     def is_https(self) -> bool:
-        """Whether the way to the server is encrypted."""
+        """Whether the connection to the server is encrypted."""
         return urlsplit(self.base_url).scheme == "https"
 
 
 def setting_of(name: str, key: str) -> str:
-    """The place where the user changes a value of this endpoint: a setting, or the flag."""
+    """Return the name of the setting, or command-line flag, by which the user changes a value of an
+    endpoint.
+    """
     if name != CLI_ENDPOINT:
         return f"endpoints.{name}.{key}"
     flag = _FLAGS.get(key)
@@ -173,14 +179,16 @@ def setting_of(name: str, key: str) -> str:
 
 
 class ModelRef(NamedTuple):
-    """A model on an endpoint."""
+    """A model on an endpoint, both by name."""
 
     endpoint: str
     model: str
 
     @classmethod
     def parse(cls, text: str) -> ModelRef:
-        """``endpoint/model``, split at the first slash; raises ValueError without both."""
+        """Parse ``endpoint/model``, split at the first slash; raises ValueError if one is
+        missing.
+        """
         endpoint, slash, model = text.strip().partition("/")
         if not slash or not endpoint or not model:
             raise PydanticCustomError("endpoint_model", "must be endpoint/model")
@@ -191,14 +199,14 @@ class ModelRef(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A model on its endpoint."""
+    """A model and its endpoint."""
 
     endpoint: Endpoint
     model: str
 
 
 class Roles(BaseModel, frozen=True, extra="forbid"):
-    """Which model does what, each ``endpoint/model``; empty ones are done by ``main`` (S1-5)."""
+    """The model of each role as ``endpoint/model``; roles left empty use ``main`` (S1-5)."""
 
     main: str = ""
     """The conversation and its decisions."""
@@ -214,16 +222,17 @@ class Roles(BaseModel, frozen=True, extra="forbid"):
     @field_validator("*")
     @classmethod
     def _check_reference(cls, value: str) -> str:
+        """Check and normalize ``endpoint/model``; empty stays empty."""
         return str(ModelRef.parse(value)) if value.strip() else ""
 
     def model_of(self, role: Role) -> ModelRef | None:
-        """The model of a role; None when neither it nor ``main`` is set."""
+        """Return the model of a role, else of ``main``; None if neither is set."""
         text: str = getattr(self, role) or self.main
         return ModelRef.parse(text) if text else None
 
     @property
     def second_opinion(self) -> tuple[Role, str] | None:
-        """The role whose model gives a second opinion, and the model; None where all are one."""
+        """A role with another model than ``main``, and that model's name; None if there is none."""
         main = self.model_of("main")
         choices: tuple[Role, ...] = ("strong", "evaluator")
         for role in choices:
@@ -234,7 +243,7 @@ class Roles(BaseModel, frozen=True, extra="forbid"):
 
 
 class ModelsInUse(NamedTuple):
-    """Which models do the work of a session, and with which keys."""
+    """The endpoints, roles, keys and model facts that a session uses."""
 
     endpoints: dict[str, Endpoint]
     roles: Roles
@@ -243,7 +252,7 @@ class ModelsInUse(NamedTuple):
 
 
 class Temperatures(BaseModel, frozen=True, extra="forbid"):
-    """How freely each role samples; where it is unset, the endpoint's counts."""
+    """Sampling temperature of each role; where unset, the endpoint's applies."""
 
     main: float | None = Field(default=None, ge=0.0, le=2.0)
     """Decisions; unset here and at the endpoint: 0.1."""
@@ -258,7 +267,7 @@ class Temperatures(BaseModel, frozen=True, extra="forbid"):
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of an address, the usual ports spelled out."""
+    """Return scheme, host and port of an address, with default ports written out."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
@@ -266,7 +275,7 @@ def origin_of(url: str) -> str:
 
 
 def is_loopback(hostname: str) -> bool:
-    """Whether the name or address is this machine."""
+    """Whether a host name or address is this machine."""
     if hostname == "localhost" or hostname.endswith(".localhost"):
         return True
     address = _address_of(hostname)
@@ -274,10 +283,10 @@ def is_loopback(hostname: str) -> bool:
 
 
 def is_private(hostname: str) -> bool:
-    """Whether the name or address can only lie in a private network.
+    """Whether a host name or address can only be in a private network.
 
-    A name of one label or with a private suffix counts; what it resolves to is checked again
-    before anything is sent.
+    Names of one label or with a private suffix count; the addresses they resolve to are checked
+    again before anything is sent.
     """
     address = _address_of(hostname)
     if address is not None:
@@ -289,7 +298,9 @@ _CARRIER_NAT: Final = ipaddress.ip_network("100.64.0.0/10")  # also what overlay
 
 
 def is_private_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Private, link-local, loopback or carrier NAT; IPv4 inside IPv6 counts as itself."""
+    """Whether an address is private, link-local, loopback or carrier-grade NAT; an IPv4 address
+    mapped into IPv6 is judged as IPv4.
+    """
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     if isinstance(address, ipaddress.IPv4Address) and address in _CARRIER_NAT:
@@ -298,6 +309,7 @@ def is_private_address(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -
 
 
 def _address_of(hostname: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Parse an IP address; None for a name."""
     try:
         return ipaddress.ip_address(hostname)
     except ValueError:
@@ -305,10 +317,10 @@ def _address_of(hostname: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
 
 
 def find_need(endpoint: Endpoint, environ: Mapping[str, str]) -> Need:
-    """The condition this endpoint still needs before its first request (R11).
+    """Return what an endpoint needs before its first request (R11), or ``nothing``.
 
-    ``refused``: plain http to a public host, which is never used. ``confirmation``: plain http
-    to a private address, which the user confirms once. ``key``: the variable it names is empty.
+    ``refused``: plain http to a public host, which is never allowed. ``confirmation``: plain http
+    to a private host, which the user confirms once. ``key``: its key variable is not set.
     """
     if not endpoint.is_https and not is_loopback(endpoint.hostname):
         return "confirmation" if is_private(endpoint.hostname) else "refused"  # R11d
@@ -318,17 +330,18 @@ def find_need(endpoint: Endpoint, environ: Mapping[str, str]) -> Need:
 
 
 def may_carry_key(endpoint: Endpoint) -> bool:
-    """Whether a credential may be sent there at all (R11)."""
+    """Whether a key may be sent to this endpoint at all (R11)."""
     if endpoint.is_https or is_loopback(endpoint.hostname):
         return True
     return is_private(endpoint.hostname) and endpoint.allow_http_key  # R11a
 
 
 def key_name(endpoint: Endpoint, environ: Mapping[str, str]) -> str:
-    """The variable that holds the key for this origin; empty where there is none (R11).
+    """Return the environment variable that holds the key for this endpoint; empty if none is set
+    (R11).
 
-    The one that the endpoint names; else, for the endpoint of ``--base-url``, DUCKFLOW_API_KEY;
-    else OPENAI_API_KEY where the origin is OpenAI's or OPENAI_BASE_URL's.
+    It is the variable that the endpoint names. If it names none: DUCKFLOW_API_KEY for the endpoint
+    of ``--base-url``, or OPENAI_API_KEY if the origin is OpenAI's or OPENAI_BASE_URL's.
     """
     names: list[str] = []
     if endpoint.api_key_env:
@@ -343,7 +356,7 @@ def key_name(endpoint: Endpoint, environ: Mapping[str, str]) -> str:
 
 
 def resolve_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
-    """The key for this origin, or None for a request without one (R11)."""
+    """Return the key to send to this endpoint; None to send none (R11)."""
     if not may_carry_key(endpoint):
         return None
     name = key_name(endpoint, environ)

@@ -1,6 +1,6 @@
-"""Failures of calls to a model, as one error with a code and a setting to look at.
+"""Failures of model calls as one exception type, with a code and the setting to check.
 
-The screen's words for a code stand in ``words/<language>/llm.toml``.
+The words for the screen are in ``words/<language>/llm.toml``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _TOLD_APART: Final = 16  # letters and digits; fewer may stand in a text by chan
 
 
 class TokenLimits(NamedTuple):
-    """Numbers of tokens that an error names; 0 for what it does not."""
+    """Token counts named by an error; 0 for those it does not name."""
 
     window: int = 0  # of request and reply together
     asked: int = 0  # of the request, as the server counts it
@@ -76,14 +76,13 @@ class TokenLimits(NamedTuple):
 
 @dataclass(eq=False)
 class LlmError(Exception):
-    """A call that brought no reply to act on.
+    """A model call that failed.
 
-    ``detail`` holds at most 300 characters of what the server sent, escaped, keys masked;
-    ``setting`` is the dotted name of the setting to look at, empty when none would help;
-    ``retry_after`` is the time in seconds that the server asked for, when it did; ``message`` and
-    ``param`` are the server's own words, masked, to learn from, and ``reason`` is its code;
-    ``generation`` is what its model wrote where it takes that for no call; ``call`` is the account
-    of the call, None when nothing was sent.
+    ``detail``: at most 300 characters of the server's message, escaped, secrets masked;
+    ``setting``: dotted name of the setting to check, empty if none would help; ``retry_after``:
+    seconds that the server asked to wait, or None; ``message``, ``param`` and ``reason``: the
+    server's message, parameter and code, to learn quirks from; ``generation``: the model's output
+    that the server refused as a call; ``call``: the account of the call, None if nothing was sent.
     """
 
     code: ErrorCode
@@ -112,7 +111,7 @@ class LlmError(Exception):
 
     @property
     def params(self) -> dict[str, str]:
-        """The parameters of the words for the screen."""
+        """The parameters for the screen text."""
         return {
             "host": self.host,
             "endpoint": self.endpoint,
@@ -128,8 +127,8 @@ class LlmError(Exception):
 
 
 def escape_text(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
-    """The beginning of a text that is not trusted, on one line, nothing in it able to act. Secrets
-    are masked before the cut, so that no part of one survives at the edge.
+    """Return the beginning of an untrusted text on one line with control characters escaped.
+    Secrets are masked before cutting, so that no part of one remains at the end.
     """
     window = text[: limit * 8]
     for secret in secrets:
@@ -140,8 +139,8 @@ def escape_text(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> 
 
 
 def mask_secret(text: str, secret: str) -> str:
-    """The text without the secret, also where only its beginning made it to the end; a long one
-    also in other letters, spaced out, backwards, in base64 or as hexadecimal digits.
+    """Mask a secret in a text, also one cut off at the end of the text; a long one also in other
+    case, spaced out, reversed, in base64 or hexadecimal.
     """
     text = _without_forms(text.replace(secret, MASK), secret)
     for length in range(min(len(secret) - 1, len(text)), 3, -1):
@@ -151,7 +150,7 @@ def mask_secret(text: str, secret: str) -> str:
 
 
 def _without_forms(text: str, secret: str) -> str:
-    """Mask a secret that differs only in case, punctuation, order or encoding."""
+    """Mask forms of a secret that differ in case, punctuation, order or encoding."""
     if len(secret) > 2 * len(text):
         return text
     raw = secret.encode("utf-8", "replace")
@@ -206,7 +205,7 @@ _NUMBERS: Final = tuple(
 
 
 def read_limits(fields: Mapping[str, Any], message: str) -> TokenLimits:
-    """Read the numbers of tokens that an error names, in fields of their own or in its words."""
+    """Read token counts from an error, from its fields or its message."""
     found: dict[str, int] = {}
     for pattern in _NUMBERS:
         if match := pattern.search(message):
@@ -220,8 +219,8 @@ def read_limits(fields: Mapping[str, Any], message: str) -> TokenLimits:
 
 
 class FailureCause(NamedTuple):
-    """A row of the table of causes: which answers show it, and what is to be done. The sentence for
-    the user is ``llm.error.CODE``.
+    """A row of the table of causes: which answers match it, and whether to retry. The text for the
+    user is ``llm.error.CODE``.
     """
 
     code: ErrorCode
@@ -287,8 +286,9 @@ CAUSES: Final = (
 
 
 def find_cause(status: int, words: str, wait_s: float | None = None) -> FailureCause:
-    """Find the row for an answer: ``words`` are the server's code and message, ``wait_s`` the
-    seconds after which it wants to be asked again.
+    """Find the row that matches an error answer. ``words``: the server's code and message;
+    ``wait_s``: seconds that the server asked to wait. Raises ValueError if no row matches the
+    status.
     """
     for cause in CAUSES:
         # Who says when to come back has quota left.
@@ -306,7 +306,7 @@ _WORDS: Final = 2000  # characters of the server's message that are kept to lear
 
 @dataclass(frozen=True, slots=True)
 class FailureTeller:
-    """Makes the errors of one endpoint and model; ``_secrets`` are masked in them."""
+    """Makes the LlmErrors of one endpoint and model; ``_secrets`` are masked in their texts."""
 
     _endpoint: Endpoint
     _model: str
@@ -316,7 +316,7 @@ class FailureTeller:
 
     @property
     def host(self) -> str:
-        """The host that is asked."""
+        """The endpoint's host, for display."""
         return self._endpoint.host
 
     def make_error(
@@ -327,7 +327,9 @@ class FailureTeller:
         setting: str = "",
         retryable: bool = False,
     ) -> LlmError:
-        """Make an error with this endpoint's names; ``setting`` is one of its own keys."""
+        """Make an error with the endpoint's names; ``setting`` is the key of one of its
+        settings.
+        """
         text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else detail
         return LlmError(
             code,
@@ -343,7 +345,7 @@ class FailureTeller:
     def make_status_error(
         self, status: int, headers: Mapping[str, str], body: bytes, now: float
     ) -> LlmError:
-        """Make the error of an answer with a status of 300 or more; ``now`` is in seconds since the
+        """Make the error of an answer with status 300 or more; ``now`` is in seconds since the
         epoch.
         """
         if status < 400:
@@ -356,8 +358,8 @@ class FailureTeller:
         return self._by_status(status, words, wait_s)
 
     def stream_error(self, error: object) -> LlmError:
-        """Make the error of an error object in the middle of a stream; its status is None where the
-        object states none.
+        """Make the error of an error object within a stream; its ``status`` is None if the object
+        names none.
         """
         words = words_of(error)
         stated = words.code.split()
@@ -370,8 +372,8 @@ class FailureTeller:
         return made
 
     def _make_redirect_error(self, status: int, location: str) -> LlmError:
-        """Make the error of a redirect. One within the origin, or from http to https at its host,
-        only says that the address is written otherwise.
+        """Make the error of a redirect: ``moved`` if it stays within the origin or only upgrades to
+        https, so that the address can be corrected; else ``redirect``.
         """
         endpoint = self._endpoint
         target = urljoin(f"{endpoint.base_url}/chat/completions", location)
@@ -385,6 +387,7 @@ class FailureTeller:
         return error
 
     def _by_status(self, status: int, words: ServerWords, wait_s: float | None = None) -> LlmError:
+        """Make an error from the status and words of the server, by the table of causes."""
         cause = find_cause(status, f"{words.code} {words.message}", wait_s)
         code, setting = cause.code, cause.setting
         if code == "auth" and (self._withheld or not self._key_name):
@@ -402,8 +405,8 @@ class FailureTeller:
 
 
 class ServerWords(NamedTuple):
-    """A server's error: message, codes with spaces between, the parameter it names, what its model
-    wrote, numbers of tokens, and headers that it passes on from the server behind it.
+    """The parts of a server's error: message, codes separated by spaces, parameter, the model's
+    refused output, token counts, and headers passed on from a server behind it.
     """
 
     message: str
@@ -415,7 +418,7 @@ class ServerWords(NamedTuple):
 
 
 def server_words(body: bytes) -> ServerWords:
-    """The words of an error body: those of its JSON where it is such, else the text."""
+    """Parse the body of an error answer; a body that is not JSON becomes the message."""
     text = body.decode("utf-8", "replace")
     try:
         data: object = jiter.from_json(body)
@@ -432,7 +435,7 @@ def server_words(body: bytes) -> ServerWords:
 
 
 def words_of(error: object) -> ServerWords:
-    """The words of an ``error`` value: a text, or an object with message, code, type, param."""
+    """Parse an ``error`` value: a text, or an object with message, code, type, param."""
     if not isinstance(error, dict):
         return ServerWords("" if error is None else str(error))
     fields = cast("dict[str, Any]", error)
@@ -464,7 +467,9 @@ _MESSAGES: Final = ("message", "detail", "msg", "error", "base_resp", "status_ms
 
 
 def _flatten_message(said: object) -> str:
-    """The message of an error, however deep it lies; of a list each, with the field it names."""
+    """Return the message of an error, however deeply nested; messages of a list are joined, each
+    with the field it names.
+    """
     if isinstance(said, dict):
         fields = cast("dict[str, Any]", said)
         inner = (fields[name] for name in _MESSAGES if fields.get(name))
@@ -478,7 +483,7 @@ def _flatten_message(said: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that the server asks to wait, from either form of the header; None without one."""
+    """Return the seconds in a Retry-After header, in either of its forms; None without one."""
     lower = {name.lower(): value.strip() for name, value in headers.items()}
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = lower.get(name, "")
@@ -494,8 +499,8 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def seconds_to_reset(headers: Mapping[str, object], now: float) -> float | None:
-    """Seconds until a limit of requests is reset, from the header that says it as seconds or
-    milliseconds since the epoch; None without one.
+    """Return the seconds until a rate limit resets, from ``x-ratelimit-reset`` in seconds or
+    milliseconds since the epoch; None without it.
     """
     lower = {name.lower(): str(value) for name, value in headers.items()}
     value = lower.get("x-ratelimit-reset", "")
@@ -515,7 +520,7 @@ _UNITS: Final = {b"ms": 0.001, b"mil": 0.001, b"h": 3600.0, b"m": 60.0, b"s": 1.
 
 
 def asked_to_wait(body: bytes) -> float | None:
-    """Seconds that the words of an error ask to wait, where no header says it."""
+    """Return the seconds that the text of an error asks to wait; None if it names none."""
     if (found := _WAIT.search(body)) is None:
         return None
     parts = _PART.findall(found[1] or found[2])
@@ -530,17 +535,21 @@ _UNKNOWN: Final = re.compile(
 
 
 def names_model_or_address(error: LlmError) -> bool:
-    """Whether a wrong name of the model, or a wrong address, may be behind the refusal."""
+    """Whether an error may be caused by a wrong model name or address."""
     named = error.code == "bad_request" and _UNKNOWN.search(error.message) is not None
     return named or error.code == "not_found"
 
 
 class Unreadable(Exception):
-    """The model gave no usable answer, repairs included; ``str()`` names the problems."""
+    """Raised when a model gave no usable answer, even after repairs; ``str()`` lists the
+    problems.
+    """
 
 
 def reason_params(error: LlmError | Unreadable) -> dict[str, str]:
-    """Why there is no answer, as parameters of a notice: ``because`` is the key of a sentence."""
+    """Return the parameters of a notice that say why there is no answer; ``because`` is the key of
+    a sentence.
+    """
     if isinstance(error, Unreadable):
         return {"because": "llm.unreadable"}
     return {**error.params, "because": f"llm.error.{error.code}"}

@@ -1,4 +1,4 @@
-"""One question on its way to an answer: its request body, tokens, price and waiting times."""
+"""One question to a model from request to answer: its body, tokens, cost and waiting times."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ _MESSAGE_OVERHEAD: Final = 4  # tokens around each message: its role and separat
 
 
 class ReplyObserver:
-    """Is called on the loop as a reply arrives. This one shows nothing of it."""
+    """Callbacks for a reply as it arrives. This base class ignores everything."""
 
     def take_reply(self, text: str) -> None:
-        """Take a new piece of the reply as the user reads it."""
+        """Receive a piece of the reply text."""
 
     def take_reasoning(self, text: str) -> None:
-        """Take a new piece of the model's reasoning."""
+        """Receive a piece of the reasoning."""
 
     def set_waiting(self, waiting: Waiting | None) -> None:
-        """Take why the call waits; None once it goes on."""
+        """Receive the reason why the call waits; None when it goes on."""
 
     def restart_reply(self) -> None:
-        """Forget the pieces: the reply broke off, and is asked for anew."""
+        """Discard all pieces so far: the reply broke off and is requested again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often and how long a request is tried again; times in seconds."""
+    """How often and how long a request is retried; times in seconds."""
 
     retries: int = 5
     total_s: float = 60.0  # of one call's retries in all, and the longest Retry-After
@@ -66,7 +66,9 @@ _UNKNOWN: Final = ModelFacts()
 
 @dataclass(slots=True)
 class Exchange:
-    """One question: how it is written for each rung, what came of it so far, what it took."""
+    """One question with its state: how to encode it for each rung, its requests and completions so
+    far.
+    """
 
     llm_id: str
     role: Role
@@ -95,15 +97,15 @@ class Exchange:
 
     @property
     def in_calls(self) -> bool:
-        """Whether the answer has come to its calls."""
+        """Whether the answer has reached its calls."""
         if self.completion is not None and self.completion.calls:
             return True
         return self.decoder is not None and self.decoder.in_calls
 
     @property
     def may_retry(self) -> bool:
-        """Whether the request may be sent again: no action of the answer is whole. Where actions
-        are parts of one object, none has begun.
+        """Whether the request may be sent again: no call of the answer is complete, or in JSON,
+        none has begun.
         """
         if self.decoder is not None and self.decoder.in_calls:
             return False
@@ -111,7 +113,9 @@ class Exchange:
         return not any(call.name != DECIDE and call.is_object for call in calls)
 
     def begin_completion(self) -> Completion:
-        """Start a new completion for the next HTTP request."""
+        """Start an empty completion for the next HTTP request, and discard what was shown of the
+        last one.
+        """
 
         def limit(hear: Callable[[str], None]) -> Callable[[str], None]:
             def hear_limited(text: str) -> None:
@@ -149,15 +153,15 @@ class Exchange:
         return self.completion
 
     def find_images(self) -> dict[str, str]:
-        """The kinds of the pictures that the request names, by SHA-256, the newest first."""
+        """Return the pictures in the request as SHA-256 and MIME type, newest first."""
         messages = self.request.messages if self.request is not None else ()
         parts = chain.from_iterable(map(_image_parts, reversed(messages)))
         return {part["sha"]: part["mime"] for part in parts}
 
     def make_body(self, quirks: ModelQuirks, images: Mapping[str, str] = _NO_IMAGES) -> JsonObject:
-        """The body of the request as the model takes it, written as a chat completion. ``images``
-        are the addresses of the pictures that are shown, by SHA-256. Decisions are asked for at a
-        low temperature, unless the settings name one (S3-11).
+        """Return the body of the request as a chat completion, adapted to the model's quirks.
+        ``images``: data URLs by SHA-256. Decisions use a low temperature unless the settings
+        name one (S3-11).
         """
         endpoint, request = self.target.endpoint, self.request
         assert request is not None  # written before it is sent
@@ -194,11 +198,11 @@ class Exchange:
     def make_error(
         self, code: Literal["filtered", "empty", "server_error", "too_large"], detail: str = ""
     ) -> LlmError:
-        """Make the error of an answer that is empty, too long or ended by the server as failed."""
+        """Make the error of an answer that is empty, filtered, too long or failed."""
         return FailureTeller(*self.target, ()).make_error(code, detail)
 
     def close_record(self, outcome: CallOutcome, error: str = "") -> LlmCall:
-        """The finished record of the call, with what arrived of an answer."""
+        """Return the final account of the call: tokens, cost, times and outcome."""
         endpoint, model = self.target
         tokens_in, tokens_out, cached, reasoning, estimated = self._count_tokens()
         usage = self.completion.usage if self.completion is not None else None
@@ -227,7 +231,7 @@ class Exchange:
         )
 
     def _count_tokens(self) -> tuple[int, int, int, int, bool]:
-        """In, out, cached, reasoning; and whether they are our own estimate."""
+        """Return tokens in, out, cached and of reasoning, and whether they are estimates."""
         completion, request = self.completion, self.request
         if completion is None or (completion.first_token_at is None and not completion.usage):
             return 0, 0, 0, 0, False
@@ -261,7 +265,7 @@ _CACHES: Final[dict[str, Literal["marks", "key"]]] = {
 
 
 def _choose_cache(endpoint: Endpoint, model: str) -> Literal["marks", "key", "off"]:
-    """How a request says what is to be cached: by the setting, else as its origin takes it."""
+    """Choose how a request marks what to cache: by the setting, else by the origin."""
     if endpoint.cache != "auto":
         return endpoint.cache
     cache = _CACHES.get(endpoint.origin)
@@ -269,8 +273,8 @@ def _choose_cache(endpoint: Endpoint, model: str) -> Literal["marks", "key", "of
 
 
 def _mark_cache_points(messages: Sequence[JsonObject], shared: int) -> list[JsonObject]:
-    """Mark messages for the cache: the first, and the last of the ``shared`` ones with which the
-    next request begins too. Two of the four marks that there may be.
+    """Add cache marks to the first message and to the last of the ``shared`` messages, with which
+    the next request begins too. (Servers allow four marks.)
     """
     made = [*messages]
     last = min(shared, len(made)) - 1  # a quirk may have joined messages
@@ -285,7 +289,7 @@ def _mark_cache_points(messages: Sequence[JsonObject], shared: int) -> list[Json
 
 
 def _image_parts(message: JsonObject) -> list[JsonObject]:
-    """The parts of a message that name a picture by its hash."""
+    """Return the parts of a message that refer to pictures."""
     content: str | list[JsonObject] | None = message.get("content")
     if not isinstance(content, list):
         return []
@@ -293,8 +297,8 @@ def _image_parts(message: JsonObject) -> list[JsonObject]:
 
 
 def _show_images(message: JsonObject, images: Mapping[str, str]) -> JsonObject:
-    """The message with its pictures as parts that servers know. Where none is in ``images``, a text
-    says that they are not shown.
+    """Return the message with its pictures as data URLs from ``images``; if it has none of them,
+    with a text that they are not shown.
     """
     named = _image_parts(message)
     if not named:

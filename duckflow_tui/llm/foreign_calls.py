@@ -1,6 +1,6 @@
-"""Translates calls in the words of other agents' tools, on which models were trained.
+"""Translates calls of other agents' tools, on which models were trained, to our operations.
 
-The tables hold the names and arguments; only a call that can mean one thing is translated.
+Tables map names and arguments; a call is translated only if it has one meaning.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from duckflow_tui.state.operations import OperationSpec
 
 
 class _Row(NamedTuple):
-    """Other tools' calls that mean one operation. ``names``: its names there, as words in lower
-    case; ``args``: words such as ``file_path=path``, or ``output_mode=`` for an argument to
-    discard; ``given``: arguments of such a call that it does not write.
+    """Foreign calls that correspond to one operation. ``names``: their names, lower case, separated
+    by spaces; ``args``: pairs such as ``file_path=path``, or ``output_mode=`` for an argument to
+    discard; ``given``: arguments to add.
     """
 
     operation: str
@@ -153,20 +153,20 @@ _TODO_TEXTS: Final = ("content", "step", "title", "description", "task", "text",
 
 
 class TextCall(NamedTuple):
-    """A call that was read from a text or a patch."""
+    """A call found in a text or a patch."""
 
     name: str
     arguments: JsonObject
 
 
 def bare_name(name: str) -> str:
-    """A tool's name in lower case without what other agents put before it."""
+    """Return a tool's name in lower case without prefixes such as ``functions.``."""
     return _PREFIX.sub("", name.strip().lower(), count=1)
 
 
 def name_fields(written: JsonObject) -> JsonObject:
-    """The object of a call with ``operation`` and ``args`` by these names, as far as they are
-    there; its other fields are unchanged.
+    """Return the fields of a call with its name as ``operation`` and its arguments as ``args``, if
+    it has them in any usual form; other fields are unchanged.
     """
     inner: object = written.get("function")
     fields = {**written, **cast("JsonObject", inner)} if isinstance(inner, dict) else {**written}
@@ -185,8 +185,8 @@ def name_fields(written: JsonObject) -> JsonObject:
 
 
 def read_statement(name: str, args: JsonObject) -> JsonObject | None:
-    """The fields of a decision that a call of another agent's tool states: what it thinks, a list
-    of steps, the end of the work, a question. None for any other call.
+    """Return the decision fields that a call of a foreign tool states: a thought, a to-do list, the
+    end of the work, or a question. None for any other call.
     """
     tool = bare_name(name)
 
@@ -209,7 +209,7 @@ def read_statement(name: str, args: JsonObject) -> JsonObject | None:
 
 
 def _describe_todo(entry: object) -> str:
-    """An entry of a list of steps, with its state before it where it has one."""
+    """Return the text of a to-do entry, with its state in front if it has one."""
     if not isinstance(entry, dict):
         return join_texts(entry)
     fields = cast("JsonObject", entry)
@@ -219,8 +219,8 @@ def _describe_todo(entry: object) -> str:
 
 
 def foreign_names(operations: Iterable[OperationSpec]) -> dict[str, OperationSpec]:
-    """The operations by their names in other tools, which are in lower case; without those that
-    end the names of several.
+    """Map foreign tool names (lower case) to these operations. An operation is left out if another
+    ends in the same name.
     """
     own = {spec.name: spec for spec in operations}
     ends = Counter(name.rpartition(".")[2] for name in own)
@@ -230,8 +230,8 @@ def foreign_names(operations: Iterable[OperationSpec]) -> dict[str, OperationSpe
 
 
 def read_editor(name: str, args: JsonObject) -> str:
-    """Replace the name of an editor tool by that of its ``command``, which is removed from
-    ``args``. Any other name, and one with an unknown command, is returned unchanged.
+    """Return the tool name that an editor tool's ``command`` means, and remove that argument from
+    ``args``. Any other name, or one with an unknown command, is returned unchanged.
     """
     if bare_name(name) not in _EDITOR_TOOLS or "command" not in args:
         return name
@@ -243,8 +243,9 @@ def read_editor(name: str, args: JsonObject) -> str:
 
 
 def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonObject:
-    """Translate the arguments of a call, by the name that it was ``called``, to our names and types
-    where that is unambiguous. The others are kept, so that the operation rejects them.
+    """Translate the arguments of a call to our names and types where that is unambiguous.
+    ``called`` is the name by which the model called it. Other arguments are kept, for the
+    operation to reject.
     """
     own: Mapping[str, JsonObject] = spec.parameters.get("properties") or {}
     row, renamed = _ROWS.get(spec.name), _RENAMED.get(spec.name, _DISCARDED)
@@ -259,15 +260,15 @@ def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonOb
 
 
 def _unnest_arguments(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObject:
-    """The arguments that stand as an object in the only one: ``{"arguments": {…}}``."""
+    """Unwrap arguments nested in a single one, as in ``{"arguments": {…}}``."""
     key, value = next(iter(args.items()), ("", None))
     is_nested = len(args) == 1 and key in _ARGUMENT_FIELDS and key not in own
     return cast("JsonObject", value) if is_nested and isinstance(value, dict) else args
 
 
 def _convert_units(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObject:
-    """Replace what other tools say by another argument or unit: milliseconds, a pattern that is
-    named by its kind, and whether all levels of a folder are meant.
+    """Convert foreign arguments to ours: milliseconds to seconds, ``regex`` to ``pattern``,
+    ``recursive`` to ``depth``.
     """
     made = {**args}
     for name in ("timeout_ms", "timeout", "timeout_s"):
@@ -287,8 +288,8 @@ def _convert_units(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObjec
 def _rename_in_items(
     args: JsonObject, own: Mapping[str, JsonObject], renamed: Mapping[str, str]
 ) -> JsonObject:
-    """Rename the fields of the objects in lists. Where a list is missing, the fields of its only
-    item may stand among the other arguments.
+    """Rename fields of objects in list arguments. If a list is missing, make it from fields of a
+    single item among the other arguments.
     """
     for name, member in own.items():
         of_items: JsonObject = member.get("items") or {}
@@ -312,7 +313,7 @@ def _rename_in_items(
 def _rename_arguments(
     args: JsonObject, own: Mapping[str, JsonObject], renamed: Mapping[str, str]
 ) -> JsonObject:
-    """The arguments by our names; those to discard are left out, unknown ones kept."""
+    """Rename arguments to our names; drop those to discard, keep unknown ones."""
     read: JsonObject = {}
     for given, value in args.items():
         name = given if given in own or given in renamed else field_name(given)
@@ -344,7 +345,7 @@ def _convert_line_range(args: JsonObject, own: Mapping[str, JsonObject]) -> None
 
 
 def _join_command(words: Sequence[str]) -> str:
-    """The command line that runs these words; of ``bash -c LINE`` only the line."""
+    """Join words to a shell command; for ``bash -c LINE`` return only LINE."""
     if len(words) == 3 and words[0] in ("bash", "sh", "zsh") and words[1] in ("-c", "-lc"):
         return words[2]
     return shlex.join(words)

@@ -1,8 +1,8 @@
-"""Facts known of models by their names: the window, abilities, prices.
+"""Known facts about models by name: context window, abilities, prices.
 
-The catalogue in ``models.toml`` comes with the program and has a date. Before it goes what an
-endpoint said: of all its models when the user asked for it, of one when the user chose it; of two
-such answers the newer. A setting goes before all of it.
+The catalogue ``models.toml`` ships with the program. Descriptions from endpoints override it, the
+newer of two first: lists that the user refreshed, and single models that the user chose. Settings
+override everything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d\d-\d\d|latest|0)$")
 
 
 class Prices(BaseModel, frozen=True, extra="forbid"):
-    """Prices of a model in US dollars per million tokens; None: unknown."""
+    """Prices of a model in US dollars per million tokens; None if unknown."""
 
     prompt: Price = None
     cached: Price = None  # of prompt that came from a cache; unknown, it costs as the rest
@@ -47,8 +47,9 @@ class Prices(BaseModel, frozen=True, extra="forbid"):
     long_reply: float = 1.0  # factor of the reply then
 
     def cost_of(self, prompt: int, cached: int, written: int, reply: int) -> float | None:
-        """The cost of a request in US dollars by its tokens; ``cached`` and ``written`` are parts
-        of the prompt. None where neither the price of the prompt nor that of the reply is known.
+        """Return the cost of a request in US dollars from its token counts; ``cached`` and
+        ``written`` are parts of ``prompt``. None if the prices of both prompt and reply are
+        unknown.
         """
         if self.prompt is None and self.reply is None:
             return None
@@ -63,7 +64,7 @@ class Prices(BaseModel, frozen=True, extra="forbid"):
 
 
 class ModelFacts(BaseModel, frozen=True, extra="forbid"):
-    """The facts known of a model; ``date`` is their date, empty without facts."""
+    """The known facts about a model. ``date``: the date of the facts, empty if nothing is known."""
 
     context: int = Field(default=0, ge=0)  # tokens of the window; 0: unknown
     prices: Prices = Prices()
@@ -76,62 +77,71 @@ class ModelFacts(BaseModel, frozen=True, extra="forbid"):
 
 
 class _Family(BaseModel, frozen=True, extra="forbid"):
+    """Facts about all models whose names begin alike."""
+
     begins: str
     context: int = Field(ge=1)
     abilities: tuple[Ability, ...] = ()
 
 
 class _Maker(BaseModel, frozen=True, extra="forbid"):
+    """Prices and APIs of the models at one maker's origins."""
+
     origins: tuple[str, ...]
     responses: tuple[str, ...] = ()  # how names begin of models that want the Responses API
     prices: dict[str, Prices] = {}
 
     def prices_of(self, model: str) -> Prices | None:
-        """The prices of a model by its whole name; None where they are unknown."""
+        """Return the prices of a model by its full name; None if unknown."""
         wanted = _spell_alike(_DATED.sub("", model))
         alike = (prices for name, prices in self.prices.items() if _spell_alike(name) == wanted)
         return next(alike, None)
 
 
 class _Packaged(BaseModel, frozen=True, extra="forbid"):
+    """The content of ``models.toml``."""
+
     date: str
     family: tuple[_Family, ...]
     maker: tuple[_Maker, ...]
 
 
 class Refreshed(BaseModel, frozen=True, extra="ignore"):
-    """An endpoint's description of its models."""
+    """An endpoint's list of models, with the date it was fetched."""
 
     date: str
     models: dict[str, ModelLine]
 
 
 def _spell_alike(name: str) -> str:
-    """A name with the dots of its version as makers and routers both may write them."""
+    """Return a model name with dots as hyphens, because both are used for versions."""
     return name.replace(".", "-")
 
 
 class _File(BaseModel, frozen=True, extra="ignore"):
+    """The content of ``models.json``: refreshed lists by origin."""
+
     origins: dict[str, Refreshed] = {}
 
 
 @cache
 def load_packaged() -> _Packaged:
-    """The catalogue that comes with the program."""
+    """Load the catalogue that ships with the program; cached."""
     text = resources.files("duckflow_tui.llm").joinpath("models.toml").read_text(encoding="utf-8")
     return _Packaged.model_validate(tomllib.loads(text))
 
 
 class KnownModels:
-    """Facts of models: the catalogue, and over it what endpoints list."""
+    """Facts about models from the catalogue, overridden by descriptions from endpoints."""
 
     def __init__(
         self,
         folder: Path | None = None,
         chosen: Mapping[tuple[str, str], ModelLine] | None = None,
     ) -> None:
-        """``folder`` is the program's data folder; None: nothing was asked. A file that cannot be
-        read counts as empty. ``chosen`` are the models that the user chose, by origin and name.
+        """``folder`` is the program's data folder; None to read and write no file. An unreadable
+        file counts as empty. ``chosen`` are descriptions of the models that the user chose, by
+        origin and name.
         """
         self._chosen = chosen or {}
         self._path = folder / FILE_NAME if folder is not None else None
@@ -140,7 +150,9 @@ class KnownModels:
 
     @classmethod
     def load(cls, kept: Connections) -> KnownModels:
-        """Load it with the descriptions of the models that the user chose. Waits for the disk."""
+        """Load the facts, with the descriptions of chosen models in ``kept``. Blocks on
+        the disk.
+        """
         chosen: dict[tuple[str, str], ModelLine] = {}
         for ref, line in kept.lines.items():
             if (connection := kept.find_connection(ref.endpoint)) is not None:
@@ -148,7 +160,7 @@ class KnownModels:
         return cls(kept.path.parent, chosen)
 
     def facts_of(self, origin: str, model: str) -> ModelFacts:
-        """The facts known of a model at an origin; all of them may be unknown."""
+        """Return the known facts about a model at an origin; unknown fields have their defaults."""
         known, bare = load_packaged(), model.rpartition("/")[2].lower()
         found = ModelFacts()
         for family in known.family:
@@ -185,8 +197,9 @@ class KnownModels:
         return found
 
     def facts_at(self, endpoint: Endpoint, model: str) -> ModelFacts:
-        """The facts that apply to a model at an endpoint: by the settings, else as known.
-        Where they have a price for prompt or reply, no other list of prices counts.
+        """Return the facts about a model at an endpoint: the endpoint's settings, else the known
+        facts. Prices are never mixed: if the settings price prompt or reply, known prices do not
+        apply.
         """
         facts = self.facts_of(endpoint.origin, model)
         update: dict[str, object] = {"context": endpoint.context or facts.context}
@@ -200,7 +213,9 @@ class KnownModels:
         return facts.model_copy(update=update)
 
     def with_chosen(self, origin: str, line: ModelLine | None) -> KnownModels:
-        """A copy that also holds what a server says today of a model."""
+        """Return a copy with the server's current description of a model added; self if ``line`` is
+        None.
+        """
         if line is None:
             return self
         made = KnownModels(None, {**self._chosen, (origin, line.id): line.with_date})
@@ -208,14 +223,15 @@ class KnownModels:
         return made
 
     def _read_file(self) -> None:
+        """Read the file of refreshed lists, if there is one; errors are ignored."""
         if self._path is not None:
             with suppress(OSError, ValidationError):
                 if self._path.stat().st_size <= _MOST:
                     self.refreshed = _File.model_validate_json(self._path.read_bytes()).origins
 
     def keep_lines(self, origin: str, lines: Sequence[ModelLine], date: str) -> None:
-        """Keep what an endpoint said, in place of what it said before; what another program of ours
-        kept meanwhile stays. Raises OSError.
+        """Store an endpoint's list of models, replacing its previous one. Lists that other
+        processes stored are kept. Raises OSError.
         """
         new = Refreshed(date=date, models={line.id: line for line in lines})
         if self._path is None:

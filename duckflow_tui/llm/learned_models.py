@@ -1,8 +1,8 @@
-"""What is known of each model at its origin: which quirks refusals and replies have shown, and the
-file that keeps them.
+"""Learned quirks of models by origin, as refusals and replies have shown them, and the file that
+stores them.
 
-A flag that a refusal has shown is kept for a week in one file that all programs of one user share.
-One that only a reply has shown counts in its session.
+A flag learned from a refusal is stored for a week in a file shared by all processes of the user. A
+flag learned only from a reply lasts for the session.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds
 
 @dataclass(slots=True)
 class ModelQuirks:
-    """The flags of one model at its origin, the parameters that it refused, and the numbers of
-    tokens that its server named in this session, 0 for none.
+    """The quirks of one model at its origin: flags, refused parameters, and token limits named by
+    the server in this session (0 for none).
     """
 
     flags: set[str] = field(default_factory=set[str])
@@ -70,18 +70,20 @@ class ModelQuirks:
 
     @property
     def limit_name(self) -> str:
-        """The parameter that limits the length of a reply."""
+        """The name of the parameter that limits the length of a reply."""
         return "max_completion_tokens" if "max_tokens" in self.dropped else "max_tokens"
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
-        """The form that the next request asks for; ``calls`` is false for a question in JSON."""
+        """Choose the form of the next request: native calls or a form of JSON. ``calls`` is False
+        for questions, which always use JSON.
+        """
         is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools", "writes_calls"})
         if not calls or protocol == "json" or (protocol != "tools" and is_refused):
             return self.json
         return "tools"
 
     def choose_api(self, protocol: Protocol, usual: Api) -> Api:
-        """The API that the next request goes to; ``usual`` is the one known for the model."""
+        """Choose the API of the next request; ``usual`` is the known one for the model."""
         if protocol == "responses":
             return "responses"
         if "no_responses" in self.flags:
@@ -89,8 +91,9 @@ class ModelQuirks:
         return "responses" if "responses" in self.flags else usual
 
     def learn_from(self, error: LlmError, body: JsonObject, api: Api, endpoint: Endpoint) -> Lesson:
-        """Learn from the refusal of a request, so that asking again makes sense; empty for no
-        lesson. Native calls are given up only where the endpoint may step down.
+        """Learn from a refused request, so that it can be sent again in another form; returns an
+        empty text if there is nothing to learn. Native calls are given up only if the endpoint
+        may step down.
         """
         if error.code in ("output_limit", "context_overflow"):
             return self.learn_limits(error.limits)
@@ -108,9 +111,8 @@ class ModelQuirks:
         return self._set_flag(BROAD, error, body, excluded)
 
     def learn_limits(self, limits: TokenLimits) -> Lesson:
-        """Learn from the numbers that a refusal of too many tokens names; empty for nothing new.
-        ``output`` or ``parameter``: the same request fits with a shorter reply. ``window``: it has
-        to be shorter itself.
+        """Learn token limits from a refusal. ``output`` or ``parameter``: the same request fits
+        with a shorter reply; ``window``: the request must be shorter; empty: nothing new.
         """
         room = limits.output
         if not room and 0 < limits.asked < limits.window:
@@ -127,7 +129,9 @@ class ModelQuirks:
     def _set_flag(
         self, rows: Sequence[Quirk], error: LlmError, body: JsonObject, excluded: set[str]
     ) -> Lesson:
-        """Set the first flag that the refusal shows and that is new; none of the ``excluded``."""
+        """Set the first new flag whose row matches the refusal, except ``excluded`` ones; return
+        its lesson, or an empty text.
+        """
         for quirk in rows:
             if quirk.flag not in self.flags | excluded and quirk.matches(error, body):
                 self.flags.add(quirk.flag)
@@ -135,7 +139,7 @@ class ModelQuirks:
         return ""
 
     def change_body(self, body: JsonObject) -> None:
-        """Rewrite the body of a request as this model takes it."""
+        """Adapt a request's body to the quirks, in place."""
         for quirk in (*EXACT, *BROAD):
             if quirk.change is not None and quirk.flag in self.flags:
                 quirk.change(body)
@@ -144,8 +148,8 @@ class ModelQuirks:
 
 
 class LearnedModels:
-    """The quirks of each model at its origin, kept in a file for a week: servers are renewed.
-    ``models`` are by origin and model. ``on_lesson`` hears of a lesson, and of whom it is.
+    """The quirks of all models, by origin and name in ``models``, stored for a week because servers
+    change. ``on_lesson`` is called with each lesson and its model.
     """
 
     def __init__(
@@ -154,7 +158,7 @@ class LearnedModels:
         clock: Clock = SystemClock(),  # noqa: B008 - it has no state
         on_lesson: Callable[[Lesson, Target], None] = lambda lesson, target: None,
     ) -> None:
-        """Read the file; without a ``path`` nothing is kept."""
+        """Read the file; without ``path`` nothing is stored."""
         self._path = path
         self._clock = clock
         self._on_lesson = on_lesson
@@ -162,9 +166,9 @@ class LearnedModels:
         self.models.update(self._read_file())
 
     def keep_lesson(self, lesson: Lesson, target: Target) -> None:
-        """Write down what was learned just now, unless it holds for this session only: failures
-        without a reason, bad replies, and sizes, which a server may have other ones of when it
-        starts again. A disk that fails costs the memory of it.
+        """Report a lesson, and store it unless it only applies to this session (unexplained
+        failures, bad replies, sizes that may change when the server restarts). Disk errors are
+        ignored.
         """
         self._on_lesson(lesson, target)
         if lesson in _OF_NOW:
@@ -176,7 +180,7 @@ class LearnedModels:
         self._write_change(lambda kept: kept.update({name: lasting}))
 
     def _read_file(self) -> dict[str, ModelQuirks]:
-        """Read the file, leaving out entries older than a week."""
+        """Read the stored quirks without entries older than a week; empty if unreadable."""
         known: dict[str, ModelQuirks] = {}
         if self._path is not None:
             with suppress(OSError, ValidationError):
@@ -186,7 +190,9 @@ class LearnedModels:
         return {name: entry for name, entry in known.items() if entry.at > since}
 
     def _write_change(self, change: Callable[[dict[str, ModelQuirks]], object]) -> None:
-        """Change the file, and nothing in it of what another program of ours has learned."""
+        """Apply ``change`` to the current content of the file, under a lock, so that entries of
+        other processes are kept. Disk errors are ignored.
+        """
         if self._path is None:
             return
         with suppress(OSError), lock_folder(self._path.parent, LEARNED_LOCK_S):
@@ -198,15 +204,15 @@ class LearnedModels:
 
     @staticmethod
     def name_of(target: Target) -> str:
-        """The key of a model in ``models``."""
+        """Return the key of a model in ``models``."""
         return f"{target.endpoint.origin} {target.model}"
 
     def quirks_of(self, target: Target) -> ModelQuirks:
-        """The quirks of a model; learning changes them in place."""
+        """Return the quirks of a model, created if missing; learning changes them in place."""
         return self.models[self.name_of(target)]
 
     def forget_model(self, target: Target | None = None) -> None:
-        """Forget the quirks of a model, or of all, in the file too."""
+        """Delete the quirks of a model, or of all models, also from the file."""
         if target is None:
             self.models.clear()
             self._write_change(lambda kept: kept.clear())

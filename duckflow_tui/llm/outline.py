@@ -1,5 +1,5 @@
-"""Reads an answer that was written without JSON as the value that JSON would hold: elements of XML,
-or lines of Markdown and YAML with fields, lists, headings and tables.
+"""Parses answers written without JSON into the value that JSON would have: XML elements, or lines
+of Markdown or YAML with fields, lists, headings and tables.
 
 Only for answers that are judged and never executed.
 """
@@ -35,8 +35,8 @@ _NO_CELL: Final = ("", "-", "–", "—")
 
 @dataclass(slots=True)
 class _Node:
-    """A line with the lines below it that are further right. An item has its text as a line below
-    it. ``name`` is empty where the line is no field.
+    """A line, with the lines indented below it. A list item has its text as a node below it.
+    ``name`` is empty unless the line is a field.
     """
 
     indent: int
@@ -48,8 +48,8 @@ class _Node:
 
 
 def read_lines(text: str) -> object:
-    """The value of lines: an object for fields and headings, a list for items and tables, with an
-    object for each item that has fields; a text for any other. None for over 20,000 characters.
+    """Parse lines: fields and headings become an object, items and tables a list, other lines a
+    text. None for more than 20,000 characters.
     """
     if len(text) > _MOST:
         return None
@@ -70,15 +70,17 @@ def read_lines(text: str) -> object:
 
 
 def _belongs_below(node: _Node, above: _Node) -> bool:
-    """Whether a line is a part of the line above it. Items may stand right below their field."""
+    """Whether a line is part of the line above it. List items may have the same indent as their
+    field.
+    """
     if node.indent == above.indent and above.name and not above.text:
         return node.is_item or bool(node.rows)
     return node.indent > above.indent
 
 
 def _read_nodes(lines: Sequence[str]) -> Iterator[_Node]:
-    """The lines as nodes, an item as two, a table as one; fences, rules and blank lines are left
-    out.
+    """Convert lines to nodes: two for an item, one for a table. Fences, rules and blank lines are
+    left out.
     """
     table: list[str] = []
     for line in [*lines, ""]:
@@ -106,7 +108,9 @@ def _read_nodes(lines: Sequence[str]) -> Iterator[_Node]:
 
 
 def _read_field(indent: int, text: str, *, is_heading: bool = False) -> _Node:
-    """The line as a field where it is one; a heading without a colon is the name of one."""
+    """Make the node of a line: a field if it has a name and a colon; a heading is always a
+    field.
+    """
     if found := _FIELD.fullmatch(text.strip()):
         name, value = _NUMBERED.sub("", found["name"].strip()), found["value"].strip()
         return _Node(indent, name, "" if value in _BLOCK_MARKS else value)
@@ -114,7 +118,7 @@ def _read_field(indent: int, text: str, *, is_heading: bool = False) -> _Node:
 
 
 def _read_table(lines: Sequence[str]) -> list[JsonObject]:
-    """The rows of a table by the names of its columns; cells without content are left out."""
+    """Return the rows of a table as objects by column name, without empty cells."""
     rows = [[_strip_marks(cell) for cell in line.strip().strip("|").split("|")] for line in lines]
     head, *others = rows
     found = [
@@ -126,8 +130,8 @@ def _read_table(lines: Sequence[str]) -> list[JsonObject]:
 
 
 def _value_of(nodes: Sequence[_Node], beside: JsonObject | None = None) -> object:
-    """The value of lines of one level. Fields that stand among items go to the fields ``beside``
-    the list, where there are such, else the list goes to them without a name.
+    """Return the value of nodes on one level. Fields among list items are added to ``beside``, the
+    fields around the list; without ``beside``, the list is added to them under an empty name.
     """
     items: list[object] = []
     records: list[JsonObject] = [{}]
@@ -160,7 +164,7 @@ def _value_of(nodes: Sequence[_Node], beside: JsonObject | None = None) -> objec
 
 
 def _item_of(nodes: Sequence[_Node]) -> object:
-    """The value of an item: its text alone, or an object of it and of what stands below."""
+    """Return the value of a list item: its text alone, or an object with its text as ``title``."""
     text = _strip_marks(nodes[0].text) if nodes and not nodes[0].name else ""
     below = _value_of(nodes[1:] if text else nodes)
     if not text or not below:
@@ -171,7 +175,9 @@ def _item_of(nodes: Sequence[_Node]) -> object:
 
 
 def _read_scalar(text: str) -> object:
-    """A text behind a colon, without quotes and marks; a list or object in brackets as such."""
+    """Parse the text after a colon: a list or object in brackets, else a text without quotes and
+    marks.
+    """
     text = text.strip()
     if text.startswith(("[", "{")):
         written, end = convert_value(text, 0, is_loose=True)
@@ -184,7 +190,7 @@ def _read_scalar(text: str) -> object:
 
 
 def _strip_marks(text: str) -> str:
-    """A text without quotes, backticks and marks of emphasis around the whole of it."""
+    """Remove quotes, backticks and emphasis that enclose a whole text."""
     text = text.strip()
     for mark in ("**", "__", "`", '"', "'"):
         inner = text.removeprefix(mark).removesuffix(mark)
@@ -197,8 +203,8 @@ def _strip_marks(text: str) -> str:
 
 
 def read_elements(text: str) -> object:
-    """The object of the elements in an answer; None where there is none that is closed, and for
-    over 20,000 characters.
+    """Parse the XML elements in an answer as an object; None if none is closed, or for more than
+    20,000 characters.
     """
     if len(text) > _MOST:
         return None
@@ -225,7 +231,9 @@ _ATTRIBUTE: Final = re.compile(r"([\w-]+)=[\"']([^\"']*)[\"']")
 
 @dataclass(slots=True)
 class _Element:
-    """An element as far as it was read: what is inside, each with its name, and its text."""
+    """An element as far as it was read; ``inner`` are its attributes and child elements, with their
+    names.
+    """
 
     name: str
     text: str = ""
@@ -233,8 +241,8 @@ class _Element:
 
 
 def _value_of_element(element: _Element) -> object:
-    """A text, an object of what is inside, or a list where that has one name, which this element's
-    name is the plural of, or which comes several times.
+    """Return the value of an element: its text, an object of its children, or a list if all
+    children have one name and are several, or that name is the singular of the element's.
     """
     text, inner = element.text.strip(), element.inner
     if not inner:
@@ -250,4 +258,5 @@ def _value_of_element(element: _Element) -> object:
 
 
 def _as_list(value: object) -> list[object]:
+    """Return a list unchanged, any other value as a list of one."""
     return cast("list[object]", value) if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""Reads patches that models write instead of edits: ``*** Begin Patch``, unified diffs, and blocks
+"""Parses patches that models write instead of edits: ``*** Begin Patch``, unified diffs, and blocks
 between ``SEARCH`` and ``REPLACE``.
 """
 
@@ -40,8 +40,8 @@ _PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "target_file")
 
 
 def read_patch_call(name: str, args: JsonObject) -> list[TextCall]:
-    """The changes that a call of other tools' ``apply_patch``, or of an edit with a diff, means;
-    empty where it is another call or can mean more than one thing.
+    """Return the file changes of a call to ``apply_patch`` of other tools, or of an edit that
+    contains a diff; empty for other or ambiguous calls.
     """
     tool = bare_name(name)
     texts = [args[key] for key in _PATCH_ARGUMENTS if isinstance(args.get(key), str)]
@@ -57,8 +57,8 @@ def read_patch_call(name: str, args: JsonObject) -> list[TextCall]:
 
 
 def read_patch(text: str, path: str = "") -> list[TextCall]:
-    """The changes of a patch, one for each file in order. ``path``: the file, where the patch names
-    none. Empty where the text is no patch, or does not say where a change belongs.
+    """Parse a patch into one change per file, in order. ``path``: the file if the patch names none.
+    Empty if the text is not a patch, or a change has no place.
     """
     if (begin := text.find(BEGIN_PATCH)) >= 0:
         end = _END.search(text, begin)
@@ -76,7 +76,9 @@ def read_patch(text: str, path: str = "") -> list[TextCall]:
 
 
 def _split_files(head: re.Pattern[str], text: str) -> list[tuple[re.Match[str], str]]:
-    """The heads of files in a patch, each with the text up to the next."""
+    """Split a patch at the headers of its files; return each header with the text up to
+    the next.
+    """
     heads = [*head.finditer(text)]
     ends = [after.start() for after in heads[1:]] + [len(text)]
     return [
@@ -86,7 +88,7 @@ def _split_files(head: re.Pattern[str], text: str) -> list[tuple[re.Match[str], 
 
 
 def _name_change(head: re.Match[str]) -> tuple[str, str]:
-    """The kind of a diff's change (Add, Update, Delete) and the path of its file."""
+    """Return the kind of a change in a diff (Add, Update, Delete) and the path of its file."""
     old, new = head[1].strip().removeprefix("a/"), head[2].strip().removeprefix("b/")
     if old == "/dev/null":
         return "Add", new
@@ -94,7 +96,9 @@ def _name_change(head: re.Match[str]) -> tuple[str, str]:
 
 
 def _read_change(kind: str, path: str, lines: Sequence[str]) -> TextCall | None:
-    """The change of one file; None where it does not say where it belongs."""
+    """Convert the change of one file to a call; None if it is malformed or has no place in the
+    file.
+    """
     if kind == "Delete":
         return TextCall(DELETE, {"path": path})
     lines = [line for line in lines if not line.startswith(_DIFF_HEADS)]
@@ -132,8 +136,8 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> TextCall | None:
 
 
 def split_blocks(text: str) -> tuple[str, str]:
-    """A text in two: what stands before the blocks of SEARCH and REPLACE at its end, and these with
-    the path and the fence before the first; the second is empty where there is none.
+    """Split a text before the SEARCH/REPLACE blocks at its end, including the path and fence of the
+    first. The second part is empty if there are none.
     """
     lines = split_bare_lines(text) if "SEARCH" in text else []
     first, is_inside = -1, False
@@ -155,8 +159,8 @@ def split_blocks(text: str) -> tuple[str, str]:
 
 
 def _read_blocks(lines: Sequence[str], path: str) -> list[TextCall]:
-    """The edits of blocks between SEARCH and REPLACE, by file. A block without text to search for
-    is the content of a new file.
+    """Convert SEARCH/REPLACE blocks to edits by file; a block with nothing to search writes a new
+    file. Empty if a block is cut off or has no path.
     """
     edits: dict[str, list[JsonObject]] = {}
     written: list[TextCall] = []
@@ -187,7 +191,7 @@ def _read_blocks(lines: Sequence[str], path: str) -> list[TextCall]:
 
 
 def _find_path(lines: Sequence[str]) -> str:
-    """The path on the line before a block, or before the fence that it stands in; "" for none."""
+    """Return the path on the line before a block or its fence; empty if there is none."""
     for line in reversed(lines[-3:]):
         if line.strip() and not line.lstrip().startswith(_FENCES):
             found = _PATH.fullmatch(line)

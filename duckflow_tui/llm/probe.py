@@ -1,7 +1,6 @@
-"""Finds out what a model at an endpoint can do, by two small requests.
+"""Probes what a model at an endpoint can do, by two small requests.
 
-They go the very way of a session's requests, so that what a model refuses is learnt by the same
-ladder and kept in the same place.
+The requests take the same way as a session's, so that refusals are learned and stored the same way.
 """
 
 from __future__ import annotations
@@ -75,11 +74,13 @@ _RUNNING: Final = "/props", "/api/ps", "/api/v0/models"
 
 
 class _Counted(BaseModel):
+    """The reply to the second request."""
+
     numbers: list[int] = Field(min_length=1)
 
 
 class ProbeReport(NamedTuple):
-    """The result of probing a model; None, or 0, for what was not seen."""
+    """The result of probing a model; None or 0 for what was not observed."""
 
     host: str
     model: str
@@ -93,7 +94,7 @@ class ProbeReport(NamedTuple):
 
     @property
     def answers(self) -> bool:
-        """Whether any answer came at all."""
+        """Whether any answer came."""
         return self.first_token_s is not None
 
 
@@ -104,9 +105,9 @@ async def probe_model(
     learned: LearnedModels | None = None,
     line: ModelLine | None = None,
 ) -> ProbeReport:
-    """Ask a model two small things, at most ``PROBE_OUTPUT`` tokens each, in the very way of a
-    session. What it refuses is put down in ``learned``, in the place of what was known of it.
-    ``line`` is what the server's list says of the model. Never raises for what a server does.
+    """Send a model two small requests, of at most ``PROBE_OUTPUT`` tokens each. Replaces the
+    model's quirks in ``learned``. ``line`` is the server's description of the model. Faults of
+    the server are not raised; they are in ``error``.
     """
     variable = key_name(endpoint, environ) or endpoint.api_key_env  # by the endpoint's own name
     protocol = "responses" if endpoint.protocol == "responses" else "auto"
@@ -128,6 +129,7 @@ async def probe_model(
 async def _ask_two_things(
     target: Target, environ: Mapping[str, str], learned: LearnedModels, report: ProbeReport
 ) -> ProbeReport:
+    """Send the two requests and complete the report; raises LlmError."""
     from duckflow_tui.llm.service import LLMService
 
     endpoint, model = target
@@ -162,17 +164,18 @@ async def _ask_two_things(
 
 
 def _tokens_per_second(call: LlmCall) -> float | None:
-    """Tokens a second behind the first one; None where too few came to tell."""
+    """Return the generation speed after the first token; None if too few tokens came."""
     took = call.duration_s - (call.first_token_s or 0.0)
     return call.tokens_out / took if call.tokens_out >= _ENOUGH and took > 0.01 else None
 
 
 async def _running_context(target: Target, environ: Mapping[str, str]) -> int:
-    """The window that a server of one's own runs a model with, where the program tells; else 0."""
+    """Return the context window with which a local server runs the model; 0 if it does not say."""
     endpoint, model = target
     key = resolve_key(endpoint, environ)
 
     async def fetch(path: str) -> JsonObject:
+        """Fetch a JSON object from the server; empty on any error."""
         from duckflow_tui.llm.transport import BadStatus
 
         try:

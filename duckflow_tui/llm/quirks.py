@@ -1,8 +1,8 @@
-"""The table of quirks: how a server's refusal shows each, and what it changes in later requests.
+"""The table of quirks: how a server's refusal shows each one, and how it changes later requests.
 
-A new quirk is one row here, and the function of ``request_changes`` that its ``change`` names. A
-row without one decides what is asked for: its flag is looked up in ``learned_models``, ``exchange``
-or ``service``.
+A new quirk is one row here plus the function of ``request_changes`` in its ``change``. A row
+without a change affects which kind of request is made: ``learned_models``, ``exchange`` or
+``service`` check its flag.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Part = Literal[
 
 
 def _parts_of(body: JsonObject) -> set[Part]:
-    """The parts of a request that a server may refuse."""
+    """Return the parts of a request that a server may refuse."""
     messages: list[JsonObject] = body["messages"]
     parts: set[Part] = {"request"}
     if "tools" in body:
@@ -98,8 +98,8 @@ def _parts_of(body: JsonObject) -> set[Part]:
 
 
 class Quirk(NamedTuple):
-    """A row of the table. The flag is set where a refusal has one of the statuses and matches the
-    words, and the request holds the part that it may be about. Then each request is changed.
+    """A row of the table. Its flag is set if a refusal has one of the statuses, its words match,
+    and the request contains the part. From then on ``change`` is applied to each request.
     """
 
     flag: str
@@ -110,7 +110,7 @@ class Quirk(NamedTuple):
     lesson: Lesson = "parameter"
 
     def matches(self, error: LlmError, body: JsonObject) -> bool:
-        """Whether the refusal of this request shows the flag."""
+        """Whether the refusal of this request shows the quirk."""
         if error.status not in self.statuses or self.part not in _parts_of(body):
             return False
         return re.search(self.words, f"{error.param} {error.message}", re.I | re.S) is not None
@@ -262,7 +262,7 @@ _MISWRITTEN: Final = re.compile(
 
 
 def find_refused_parameter(error: LlmError, body: JsonObject) -> str:
-    """The parameter of a request that its refusal names; empty for none."""
+    """Return the parameter of the request that its refusal names; empty if it names none."""
     sent = [name for name in body if name in _OPTIONAL_PARAMETERS]
     extra = [name for name in body if name not in _OPTIONAL_PARAMETERS and name not in _FIXED]
     candidates = sent + extra
@@ -281,12 +281,16 @@ def find_refused_parameter(error: LlmError, body: JsonObject) -> str:
 
 
 def is_refusal(error: LlmError, body: JsonObject) -> bool:
-    """Whether a server error is a refusal in truth, so that to send the same again is no use."""
+    """Whether an error that looks like a server failure is actually a refusal, so that repeating
+    the request is useless.
+    """
     rows = (*EXACT, *BROAD)
     return error.status in _LATE and any(quirk.matches(error, body) for quirk in rows)
 
 
 def is_miswritten(error: LlmError) -> bool:
-    """Whether the server refused its own model's call; the next answer may be another one."""
+    """Whether the server rejected a malformed call of its own model; another attempt may
+    succeed.
+    """
     words = f"{error.reason} {error.message}"
     return error.status in NAMED_STATUSES and _MISWRITTEN.search(words) is not None

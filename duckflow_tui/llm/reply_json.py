@@ -1,7 +1,7 @@
-"""JSON of a reply: found in the text, and read where a notation that models use has one meaning.
+"""Finds and parses JSON in replies, including common deviations that have only one meaning.
 
-``find_object`` is for what will be acted on (R16): it wants exactly one object, and no word without
-quotes for a text. ``find_values`` is for answers that are judged and never executed.
+``find_object`` is for replies that are executed (R16): exactly one object, and no unquoted texts.
+``find_values`` is for answers that are judged and never executed.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _QUOTE: Final = re.compile(r"\\(.)|\"", re.S)
 
 
 class NotStrict(ToldError, ValueError):
-    """A text without the JSON that was looked for."""
+    """Raised for a text without the expected JSON."""
 
     def __init__(self, name: str, /, **values: str) -> None:
         super().__init__(f"json.{name}", **values)
 
 
 class ReplyObject(NamedTuple):
-    """The object of a reply, as it was written, and the other text ``around`` it."""
+    """The object of a reply, its source text, and the text ``around`` it."""
 
     data: JsonObject
     around: str = ""
@@ -62,7 +62,7 @@ class ReplyObject(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A value in a text, from ``start`` to ``end``, or the reason why it cannot be read there."""
+    """A value in a text from ``start`` to ``end``, or the reason why it cannot be parsed."""
 
     value: object
     start: int
@@ -71,10 +71,10 @@ class _Place(NamedTuple):
 
 
 def parse_object(text: str) -> JsonObject:
-    """Read a text that is one object and nothing else: no duplicate keys, no NaN, no depth over 50.
-    Notations with one meaning are read: a comma too many, a line break or a backslash inside a
-    string, other quotes, comments, keys without quotes, ``True``, ``False`` and ``None``. What is
-    cut off is never completed. Raises NotStrict.
+    """Parse a text that is exactly one JSON object, without duplicate keys, NaN or depth over 50.
+    Accepts deviations with one meaning: trailing commas, line breaks and backslashes in strings,
+    other quotes, comments, unquoted keys, ``True``, ``False`` and ``None``. Truncated text is
+    never completed. Raises NotStrict.
     """
     try:
         return _parse_exact_object(text)
@@ -86,9 +86,9 @@ def parse_object(text: str) -> JsonObject:
 
 
 def find_object(text: str, known: Iterable[str]) -> ReplyObject:
-    """The one object of a reply, whatever else is written around it. Where there are several, it is
-    the one with a field that is ``known``. Raises NotStrict when there is none, when two different
-    ones could be meant, and for a reply over 1,000,000 characters or with over 100 objects.
+    """Find the one object in a reply, ignoring other text. Of several, the one with a field in
+    ``known`` is meant. Raises NotStrict if there is none or two different ones qualify, and for
+    more than 1,000,000 characters or 100 objects.
     """
     text = _limit_text(text)
     wrong: NotStrict | None = None
@@ -125,11 +125,11 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
 
 
 def find_values(text: str) -> list[object]:
-    """The objects of an answer, and the lists that begin a line, in their order; a word without
-    quotes is a text. An answer that is the JSON of a text is read as that text. One that is cut off
-    ends the list, and is never completed.
+    """Find the objects in an answer, and lists that begin a line, in order; unquoted words become
+    texts. An answer that is a JSON string is parsed as its content. A truncated value is dropped
+    with all that follows.
 
-    Raises NotStrict where none is complete or the answer has more than 1,000,000 characters.
+    Raises NotStrict if no value is complete, or for more than 1,000,000 characters.
     """
     text = _limit_text(text)
     if text.startswith('"') and text.endswith('"'):
@@ -143,15 +143,15 @@ def find_values(text: str) -> list[object]:
 
 
 def _limit_text(text: str) -> str:
+    """Strip a text; raises NotStrict if it is too long."""
     if len(text) > MOST_READ:
         raise NotStrict("too_long", limit=f"{MOST_READ:,}")
     return text.strip().removeprefix("\ufeff").strip()
 
 
 def _find_places(text: str, *, is_loose: bool) -> Iterator[_Place]:
-    """The outermost objects of a text, and with ``is_loose`` the lists, as far as they can be read.
-    Nothing inside one that is cut off is taken for the whole: it is the last. Raises NotStrict for
-    more than 100.
+    """Yield the outermost objects of a text, with ``is_loose`` also lists. A truncated value is
+    yielded as wrong and is the last. Raises NotStrict for more than 100.
     """
     at = count = 0
     while begin := _BEGIN.search(text, at):
@@ -174,8 +174,8 @@ def _find_places(text: str, *, is_loose: bool) -> Iterator[_Place]:
 
 
 def convert_value(text: str, start: int, *, is_loose: bool = False) -> tuple[str, int]:
-    """Rewrite the object or list that begins at ``start`` as JSON has it; returns it, and where it
-    ends. Empty where it does not end. With ``is_loose`` words without quotes become texts.
+    """Rewrite the object or list at ``start`` as standard JSON; return it and its end in ``text``.
+    Returns an empty text if it has no end. With ``is_loose`` unquoted words become strings.
     """
     parts: list[str] = []
     opened: list[str] = []  # the brackets around the next token
@@ -200,7 +200,7 @@ def convert_value(text: str, start: int, *, is_loose: bool = False) -> tuple[str
 
 
 def _convert_piece(piece: str, *, is_text: object) -> str:
-    """Rewrite one token as JSON; a comment becomes a space, and a word a text where ``is_text``."""
+    """Rewrite one token as JSON: a comment becomes a space, a word a string if ``is_text``."""
     if piece.startswith(("//", "#", "/*")):
         return " "
     if piece[0] == "“":
@@ -217,12 +217,12 @@ def _convert_piece(piece: str, *, is_text: object) -> str:
 
 
 def _convert_quote(sign: str) -> str:
-    """An escape or quote of a string in single quotes as one in double quotes has it."""
+    """Convert an escape or quote in a single-quoted string to its form in a double-quoted one."""
     return {"\\'": "'", '"': '\\"'}.get(sign, sign)
 
 
 def _escape_string(string: str) -> str:
-    """A string of JSON whose line breaks and lone backslashes are escaped."""
+    """Escape line breaks and lone backslashes in a JSON string."""
     raw = _NO_ESCAPE.match(string) is not None  # it holds a backslash that escapes nothing
 
     def escape(match: re.Match[str]) -> str:
@@ -237,6 +237,7 @@ def _escape_string(string: str) -> str:
 
 
 def _parse_exact_object(text: str) -> JsonObject:
+    """Parse standard JSON that must be an object; raises NotStrict."""
     value = parse_exact(text)
     if not isinstance(value, dict):
         raise NotStrict("no_object")
@@ -244,7 +245,7 @@ def _parse_exact_object(text: str) -> JsonObject:
 
 
 def parse_exact(text: str) -> object:
-    """Read JSON as its standard has it, within the bounds of ``parse_object``; raises NotStrict."""
+    """Parse standard JSON within the bounds of ``parse_object``; raises NotStrict."""
     try:
         value: object = jiter.from_json(
             text.encode("utf-8"), allow_inf_nan=False, catch_duplicate_keys=True
@@ -258,7 +259,9 @@ def parse_exact(text: str) -> object:
 
 
 def _check_values(root: object) -> None:
-    """Walk without recursion: the depth is what must be found out."""
+    """Check depth and numbers of a parsed value; raises NotStrict. Iterative, because the depth is
+    unknown.
+    """
     level: list[object] = [root]
     depth = 0
     while level:
@@ -289,9 +292,9 @@ _LONGEST_KEY: Final = 64  # characters of a key that are kept, far more than any
 
 
 class ReplyPreview:
-    """Gives out the string under the top-level key ``reply`` as its characters arrive.
+    """Extracts the string under the top-level key ``reply`` from JSON while it arrives.
 
-    Every character is looked at once, whatever the sizes of the pieces (O(n) over the stream).
+    Scans each character once, whatever the size of the pieces (O(n) over the stream).
     """
 
     def __init__(self, emit: Callable[[str], None]) -> None:
@@ -312,7 +315,9 @@ class ReplyPreview:
             at = self._read_string(text, at) if self._in_string else self._skip_structure(text, at)
 
     def _skip_structure(self, text: str, at: int) -> int:
-        """To behind the next sign that says something; before the object only its brace does."""
+        """Process text outside strings up to the next structural character; return the position
+        after it.
+        """
         if not self._depth:
             at = text.find("{", at)
             if at < 0:
@@ -337,7 +342,7 @@ class ReplyPreview:
         return match.end()
 
     def _read_string(self, text: str, at: int) -> int:
-        """To the end of the string, or of what there is of it."""
+        """Process a string up to its end, or the end of the text; return the position."""
         match = _STRING.match(text, at)
         end = at if match is None else match.end()
         piece = _ESCAPE.sub(_unescape_match, text[at:end])
@@ -357,5 +362,6 @@ class ReplyPreview:
 
 
 def _unescape_match(escape: re.Match[str]) -> str:
+    """Return the character of an escape."""
     code, sign = escape.groups()
     return chr(int(code, 16)) if code else _ESCAPES.get(sign, sign)

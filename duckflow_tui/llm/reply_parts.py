@@ -1,5 +1,5 @@
-"""Tells the reasoning in the content of a reply from the answer, and leaves out the marks that a
-template puts around both. A server that does not know its model's template passes them on.
+"""Separates reasoning from the answer in the content of a reply, and removes template marks that
+servers pass through if they do not know their model's template.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _LONGEST_HEAD: Final = 300  # characters; a longer one is none
 
 
 class ReplySplitter:
-    """Splits content as it arrives, in pieces of any size. Marks in code (between backticks) and in
-    an answer that is JSON are text.
+    """Splits content while it arrives, in pieces of any size. Marks within code (between backticks)
+    or in an answer that is JSON count as text.
     """
 
     def __init__(self, answer: Hear, thought: Hear, restart: Callable[[], None]) -> None:
-        """``answer`` and ``thought`` hear their text. ``restart`` is called where the whole answer
-        so far turns out to be reasoning, as its end without a beginning shows.
+        """``answer`` and ``thought`` are called with their parts of the text. ``restart`` is called
+        if the whole answer so far turns out to be reasoning, because an end mark without a
+        beginning follows.
         """
         self._answer = answer
         self._thought = thought
@@ -70,7 +71,7 @@ class ReplySplitter:
         self._held = rest[cut:]
 
     def close(self) -> None:
-        """Give out what was held back while it might have been a mark."""
+        """Pass on text that was held back because it might begin a mark."""
         held, self._held = self._held, ""
         self._take_text(held)
         # A call that is cut has "to=", and prose behind a mark that is none has blanks.
@@ -82,7 +83,7 @@ class ReplySplitter:
         self._blank, self._state = "", "over"
 
     def _take_text(self, text: str) -> None:
-        """Pass text without marks to the part of the reply that is open."""
+        """Pass text without marks to the current part of the reply."""
         if not text or self._state == "over":
             return
         if self._state == "thought":
@@ -93,7 +94,9 @@ class ReplySplitter:
             self._take_answer(text)
 
     def _take_head(self, text: str) -> None:
-        """Take text of the head of a message, which has its end here or is none."""
+        """Collect text of a message header; one that ends or is too long to be a header becomes
+        answer.
+        """
         self._head += text
         if self._head.startswith(_LINE_HEADS):
             _, newline, rest = self._head.partition("\n")
@@ -105,6 +108,7 @@ class ReplySplitter:
             self._take_text(self._head)
 
     def _take_answer(self, text: str) -> None:
+        """Pass text to the answer, without blanks at its beginning."""
         if not self._has_begun:
             text, self._blank = self._blank + text, ""
             begin = text.lstrip()
@@ -120,6 +124,7 @@ class ReplySplitter:
         self._answer(text)
 
     def _take_mark(self, mark: str) -> None:
+        """Handle a mark by the current part of the reply."""
         if self._state == "thought":
             self._take_mark_in_thought(mark)
         elif self._state == "head":
@@ -130,7 +135,7 @@ class ReplySplitter:
             self._take_mark_in_answer(mark)
 
     def _take_mark_in_thought(self, mark: str) -> None:
-        """A mark in reasoning: its end, or the model's, or a part of it."""
+        """Handle a mark in reasoning: it ends the reasoning or the reply, or is text."""
         ends = ("<|end|>", *_HEADS) if self._in_channel else (_CLOSE,)
         if mark in ends:
             self._state, self._is_behind = "answer", True
@@ -142,7 +147,9 @@ class ReplySplitter:
             self._thought(mark)
 
     def _take_mark_in_head(self, mark: str) -> None:
-        """A mark in the head of a message: its end, which tells whose text follows, or a part."""
+        """Handle a mark in a message header: it ends the header, which tells the part that follows,
+        or belongs to it.
+        """
         head, self._head = self._head + mark, ""
         if mark not in _HEAD_ENDS:
             self._head = head
@@ -154,6 +161,9 @@ class ReplySplitter:
             self._state, self._in_channel = "thought" if is_thought else "answer", is_thought
 
     def _take_mark_in_answer(self, mark: str) -> None:
+        """Handle a mark in the answer: it begins reasoning or a header, restarts or ends the
+        answer, or is text.
+        """
         if mark == _OPEN and self._before in ("", *_ENDS):
             self._state, self._in_channel, self._blank = "thought", False, ""
         elif mark == _CLOSE and not self._names_tag:

@@ -1,7 +1,7 @@
-"""Changes of a request's body, a chat completion, for servers that refuse its usual form.
+"""Changes to a request's body (a chat completion) for servers that refuse its usual form.
 
-Each rewrites the body in place; its messages are shared with other requests and never changed
-themselves.
+Each function changes the body in place. Messages are shared between requests, so they are replaced,
+never changed. Functions of one message return its replacement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Change = Callable[[JsonObject], None]
 
 
 def change_messages(rewrite: Callable[[JsonObject], JsonObject]) -> Change:
-    """A change that puts another message in the place of each."""
+    """Make a change that replaces each message by ``rewrite`` of it."""
 
     def change(body: JsonObject) -> None:
         body["messages"] = [*map(rewrite, body["messages"])]
@@ -42,31 +42,33 @@ def change_messages(rewrite: Callable[[JsonObject], JsonObject]) -> Change:
 
 
 def stop_streaming(body: JsonObject) -> None:
+    """Request the answer as a whole instead of a stream."""
     body["stream"] = False
     body.pop("stream_options", None)
 
 
 def stop_thinking(body: JsonObject) -> None:
-    """Turn thinking off in requests with native calls."""
+    """Turn reasoning off in requests with native calls."""
     if "tools" in body:
         body["reasoning_effort"] = "none"
 
 
 def limit_reply(body: JsonObject) -> None:
-    """Limit the length of the reply where the settings do not."""
+    """Limit the length of the reply unless the body already does."""
     if not body.keys() & set(OUTPUT_LIMITS):
         body["max_tokens"] = _REPLY_LIMIT
 
 
 def drop_strict(body: JsonObject) -> None:
+    """Remove ``strict`` from the JSON schema of the reply."""
     if form := body.get("response_format"):
         schema = {k: v for k, v in form["json_schema"].items() if k != "strict"}
         body["response_format"] = {**form, "json_schema": schema}
 
 
 def simplify_functions(body: JsonObject) -> None:
-    """Leave what all servers take of the functions' schemas: ``const`` as the only choice of an
-    ``enum``, one type where there are several.
+    """Reduce the schemas of functions to what all servers accept: ``const`` as a one-element
+    ``enum``, one type instead of several.
     """
     made: list[JsonObject] = []
     for tool in body.get("tools", ()):
@@ -79,7 +81,7 @@ def simplify_functions(body: JsonObject) -> None:
 
 
 def _simplify(schema: object) -> JsonObject:
-    """The schema with the keywords of ``_KEYWORDS`` only, at each of its levels."""
+    """Return a schema with only the keywords in ``_KEYWORDS``, at every level."""
     if not isinstance(schema, dict):  # true stands for any value
         return {}
     given = cast("JsonObject", schema)
@@ -98,7 +100,7 @@ def _simplify(schema: object) -> JsonObject:
 
 
 def fold_system(body: JsonObject) -> None:
-    """The words of the system become the first ones of the user, and roles alternate."""
+    """Change the system message to a user message, and join messages so that roles alternate."""
     body["messages"] = [
         {**message, "role": "user"} if message["role"] == "system" else message
         for message in body["messages"]
@@ -107,7 +109,7 @@ def fold_system(body: JsonObject) -> None:
 
 
 def join_user_messages(body: JsonObject) -> None:
-    """Join messages of the user, so that roles alternate."""
+    """Join consecutive user messages, so that roles alternate."""
     messages: list[JsonObject] = body["messages"]
     made: list[JsonObject] = []
     for message in messages:
@@ -124,7 +126,7 @@ def join_user_messages(body: JsonObject) -> None:
 
 
 def _join_content(first: JsonObject, second: JsonObject) -> object:
-    """The content of two messages as that of one: text, unless one of them has parts."""
+    """Join the contents of two messages: as text, or as parts if one has parts."""
     contents: list[str | list[JsonObject]] = [first["content"], second["content"]]
     if all(isinstance(content, str) for content in contents):
         return f"{contents[0]}\n\n{contents[1]}"
@@ -135,6 +137,7 @@ def _join_content(first: JsonObject, second: JsonObject) -> object:
 
 
 def shorten_ids(message: JsonObject) -> JsonObject:
+    """Replace call ids by short ones."""
     if "tool_call_id" in message:
         return {**message, "tool_call_id": _short_id(message["tool_call_id"])}
     calls: list[JsonObject] = message.get("tool_calls") or []
@@ -143,7 +146,7 @@ def shorten_ids(message: JsonObject) -> JsonObject:
 
 
 def sign_calls(message: JsonObject) -> JsonObject:
-    """Put the signature that stands for none on a reply's first call, which needs one."""
+    """Add a placeholder signature to a reply's first call if it has none."""
     calls: list[JsonObject] = message.get("tool_calls") or []
     if not calls or "extra_content" in calls[0]:
         return message
@@ -151,15 +154,17 @@ def sign_calls(message: JsonObject) -> JsonObject:
 
 
 def drop_empty_text(message: JsonObject) -> JsonObject:
+    """Replace the empty content of a reply with calls by null."""
     is_empty = message.get("tool_calls") and not message["content"]
     return {**message, "content": None} if is_empty else message
 
 
 def add_thought(message: JsonObject) -> JsonObject:
-    """Put a stand-in where a reply with calls has lost its reasoning."""
+    """Add placeholder reasoning to a reply with calls whose reasoning was lost."""
     lacks_it = message.get("tool_calls") and not message.get("reasoning_content")
     return {**message, "reasoning_content": _THOUGHT_LOST} if lacks_it else message
 
 
 def _short_id(given: str) -> str:
+    """Return the id, or nine digits of its hash if it is not already short."""
     return given if _SHORT_ID.fullmatch(given) else hash_data(given)[:9]

@@ -1,7 +1,7 @@
-"""The Responses API: a chat request written as its items, and a Completion read from its events.
+"""The Responses API: converts a chat request to it, and fills a Completion from its events.
 
-The rest of the program knows chat completions only. The items of the model's own output, which
-this API wants back unchanged, travel as the ``Thought`` of a message.
+The rest of the program only knows chat completions. Items of the model's output, which this API
+wants back unchanged, are stored in the ``Thought`` of a message.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _STATUSES: Final = {"rate_limit_exceeded": 429, "invalid_prompt": 400}
 
 
 def write_request(body: JsonObject) -> JsonObject:
-    """Rewrite the body of a chat completion for this API. Fields that it does not name otherwise
-    stay as they are.
+    """Convert the body of a chat completion to this API. Fields with the same name there are
+    unchanged.
     """
     made: JsonObject = {**body, "store": False}
     messages: list[JsonObject] = made.pop("messages")
@@ -54,9 +54,7 @@ def write_request(body: JsonObject) -> JsonObject:
 
 
 def _write_items(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """The messages as items. Results stand behind the reply that asked for them, so each reply
-    takes those that follow it.
-    """
+    """Convert messages to items. The results that follow a reply are written together with it."""
     items: list[JsonObject] = []
     seen = set[str]()  # ids of calls: one that comes twice cannot be told apart
     for at, message in enumerate(messages):
@@ -76,15 +74,15 @@ def _write_items(messages: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _write_part(part: JsonObject) -> JsonObject:
-    """A part of a message, which is text or a picture, as this API names it."""
+    """Convert a part of a message (text or picture) to this API."""
     if part["type"] == "text":
         return {"type": "input_text", "text": part["text"]}
     return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
 
 
 def _write_reply(message: JsonObject, results: dict[str, str], seen: set[str]) -> list[JsonObject]:
-    """The items of a reply as they came, or made anew where they do not match its calls; then the
-    result of each call.
+    """Return the original items of a reply, or new ones if they do not match its calls, followed by
+    the result of each call. ``seen`` collects call ids.
     """
     calls: list[JsonObject] = message.get("tool_calls") or []
     items: list[JsonObject] = message.get(OUTPUT) or []
@@ -117,9 +115,9 @@ def _write_reply(message: JsonObject, results: dict[str, str], seen: set[str]) -
 
 
 class ResponseReader:
-    """Fills a completion from the events of a response, or from a whole one. Servers that leave out
-    indexes, single events or the items of the end are read too: text is shown as it comes, calls
-    count once they are whole.
+    """Fills a completion from the events of a response, or from a whole one. Tolerates servers that
+    omit indexes, single events or final items. Text is shown as it arrives; calls are added when
+    complete.
     """
 
     def __init__(self, completion: Completion, teller: FailureTeller) -> None:
@@ -128,7 +126,7 @@ class ResponseReader:
         self._is_streamed = False  # pieces of the item on its way have come
 
     def take_event(self, event: object) -> bool:
-        """Take the next event; True where it is the last one. Raises LlmError for a failure."""
+        """Process the next event; return True if it is the last. Raises LlmError for a failure."""
         if not isinstance(event, BaseModel):
             return False
         kind, delta = getattr(event, "type", ""), getattr(event, "delta", None)
@@ -156,7 +154,9 @@ class ResponseReader:
         return False
 
     def take_response(self, response: object) -> None:
-        """Take a whole response, or the end of a streamed one. Raises LlmError for a failed one."""
+        """Process a whole response, or the final event of a stream. Raises LlmError if it
+        failed.
+        """
         fields = _fields_of(response)
         completion = self._completion
         error: object = fields.get("error")
@@ -178,12 +178,12 @@ class ResponseReader:
         completion.ended = True
 
     def _make_error(self, words: JsonObject) -> LlmError:
-        """Make the error of a failed response, whose code stands for an HTTP status."""
+        """Make the error of a failed response; its code is mapped to an HTTP status."""
         status = _STATUSES.get(str(words.get("code")), 500)
         return self._teller.stream_error({**words, "status": status})
 
     def _take_item(self, item: JsonObject) -> None:
-        """Keep a whole item, and what of it did not come in pieces."""
+        """Store a complete item, and add its content unless that was streamed already."""
         content: object = item.get("content")
         parts = [*_list_of(item.get("summary")), *_list_of(content)]
         texts = [str(part.get("text") or part.get("refusal") or "") for part in parts]
@@ -213,19 +213,21 @@ class ResponseReader:
         self._completion.items.append(item)
 
     def _take_text(self, text: str) -> None:
+        """Add text of the answer, separated from the previous item."""
         if not self._is_streamed and self._completion.text:
             text = f"{_BREAK}{text}"
         self._completion.add_message(WireMessage.model_construct(content=text))
 
     def _take_thought(self, text: str) -> None:
+        """Add reasoning, separated from the previous item."""
         if not self._is_streamed and self._completion.reasoning:
             text = f"{_BREAK}{text}"
         self._completion.add_message(WireMessage.model_construct(reasoning_content=text))
 
 
 def read_response(data: object) -> Response:
-    """The response that a body of JSON holds, however much of it is missing or odd; raises
-    ValueError where it is no object.
+    """Build a response from a JSON body without validation, also if fields are missing; raises
+    ValueError if it is not an object.
     """
     if not isinstance(data, dict):
         raise ValueError("no JSON object")
@@ -233,8 +235,8 @@ def read_response(data: object) -> Response:
 
 
 def _fields_of(value: object) -> JsonObject:
-    """The fields of a value of the client library as JSON, without halves of surrogate pairs; none
-    of another value. Raises ValueError for numbers that JSON does not have.
+    """Return the fields of a value from the client library as JSON, with lone surrogates replaced;
+    empty for other values. Raises ValueError for NaN and infinity.
     """
     if not isinstance(value, BaseModel):
         return {}
@@ -244,6 +246,6 @@ def _fields_of(value: object) -> JsonObject:
 
 
 def _list_of(value: object) -> list[JsonObject]:
-    """The objects of a list; none where it is no list."""
+    """Return the objects in a list; empty if it is not a list."""
     entries = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]

@@ -1,7 +1,7 @@
-"""LLMService: a question goes down the ladder of protocols and through retries; a decision or a
-typed reply comes back, or one LlmError.
+"""LLMService: asks models for decisions and typed replies, through retries and a ladder of
+protocols.
 
-The client library is imported at the first request, or by ``import_client`` in a thread before it.
+The client library is imported at the first request, or earlier in a thread by ``import_client``.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ ReplyShape = TypeVar("ReplyShape", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionReply(Decoded):
-    """The reply to a request for a decision. ``complete`` is false when the connection broke in the
-    middle of the calls.
+    """The reply to a request for a decision. ``complete`` is False if the connection broke during
+    its calls.
     """
 
     reasoning: str
@@ -100,8 +100,8 @@ class DecisionReply(Decoded):
 
 @dataclass(frozen=True, slots=True)
 class AskReply(Generic[ReplyShape]):
-    """The reply to another question: ``value``, or ``problems`` that the model is told; ``text`` is
-    the answer as it was written.
+    """The reply to a question other than for a decision: ``value``, or else ``problems`` to send to
+    the model. ``text`` is the original answer.
     """
 
     value: ReplyShape | None
@@ -111,7 +111,7 @@ class AskReply(Generic[ReplyShape]):
 
 
 class LLMService:
-    """Asks the models of the roles; keeps the clients, and what each origin and model refused."""
+    """Asks the models of the roles. Holds the clients, and the learned quirks of each model."""
 
     def __init__(
         self,
@@ -157,19 +157,19 @@ class LLMService:
 
     @property
     def models_in_use(self) -> ModelsInUse:
-        """Which models are asked, and with which keys."""
+        """The endpoints, roles, keys and model facts in use."""
         return ModelsInUse(self.endpoints, self.roles, self._environ, self.known)
 
     def change_models(self, models: ModelsInUse) -> None:
-        """Ask these from the next request on, with keys looked up anew. What is on its way is
-        still answered as it was asked.
+        """Use these models from the next request on, with keys looked up anew. Requests under way
+        are still answered.
         """
         self.endpoints, self.roles, self._environ, self.known = models
         self._left += self._clients.values()
         self._clients = {}
 
     def target_of(self, role: Role) -> Target:
-        """Endpoint and model of a role; raises LlmError ``no_model``."""
+        """Return endpoint and model of a role; raises LlmError ``no_model``."""
         ref = self.roles.model_of(role)
         if ref is None:
             raise LlmError("no_model", setting=f"roles.{role}")
@@ -184,16 +184,18 @@ class LLMService:
         return Target(endpoint, ref.model)
 
     def cancelled_call(self, llm_id: str) -> LlmCall | None:
-        """The account of a call that was cancelled; it can be taken once."""
+        """Return the account of a cancelled call, once; None afterwards or for any other call."""
         return self._cancelled.pop(llm_id, None)
 
     def sent_request(self, llm_id: str) -> WireRequest | None:
-        """The newest form in which a call was sent; None for one that was not, or is long past."""
+        """Return the latest form in which a call was sent; None if it was not sent or is not among
+        the last ``KEPT_SENT``.
+        """
         return self._sent.get(llm_id)
 
     def window_of(self, role: Role) -> int:
-        """Tokens of the window of a role's model: the smallest that the settings, the catalogue or
-        its server name; 0 when unknown.
+        """Return the context window of a role's model in tokens: the smallest of the known ones; 0
+        if unknown.
         """
         try:
             target = self.target_of(role)
@@ -203,7 +205,7 @@ class LLMService:
         return min(filter(None, sizes), default=0)
 
     def learn_window(self, role: Role, tokens: int) -> None:
-        """Take so many tokens for the window of a role's model, for this session."""
+        """Use this many tokens as the window of a role's model for the session."""
         target = self.target_of(role)
         lesson = self.learned.quirks_of(target).learn_limits(TokenLimits(window=tokens))
         if lesson:
@@ -218,10 +220,11 @@ class LLMService:
         role: Role = "main",
         observer: ReplyObserver,
     ) -> DecisionReply:
-        """One decision. Raises LlmError, with the call's account when a request was made.
+        """Ask for one decision. Raises LlmError, with the account of the call if a request was
+        sent.
 
-        An answer that breaks off is an LlmError too, unless it had come to its calls: then the
-        reply has problems, for the model to send them again.
+        A reply that breaks off raises LlmError too, unless it had reached its calls: then it is
+        returned with problems, so that the model sends the calls again.
         """
 
         def encode(rung: Rung) -> WireRequest:
@@ -286,9 +289,9 @@ class LLMService:
         )
 
     def _find_missing(self, target: Target, completion: Completion) -> ModelText | None:
-        """The part that a whole reply lacks, as the model is told it: an answer beside its
-        reasoning, or the call that the server says there is. It is asked for once; a model that
-        goes on so is taken as it is.
+        """Return what a complete reply lacks, as a problem for the model: an answer besides its
+        reasoning, or the call that the server announced. Only the first such reply in a row is
+        reported.
         """
         missing = None
         if not completion.has_reply:
@@ -305,14 +308,16 @@ class LLMService:
         return missing
 
     def _count_text_calls(self, target: Target, quirks: ModelQuirks) -> None:
-        """A model whose calls come as text twice in a row is asked for JSON instead."""
+        """Count a reply with calls written as text; after two in a row, ask the model for JSON from
+        then on.
+        """
         self._text_calls[target.model] += 1
         if self._text_calls[target.model] == TEXT_CALLS:
             self._ask_for_json(target, quirks)
 
     def step_down(self, role: Role) -> bool:
-        """Ask the role's model for JSON from now on, because its native calls stay unusable; False
-        where it is asked for that already, or the settings fix the protocol.
+        """Ask the role's model for JSON from now on, because its native calls are unusable. False
+        if it already is, or the settings fix the protocol.
         """
         target = self.target_of(role)
         return self._ask_for_json(target, self.learned.quirks_of(target))
@@ -324,7 +329,9 @@ class LLMService:
         return target.endpoint.may_step_down and rung != "tools"
 
     def _ask_for_json(self, target: Target, quirks: ModelQuirks) -> bool:
-        """Ask for JSON in this session, because of replies: no server has refused native calls."""
+        """Ask the model for JSON for the rest of the session; False if it already is, or the
+        settings fix the protocol.
+        """
         is_asked = quirks.rung(target.endpoint.protocol, calls=True) != "tools"
         if not target.endpoint.may_step_down or is_asked:
             return False
@@ -341,8 +348,8 @@ class LLMService:
         *,
         llm_id: str,
     ) -> AskReply[ReplyShape]:
-        """A question whose answer is one JSON object of this shape. Raises LlmError. What is
-        missing or wrong in the answer comes back as ``problems``.
+        """Ask a question whose answer is one JSON object of this shape. Raises LlmError. Faults of
+        the answer are returned as ``problems``.
         """
         schema = schema_of(shape)
         wire: list[JsonObject] = [
@@ -369,17 +376,19 @@ class LLMService:
         return AskReply(value, problems, call, completion.text)
 
     def forget_lessons(self) -> None:
-        """Ask each model for everything again, as if nothing had been refused."""
+        """Forget all learned quirks, so that models are asked in the usual form again."""
         self.learned.forget_model()
 
     async def fetch_model_names(self, role: Role, seconds: float) -> tuple[str, ...]:
-        """The models that the endpoint of a role lists, within so many seconds; raises LlmError."""
+        """Fetch the names of the models at a role's endpoint within ``seconds``; raises
+        LlmError.
+        """
         client = await self._open_client(self.target_of(role).endpoint)
         return await client.fetch_model_names(seconds)
 
     async def _complete_exchange(self, exchange: Exchange) -> Completion:
-        """The completion, after retries and steps down the ladder. Raises LlmError, which carries
-        the account of the call when a request was made.
+        """Return the completion of an exchange, after retries and steps down the ladder of
+        protocols. Raises LlmError, with the account of the call if a request was sent.
         """
         endpoint, model = exchange.target
         quirks = self.learned.quirks_of(exchange.target)
@@ -437,8 +446,8 @@ class LLMService:
             raise
 
     async def _load_images(self, exchange: Exchange, quirks: ModelQuirks) -> dict[str, str]:
-        """The pictures that the request shows, as data URLs by their hash: the newest that fit.
-        None for a model that takes none, of which the user is told once.
+        """Load the newest pictures of the request that fit, as data URLs by SHA-256. Empty if the
+        model does not accept pictures, which is reported to the user once.
         """
         images: dict[str, str] = {}
         named = exchange.find_images()
@@ -462,8 +471,8 @@ class LLMService:
         return images
 
     async def _with_version(self, exchange: Exchange) -> Completion:
-        """The completion from the same address with ``/v1`` behind it, which is asked from then on.
-        Raises LlmError.
+        """Complete the exchange at the same address with ``/v1`` appended, and use that address
+        from then on. Raises LlmError.
         """
         endpoint, model = exchange.target
         update = {"base_url": f"{endpoint.base_url}/v1"}
@@ -478,11 +487,12 @@ class LLMService:
     async def _send_until_answered(
         self, exchange: Exchange, body: JsonObject, quirks: ModelQuirks
     ) -> Completion:
-        """One body, sent until it is answered; after an empty answer it is sent once more, without
-        a stream where that held nothing at all.
+        """Send one body until it is answered. After an empty answer it is sent once more, without
+        streaming if nothing at all came.
 
-        A Retry-After is obeyed to the second; without one the wait is drawn from the whole range
-        (full jitter). What does not fit into ``total_s`` is raised, with the time in ``seconds``.
+        Retry-After is followed exactly; otherwise waits are random up to an exponential maximum
+        (full jitter). A wait that exceeds ``total_s`` raises the error, with the wait in
+        ``seconds``.
         """
         client = await self._open_client(exchange.target.endpoint)
         patience, clock = self._patience, self._clock
@@ -530,6 +540,9 @@ class LLMService:
     async def _attempt_once(
         self, client: ChatClient, exchange: Exchange, body: JsonObject
     ) -> Completion:
+        """Send a body once and return the completion. Raises LlmError, also for an empty, filtered
+        or aborted answer.
+        """
         completion = exchange.begin_completion()
         try:
             await client.stream_completion(
@@ -559,6 +572,9 @@ class LLMService:
         return completion
 
     async def _open_client(self, endpoint: Endpoint) -> ChatClient:
+        """Return the client of an endpoint, opened if needed. Raises LlmError if a key is missing
+        or the address is not allowed.
+        """
         async with self._opening:
             place = endpoint.name, endpoint.base_url
             if place in self._clients:
@@ -582,17 +598,18 @@ class LLMService:
 
 
 async def _no_blob(sha: str) -> bytes:
-    """Stand for the blobs of no session; raises KeyError."""
+    """Load no blob, where there is no session; raises KeyError."""
     raise KeyError(sha)
 
 
 def _has_path(endpoint: Endpoint) -> bool:
+    """Whether an endpoint's address has a path."""
     return bool(urlsplit(endpoint.base_url).path.strip("/"))
 
 
 def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: ModelQuirks) -> bool:
-    """Whether native calls may be the reason of a server error without one: the server has not
-    taken any yet.
+    """Whether native calls may be the cause of an unexplained server error: the server has not
+    accepted any yet.
     """
     if not exchange.target.endpoint.may_step_down or "takes_tools" in quirks.flags:
         return False
@@ -600,7 +617,7 @@ def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: ModelQuirks) ->
 
 
 def _cut_by(error: LlmError) -> ModelText:
-    """Tell the model why its reply broke off in the calls."""
+    """Return the text that tells the model why its reply broke off."""
     if error.code in ("cut", "stalled", "connect"):
         return CUT_BY_CONNECTION
     return ModelText("reply.cut_by_server", {"what": error.detail or error.code})
@@ -609,8 +626,8 @@ def _cut_by(error: LlmError) -> ModelText:
 def _parse_shape(
     text: str, shape: type[ReplyShape]
 ) -> tuple[ReplyShape | None, tuple[ModelText, ...]]:
-    """Read an answer as the shape: its JSON, or where it has none its elements, all of it as one
-    text, or its lines; else the problems with the JSON.
+    """Parse an answer to the shape: from JSON; without JSON from XML elements, the whole text, or
+    its lines. Returns None and the problems if nothing fits.
     """
     try:
         values = find_values(text)

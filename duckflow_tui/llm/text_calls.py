@@ -1,9 +1,9 @@
-"""Calls that a model wrote into its text, in the forms that models were trained on.
+"""Parses calls that a model wrote as text, in the forms that models were trained on.
 
-A server that does not know the form of its own model passes it on as content. Only whole replies
-are read, and only names that are known count. Calls stand at the end of the reply, on lines of
-their own: what is quoted inside a line, behind ``>``, indented as code or followed by prose is
-shown. What stands in a fence is an example, unless all that the fence holds is calls.
+A server that does not know its model's format passes such calls on as content. Only complete
+replies are parsed, and only known names count. Calls must be at the end of the reply on lines of
+their own: text quoted in a line, behind ``>``, indented as code, or followed by prose stays text. A
+code fence is an example, unless it contains only calls.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ _SHORTEST: Final = 4  # characters of a mark by which it is known
 
 
 class TextCalls(NamedTuple):
-    """The calls in a reply, and the reply without them. ``unread``: it holds what looks
-    like a call and cannot be read, so that nothing of it is an answer.
+    """The calls in a reply, and the text before them. ``unread``: something looks like a call and
+    cannot be parsed, so nothing of the reply counts as an answer.
     """
 
     calls: tuple[TextCall, ...]
@@ -88,8 +88,9 @@ class TextCalls(NamedTuple):
 
 
 def read_calls(text: str, known: Known) -> TextCalls:
-    """The calls in the text of a whole reply, in order; of a text over ``MOST`` none is read, and
-    it counts as unread where a mark of a call stands in it.
+    """Parse the calls in a complete reply, in order. ``known`` maps each accepted name to the
+    schemas of its arguments. Texts over ``MOST`` characters are not parsed; they count as unread
+    if they contain a mark of a call.
     """
     if len(text) > MOST:  # one search by the pattern would hold up all threads for seconds
         return TextCalls((), text, any(mark in text for mark in _MARKS))
@@ -117,7 +118,7 @@ _OBJECT: Final = re.compile(r'^[ \t]*(?:\[\s*)?(?P<begin>\{)\s*(?:"|\Z)|\A\s*\[\
 
 
 def _is_python(text: str, known: Known) -> bool:
-    """Whether it is a call as Python has it, or the beginning of one; such is never run."""
+    """Whether a text is a Python-style call of a known function, or the beginning of one."""
     found = _PYTHON.match(text)
     if found is None or found[1] not in known:
         return False
@@ -125,7 +126,7 @@ def _is_python(text: str, known: Known) -> bool:
 
 
 def _is_cut_object(text: str) -> bool:
-    """Whether an object, or a list of them, begins on a line of the text and comes to no end."""
+    """Whether a JSON object, or a list of them, begins on a line of the text and has no end."""
     at = 0
     while found := _OBJECT.search(text, at):
         if found["begin"] is None:
@@ -137,8 +138,10 @@ def _is_cut_object(text: str) -> bool:
 
 
 class _Reader:
+    """Scans a reply for calls at its end, in all forms."""
+
     def __init__(self, text: str, known: Known, language: str = "") -> None:
-        """``language``: of the code block that the text stands in."""
+        """``language``: that of the code fence if the text is its content."""
         self._in_calls = _TOOL_FENCE.search(language) is not None
         self._in_code = bool(language) and not self._in_calls
         self._text = text
@@ -155,17 +158,19 @@ class _Reader:
 
     @property
     def prose(self) -> str:
-        """The text up to the calls at its end."""
+        """The text before the calls at the end."""
         return self._text[: self._prose_end]
 
     def _pass_prose(self, start: int, end: int) -> None:
-        """Pass over a part that is no call; calls before it are shown, unless it is blank."""
+        """Treat a part as prose. Unless it is blank, calls before it become prose too."""
         if self._text[start:end].strip(_BLANK):
             self.calls.clear()
             self._prose_end = end
 
     def _is_on_own_line(self, at: int) -> bool:
-        """Whether a call or mark begins a line, not indented as code, or follows another mark."""
+        """Whether a call or mark begins a line, unless indented as code, or directly follows
+        another call.
+        """
         text = self._text
         if self._prose_end < self._at and not text[self._at : at].strip(_BLANK):
             return True
@@ -173,6 +178,7 @@ class _Reader:
         return head.rstrip(" ").endswith("\n")
 
     def read_all(self) -> None:
+        """Parse the whole text; sets ``calls``, ``prose`` and ``unread``."""
         text = self._text
         while self._failed < _MOST_FAILED and (found := _NEXT.search(text, self._at)):
             indent = len(found.group()) - len(found.group().lstrip())
@@ -203,14 +209,14 @@ class _Reader:
             self._pass_prose(self._at, len(text))
 
     def _is_telling(self, name: str) -> bool:
-        """Whether a name alone shows that a call is meant: words of prose and code are also names
-        of other agents' tools.
+        """Whether a name alone identifies a call; single words are ambiguous, because prose and
+        code use them too.
         """
         tells = "." in name or "__" in name if self._in_code else "_" in name or "." in name
         return bool(_known_name(name, self._known)) and (tells or self._in_calls)
 
     def _read_object(self, at: int) -> tuple[JsonObject | None, int]:
-        """As ``_object_at``; of many without an end the reading stops."""
+        """Parse an object as ``_object_at`` does; stop reading after too many without an end."""
         given, end = _object_at(self._text, at)
         self._cut += end == at and self._text[at : at + 1] == "{"
         if self._cut > _MOST_CUT:
@@ -218,7 +224,7 @@ class _Reader:
         return given, end
 
     def _read_fence(self, found: re.Match[str]) -> None:
-        """Calls where it holds nothing else; else it is passed over whole."""
+        """Parse a code fence: calls if it contains nothing else, otherwise prose."""
         closing = re.compile(rf"^{found['fence']}[ \t]*$", re.M).search(self._text, self._at)
         if closing is None:
             self._unclosed += 1
@@ -252,7 +258,9 @@ class _Reader:
             self._pass_prose(found.start(), self._at)
 
     def _read_bare_objects(self) -> None:
-        """Objects on a line of their own: calls where they name functions that are known."""
+        """Parse JSON objects on their own lines: calls if they name known functions, otherwise
+        prose.
+        """
         text, start = self._text, self._at
         while True:
             begin = text.index("{", start)
@@ -275,7 +283,7 @@ class _Reader:
         self._pass_prose(start, self._at)
 
     def _read_call(self, found: re.Match[str]) -> bool:
-        """Read the call that begins here; False where it cannot be read."""
+        """Parse the call at this match; False if it cannot be parsed."""
         if found["patch"] is not None:
             return self._read_patch()
         if found["python"]:
@@ -304,7 +312,7 @@ class _Reader:
         return self._read_parameters(name, begin, '"', f"</{prefix}parameter>", closing)
 
     def _read_objects(self) -> bool:
-        """One JSON object, or a list of them."""
+        """Parse one JSON object or a list of them as calls; False if that fails."""
         text, added = self._text, 0
         while True:
             given, end = self._read_object(_skip_pattern(_BETWEEN, text, self._at))
@@ -316,7 +324,9 @@ class _Reader:
             self.calls.append(call)
 
     def _read_parameters(self, name: str, begin: str, named: str, end: str, closing: str) -> bool:
-        """Arguments between marks of their own: texts as they are, others as JSON."""
+        """Parse a call whose arguments stand between marks; text arguments are taken literally,
+        others as JSON. False if it is cut off or its name unknown.
+        """
         text, given = self._text, cast("JsonObject", {})
         key = _known_name(name, self._known)
         stop = text.find(closing, self._at)
@@ -344,7 +354,7 @@ class _Reader:
         return True
 
     def _read_patch(self) -> bool:
-        """A patch of the kind that begins with its own line: an edit for each file of it."""
+        """Parse a ``*** Begin Patch`` block as one edit per file; False if it cannot be parsed."""
         end = re.compile(r"^\*\*\* End Patch[ \t]*$", re.M).search(self._text, self._at)
         if end is None:
             return False
@@ -354,7 +364,9 @@ class _Reader:
         return bool(changes)
 
     def _read_python(self, found: re.Match[str]) -> bool:
-        """Read a call as Python has it, on lines of its own, whose arguments are literals."""
+        """Parse a Python-style call with literal arguments on its own lines; False if it cannot be
+        parsed.
+        """
         end = _find_end(self._text, found.end("python"))
         if end < 0:
             return False
@@ -370,7 +382,9 @@ class _Reader:
         return True
 
     def _read_tag(self, name: str) -> bool:
-        """Read a call as an element of its name that holds an element for each argument."""
+        """Parse a call written as an XML element with a child element for each argument; False if
+        it is cut off.
+        """
         text, key = self._text, _known_name(name, self._known)
         stop = text.find(f"</{name}>", self._at)
         if stop < 0:
@@ -400,8 +414,8 @@ _LONGEST_CALL: Final = 100_000  # characters of a call as Python has it
 
 
 def _find_end(text: str, at: int) -> int:
-    """Where the bracket that opens at this position is closed, strings of Python passed over; -1
-    where it is not.
+    """Return the position after the bracket that closes the one at ``at``, ignoring brackets in
+    strings; -1 if there is none.
     """
     depth, most = 0, at + _LONGEST_CALL
     while at < most and (token := _PYTHON_TOKEN.match(text, at)):
@@ -413,7 +427,9 @@ def _find_end(text: str, at: int) -> int:
 
 
 def _of_python(name: str, written: str, known: Known) -> TextCall | None:
-    """The call of a function by its ``name``; None where an argument is no literal of JSON."""
+    """Convert the source of a Python-style call; None if an argument is not a literal that JSON can
+    express.
+    """
     key = _known_name(name, known)
     fields = list(known[key])
     try:
@@ -439,12 +455,15 @@ _BEHIND: Final = re.compile(r"[\s,]*\]?")
 
 
 def _skip_pattern(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Return the position after the pattern if it matches at ``at``, else ``at``."""
     found = pattern.match(text, at)
     return found.end() if found else at
 
 
 def _object_at(text: str, at: int) -> tuple[JsonObject | None, int]:
-    """The JSON object that begins there, and where it ends; without an end, that is ``at``."""
+    """Parse the JSON object at a position; return it, None if invalid, and its end, which is ``at``
+    if it has none.
+    """
     given, end = convert_value(text, at) if text[at : at + 1] == "{" else ("", at)
     try:
         return (parse_object(given), end) if given else (None, at)
@@ -453,13 +472,15 @@ def _object_at(text: str, at: int) -> tuple[JsonObject | None, int]:
 
 
 def _known_name(name: str, known: Known) -> str:
-    """A name as it is known, in any case and without what other agents put before it."""
+    """Return the known form of a name, ignoring case and prefixes of other agents; empty if
+    unknown.
+    """
     bare = bare_name(name)
     return next((form for form in (name, bare, bare.replace("__", ".")) if form in known), "")
 
 
 def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
-    """The calls of a text that is nothing but JSON of calls; none of any other."""
+    """Parse a text that contains only calls as JSON; empty for any other text."""
     if not text.startswith(("{", "[")):
         return ()
     calls: list[TextCall] = []
@@ -482,6 +503,7 @@ def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
 
 
 def _of_object(fields: JsonObject, known: Known) -> TextCall | None:
+    """Convert the object of a call; None if its name is unknown or it has no arguments."""
     fields = name_fields(fields)
     given: Any = fields.get("args")
     key = _known_name(str(fields.get("operation")), known)
@@ -493,7 +515,7 @@ def _of_object(fields: JsonObject, known: Known) -> TextCall | None:
 
 
 def _read_value(value: str, schema: Any) -> object:
-    """A value between marks: a text, but for what the schema says is none."""
+    """Parse an argument between marks: as JSON if its schema is not a string, else literally."""
     kind = cast("JsonObject", schema).get("type") if isinstance(schema, dict) else "string"
     if kind != "string":
         try:

@@ -1,4 +1,4 @@
-"""Estimates of tokens, for servers that report none."""
+"""Estimates token counts, for servers that report none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _CHARS_A_TOKEN: Final = 4
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text, judged by its script: Japanese one a character, English one in four."""
+    """Estimate the tokens of a text by its script: one per Japanese character, one per four other
+    characters.
+    """
     if text.isascii():
         return -(-len(text) // _CHARS_A_TOKEN)
     dense = len(text.encode("utf-8", "surrogatepass").translate(None, _OTHERS))

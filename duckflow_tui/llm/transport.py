@@ -1,6 +1,7 @@
-"""The way to one origin: nothing is sent elsewhere, nothing without bounds is read (R11, R18).
+"""The HTTP transport to one endpoint: sends to no other origin and reads only bounded answers (R11,
+R18).
 
-Loaded after the first paint only: it imports the HTTP library.
+Import it only after the first paint: it imports the HTTP library.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class WayClosed(Exception):
-    """The environment says how an endpoint is reached, and that way cannot be opened. ``code`` is
-    the one of the error, ``variable`` the one to look at; the cause says why.
+    """Raised when the environment's proxy or certificates cannot be used. ``code`` is that of the
+    resulting error, ``variable`` the environment variable to check; the cause has details.
     """
 
     def __init__(self, code: Literal["proxy", "socks", "certificates"], variable: str) -> None:
@@ -63,15 +64,15 @@ class WayClosed(Exception):
 
 
 class BodyTooLarge(Exception):
-    """An answer over ``MAX_BODY``."""
+    """Raised for an answer over ``MAX_BODY`` bytes."""
 
 
 class ForeignOrigin(Exception):
-    """A request that was about to leave for another origin than the endpoint's."""
+    """Raised for a request to another origin than the endpoint's, before it is sent."""
 
 
 class BadStatus(Exception):
-    """An answer with a status of 300 or more; the body is at most ``MAX_ERROR_BODY`` bytes."""
+    """Raised for an answer with status 300 or more. ``body`` is cut to ``MAX_ERROR_BODY`` bytes."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(f"HTTP {status}")
@@ -81,8 +82,8 @@ class BadStatus(Exception):
 
 
 class BoundedResponse(httpx2.Response):
-    """Counts what comes out of the decoders, so that a small compressed body is bounded too, and
-    reports what came over the network once it ends. ``hear`` is called with each piece.
+    """A response that limits the decompressed body and reports the bytes received when it ends.
+    ``hear`` is called with each piece.
     """
 
     hear: Callable[[bytes], None] | None = None
@@ -90,6 +91,7 @@ class BoundedResponse(httpx2.Response):
     report: Report | None = None
 
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        """Yield the decompressed body in pieces; raises BodyTooLarge beyond ``MAX_BODY`` bytes."""
         total = 0
         try:
             async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
@@ -108,7 +110,7 @@ class BoundedResponse(httpx2.Response):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Carries requests to one origin, with the headers of its endpoint and no others."""
+    """Sends requests to one origin only, with the endpoint's headers and few others."""
 
     def __init__(
         self,
@@ -118,6 +120,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         report: Report | None = None,
         via: str = "",
     ) -> None:
+        """``report`` is called with the bytes sent and received; ``via`` names the proxy for these
+        reports.
+        """
         self._inner = inner
         self._report = report or outside.get(None)
         use: HostUse = "model" if report is not None else _USES.get(endpoint.name, "list")
@@ -140,6 +145,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             self._listing.pop("authorization", None)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request. Raises ForeignOrigin, BadStatus for a status of 300 or more, and
+        exceptions of the library.
+        """
         if origin_of(str(request.url)) != self._origin:
             raise ForeignOrigin(request.url.host)
         own = self._listing if request.method == "GET" else self._own
@@ -182,10 +190,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         raise BadStatus(response.status_code, dict(response.headers), body)
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._inner.aclose()
 
 
 async def _read_beginning(response: httpx2.Response) -> bytes:
+    """Read at most ``MAX_ERROR_BODY`` bytes of a body; errors while reading end it."""
     body = bytearray()
     try:
         async with aclosing(response.aiter_bytes()) as pieces:
@@ -199,7 +209,9 @@ async def _read_beginning(response: httpx2.Response) -> bytes:
 
 
 def own_headers(endpoint: Endpoint, key: str | None) -> dict[str, str]:
-    """The headers of an endpoint, the key among them; credentials only where they may go."""
+    """Return the headers for an endpoint, including its key; credentials in its settings only if
+    they may be sent there.
+    """
     headers = {"accept-encoding": "identity", "user-agent": "duckflow-tui"}
     if key is not None and "?" in endpoint.base_url:  # it is Azure's
         headers["api-key"] = key
@@ -212,26 +224,26 @@ def own_headers(endpoint: Endpoint, key: str | None) -> dict[str, str]:
 
 
 class Proxy(NamedTuple):
-    """The proxy that requests go through, and the variable of the environment that names it."""
+    """A proxy, and the environment variable that names it."""
 
     url: str
     variable: str
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Its user with the password, and the password alone; empty without."""
+        """Its user with password, and its password; empty without."""
         user = self.url.partition("://")[2].rpartition("@")[0]
         return tuple(filter(None, (user, user.partition(":")[2])))
 
     @property
     def address(self) -> str:
-        """Its host and port; raises ValueError where it has none."""
+        """Its host and port; raises ValueError if its port is invalid."""
         return origin_of(self.url).partition("://")[2]
 
 
 def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy of the environment for an address; for https only, because plain http stays in the
-    private network.
+    """Return the environment's proxy for a URL; None without one. Only for https, because plain
+    http stays in the private network.
     """
     scheme, _, site = origin_of(url).partition("://")
     host, _, port = site.rpartition(":")
@@ -257,7 +269,7 @@ def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
 
 
 async def resolves_privately(hostname: str) -> bool:
-    """Whether every address of a name is private; raises OSError when it has none."""
+    """Whether all addresses of a host name are private; raises OSError if it has none."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(hostname, None, type=socket.SOCK_STREAM)
     addresses = {str(entry[4][0]).partition("%")[0] for entry in found}
@@ -275,10 +287,10 @@ async def open_http(
     connect_s: float,
     report: Report | None = None,
 ) -> httpx2.AsyncClient:
-    """An HTTP client for this endpoint alone; certificates are read in a thread. ``report`` hears
-    what it sends for a session; without one, whoever hears what no session asked for.
+    """Open an HTTP client for one endpoint; certificates are loaded in a thread. ``report``
+    receives amounts sent for the session; without it they go to the reports outside a session.
 
-    Reading has no time-out of its own, because a model may think for minutes: who reads sets it.
+    Reading has no timeout, because models may think for minutes; the caller sets one.
     """
     proxy = find_proxy(endpoint.base_url, environ)
     inner = await asyncio.to_thread(open_transport, endpoint.base_url, proxy)
@@ -292,8 +304,8 @@ async def open_http(
 
 
 def open_transport(url: str, proxy: Proxy | None) -> httpx2.AsyncHTTPTransport:
-    """The way to the origin of an address, by the certificates that the environment names. Reads
-    these, so in a thread. Raises WayClosed.
+    """Open a transport with the proxy and the certificates that the environment names. Blocks on
+    the disk. Raises WayClosed.
     """
     try:
         verify = httpx2.create_ssl_context() if url.startswith("https://") else False
@@ -318,13 +330,12 @@ _MOST_SPANS: Final = 3  # times the limit that comments and keep-alives can keep
 
 
 class SilenceLimit:
-    """A time limit that every byte pushes back; comments and keep-alives are bytes too.
+    """A time limit for reading a stream that each received byte extends, including comments and
+    keep-alives.
 
-    Until the first token the limit is the endpoint's ``first_token_s`` of silence, then its
-    ``idle_s``. Signs of life without a part of the answer push it back to three times as long at
-    most. After ``silent_s`` of silence the observer hears of it, and again when the stream goes on.
-    ``stalled`` holds the limit in seconds once it has passed; leaving the block then raises
-    TimeoutError.
+    The limit of silence is the endpoint's ``first_token_s`` until the first token, then its
+    ``idle_s``. Bytes without a part of the answer extend it to at most three times that. After
+    ``silent_s`` seconds of silence the observer is told, and again when bytes arrive.
     """
 
     def __init__(
@@ -343,7 +354,7 @@ class SilenceLimit:
 
     @property
     def silent_seconds(self) -> float | None:
-        """Seconds without an answer that ended the stream; None while it was not ended so."""
+        """The seconds of silence that ended the stream; None if they did not."""
         if not self._limit.expired():
             return None
         is_silent = self._last + self._span < self._since + _MOST_SPANS * self._span
@@ -351,7 +362,7 @@ class SilenceLimit:
 
     @asynccontextmanager
     async def limit_block(self) -> AsyncGenerator[None]:
-        """Holds the block to the limit; raises TimeoutError once that has passed."""
+        """Apply the limit to this block; raises TimeoutError when it is exceeded."""
         async with self._limit:
             self._last = self._since = self._loop.time()
             self._timer = self._loop.call_later(self._silent_s, self._check_silence)
@@ -363,7 +374,7 @@ class SilenceLimit:
                     self._observer.set_waiting(None)
 
     def note_byte(self) -> None:
-        """Something arrived."""
+        """Note that bytes arrived."""
         self._last = self._loop.time()
         most = self._since + _MOST_SPANS * self._span
         self._limit.reschedule(min(self._last + self._span, most))
@@ -373,12 +384,13 @@ class SilenceLimit:
             self._timer = self._loop.call_later(self._silent_s, self._check_silence)
 
     def note_token(self) -> None:
-        """A part of the answer arrived: from now on the shorter limit holds."""
+        """Note that a part of the answer arrived; from now on the limit is ``idle_s``."""
         self._since = self._last
         self._span = self._idle_s
         self._limit.reschedule(self._last + self._span)
 
     def _check_silence(self) -> None:
+        """Tell the observer after ``silent_s`` seconds without bytes."""
         quiet = self._loop.time() - self._last
         if quiet < self._silent_s:
             self._timer = self._loop.call_later(self._silent_s - quiet, self._check_silence)

@@ -1,6 +1,6 @@
-"""Parses what comes over the wire: event-stream lines, and the chunks of a completion.
+"""Parses data from the wire: event-stream lines and chunks of a completion.
 
-Servers differ in what they leave out, so the models are lenient in fields and strict in JSON.
+The models tolerate missing fields, because servers differ, and require valid JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_WITH_HALVES: Final = 256 * 1024  # bytes; as Python objects JSON may take 4
 
 
 class LineTooLong(Exception):
-    """A stream line over ``MAX_LINE``; holds its beginning."""
+    """Raised for a stream line over ``MAX_LINE`` bytes; ``beginning`` is its start."""
 
     def __init__(self, beginning: bytes) -> None:
         super().__init__("a stream line is over 4 MB")
@@ -35,12 +35,12 @@ class LineTooLong(Exception):
 
 @dataclass(slots=True)
 class LineLimit:
-    """Holds the lines of a stream to ``MAX_LINE`` bytes each."""
+    """Checks that no line of a stream is over ``MAX_LINE`` bytes."""
 
     _length: int = field(default=0, init=False)  # of the line on its way
 
     def check_piece(self, piece: bytes) -> None:
-        """Take the next piece of the stream; raises LineTooLong."""
+        """Check the next piece of the stream; raises LineTooLong."""
         head, newline, _ = piece.partition(b"\n")
         self._length += len(head)
         if self._length > MAX_LINE:
@@ -51,9 +51,9 @@ class LineLimit:
 
 @dataclass(slots=True)
 class EventReader:
-    """Splits a byte stream into the data of its server-sent events. Never scans a byte twice.
-    Comments and fields other than ``data`` are dropped; the data of an event named ``error`` comes
-    as the ``error`` of an object. Raises LineTooLong.
+    """Splits a byte stream into the data of its server-sent events, scanning each byte once.
+    Comments and other fields are dropped; the data of an event named ``error`` is wrapped in an
+    object as its ``error``. Raises LineTooLong.
     """
 
     _line: bytearray = field(default_factory=bytearray, init=False)
@@ -63,7 +63,7 @@ class EventReader:
     _is_error: bool = field(default=False, init=False)  # the name of the event that comes
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The data of the events that this piece completes."""
+        """Take a piece of the stream; return the data of the events that it completes."""
         events: list[bytes] = []
         if not piece:
             return events
@@ -80,13 +80,14 @@ class EventReader:
         return events
 
     def finish(self) -> list[bytes]:
-        """The data that was not followed by an empty line before the stream ended."""
+        """End the stream; return the data of an event without its final empty line."""
         events: list[bytes] = []
         self._end_line(events)
         self._end_line(events)  # an empty one
         return events
 
     def _end_line(self, events: list[bytes]) -> None:
+        """Process a complete line; adds the data of an event that it ends."""
         line = bytes(self._line)
         self._line.clear()
         if self._first:
@@ -103,7 +104,7 @@ class EventReader:
 
 
 def _wrap_error(data: bytes) -> bytes:
-    """An object whose ``error`` is what the data holds: its own error, its JSON, or its text."""
+    """Wrap the data of an error event in a JSON object as its ``error``."""
     try:
         said: object = json.loads(data)
     except (ValueError, RecursionError):
@@ -114,11 +115,15 @@ def _wrap_error(data: bytes) -> bytes:
 
 
 class _Wire(BaseModel):
+    """Base of the models of wire data: unknown fields are ignored."""
+
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class WireFunction(_Wire):
-    """A piece of a call: the name once, the arguments in slices (whole, as an object, by some)."""
+    """A piece of a call: the name once, the arguments in slices. (Some servers send them whole, as
+    an object.)
+    """
 
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
@@ -154,6 +159,7 @@ class WireMessage(_Wire):
 
 
 def _keep_object(value: object) -> object:
+    """Return an object unchanged, anything else as None."""
     return cast("object", value) if isinstance(value, dict) else None
 
 
@@ -171,8 +177,8 @@ class WireChoice(_Wire):
 
 
 class WireChunk(_Wire):
-    """One event of the stream, or a whole plain completion. Other fields are kept, because some
-    servers write an error so.
+    """One event of the stream, or a whole completion. Unknown fields are kept, because some servers
+    send errors in them.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -185,7 +191,7 @@ class WireChunk(_Wire):
 
 
 def read_chunk(event: bytes) -> WireChunk:
-    """The chunk of an event, with halves of surrogate pairs; raises ValidationError."""
+    """Parse an event to a chunk; lone surrogates are kept. Raises ValidationError."""
     try:
         return WireChunk.model_validate_json(event)
     except ValidationError:
@@ -201,8 +207,8 @@ def read_chunk(event: bytes) -> WireChunk:
 
 
 def read_entries(answer: object) -> list[JsonObject]:
-    """The models of a list as servers write it: ``{"data": […]}``, or the list itself. Raises
-    ValueError for what is none; a ``data`` of null is an empty one.
+    """Return the models in a server's list: ``{"data": […]}`` or a plain list; a ``data`` of null
+    is empty. Raises ValueError for anything else.
     """
     if isinstance(answer, dict):
         answer = cast("JsonObject", answer).get("data", answer) or []
@@ -213,6 +219,7 @@ def read_entries(answer: object) -> list[JsonObject]:
 
 
 def _keep_amount(value: object) -> object:
+    """Return a finite number of at least 0 unchanged, anything else as None."""
     return value if type(value) in (int, float) and 0 <= cast("float", value) < math.inf else None
 
 
@@ -221,15 +228,15 @@ _Tokens = Annotated[int, Field(strict=True, ge=0, le=_MOST_TOKENS)]
 
 
 class _TokenDetails(_Wire):
+    """Details of token counts."""
+
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
 class WireUsage(_Wire):
-    """Token counts as the endpoint states them by either API: whole numbers up to a hundred
-    million.
-    """
+    """Token counts as stated by the endpoint, in the field names of either API."""
 
     prompt_tokens: _Tokens = Field(
         0, validation_alias=AliasChoices("prompt_tokens", "input_tokens")
@@ -253,13 +260,13 @@ class WireUsage(_Wire):
 
     @property
     def reply_tokens(self) -> int:
-        """Tokens of the reply. Where only the total counts those of thinking, they are in it."""
+        """Tokens of the reply. If only the total includes reasoning, they are derived from it."""
         unstated = int(self.total_tokens or 0) - self.prompt_tokens
         return min(max(self.completion_tokens, unstated), _MOST_TOKENS)
 
     @property
     def cached(self) -> int:
-        """Tokens of the prompt that came from a cache, never more than there were."""
+        """Tokens of the prompt read from a cache, at most all of them."""
         details = self.prompt_details
         stated = (details and details.cached_tokens) or self.prompt_cache_hit_tokens
         stated = stated or self.cached_tokens or self.cache_read_input_tokens
@@ -267,20 +274,20 @@ class WireUsage(_Wire):
 
     @property
     def cache_writes(self) -> int:
-        """Tokens of the prompt that were written to a cache, at most those that came from none."""
+        """Tokens of the prompt written to a cache, at most those not read from one."""
         details = self.prompt_details
         stated = (details and details.cache_write_tokens) or self.cache_creation_input_tokens
         return min(max(stated or 0, 0), self.prompt_tokens - self.cached)
 
     @property
     def reasoning(self) -> int:
-        """Tokens of the reply that were reasoning, never more than there were."""
+        """Tokens of the reply that were reasoning, at most all of them."""
         details = self.reply_details
         return min(max((details and details.reasoning_tokens) or 0, 0), self.reply_tokens)
 
 
 def content_text(message: JsonObject) -> str:
-    """The text of a message, empty where it has none; of several parts those that are text."""
+    """Return the text of a message: its content, or its text parts joined; empty if it has none."""
     content: str | list[JsonObject] | None = message.get("content")
     if not isinstance(content, list):
         return content or ""
@@ -292,27 +299,31 @@ _PIECES: Final = codecs.getincrementaldecoder("utf-16-le")
 
 
 def wire_text(text: str) -> str:
-    """The text as UTF-8 can carry it: pairs become their character, lone halves ``�``."""
+    """Return the text as valid UTF-8 can encode it: surrogate pairs joined, lone surrogates
+    replaced by ``�``.
+    """
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def join_surrogates(text: str) -> str:
-    """The text with pairs as their character; lone halves stay."""
+    """Join surrogate pairs to characters; lone surrogates are kept."""
     if text.isascii() or HALF.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 class PieceJoiner:
-    """Shows text in pieces as UTF-8 can carry it: a pair that two pieces share comes out whole."""
+    """Passes on text in pieces as valid UTF-8 can encode it; a surrogate pair split between pieces
+    is joined.
+    """
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._pieces = _PIECES("replace")
 
     def feed(self, piece: str, *, final: bool = False) -> None:
-        """Show what can be shown by now; ``final``: no second half of a pair comes any more."""
+        """Take a piece and pass on what is complete; ``final``: no more pieces follow."""
         if text := self._pieces.decode(piece.encode("utf-16-le", "surrogatepass"), final):
             self._show(text)
