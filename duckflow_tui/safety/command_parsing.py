@@ -148,6 +148,7 @@ class _Letters:
     """
 
     def __init__(self, text: str) -> None:
+        """Encode ``text`` into ``written``."""
         # Quotes and backslashes vanish in parsing; the mark must not occur without them either.
         # There are more marks than places in a line; they are short, so that the line stays short.
         bare = re.sub("[^a-z]", "", text)
@@ -215,6 +216,7 @@ def _iter_nodes(root: Node) -> Iterator[Node]:
 
 
 def _node_text(node: Node) -> str:
+    """Return the source text of a node."""
     return (node.text or b"").decode()
 
 
@@ -222,6 +224,7 @@ class _Plain:
     """Reads a syntax tree as a list of plain commands; raises _NotPlain for anything else."""
 
     def __init__(self, text: str) -> None:
+        """``text`` is the line that the tree was parsed from."""
         self._text = text
         self._parts: list[SimpleCommand] = []
         self._tokens: list[str] = []  # that ``shlex`` must find too
@@ -282,8 +285,8 @@ class _Plain:
         self._tokens.append(node.type)
 
     def _check_redirect(self, node: Node) -> None:
-        """Raise _NotPlain unless the redirect is ``2>&1`` or ``>/dev/null`` of stdout or stderr
-        (R04).
+        """Note the tokens of a redirect; raise _NotPlain unless it is ``2>&1`` or ``>/dev/null`` of
+        stdout or stderr (R04).
         """
         words = [_node_text(child) for child in node.children]
         self._tokens += words
@@ -337,7 +340,7 @@ def _split_tokens(text: str) -> list[str]:
 
 def _word_value(node: Node) -> str:
     """Return the value that bash passes to the program for a word; raises _NotPlain where bash
-    would expand it.
+    would expand it or it cannot be parsed.
     """
     text = _node_text(node)
     match node.type:
@@ -365,7 +368,9 @@ def _quoted_value(text: str) -> str:
 
 
 def _bare_value(text: str) -> str:
-    """Return the value of a word without quotes; raises _NotPlain where bash would expand it."""
+    """Return the value of a word without quotes; raises _NotPlain where bash would expand it or it
+    cannot be parsed.
+    """
     if text.startswith("~") or "=~" in text or ":~" in text:
         raise _NotPlain("expansion")
     made: list[str] = []

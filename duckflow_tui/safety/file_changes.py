@@ -95,6 +95,9 @@ class Changer:
     """Writes, deletes and renames regular files below an anchor directory. Blocking."""
 
     def __init__(self, opener: Opener, disk: Disk) -> None:
+        """``opener`` opens parent directories without following links; ``disk`` makes the system
+        calls.
+        """
         self._opener = opener
         self._disk = disk
 

@@ -259,6 +259,7 @@ class ContentChanged(WorkspaceError):
     """
 
     def __init__(self, place: Place, now_sha: str) -> None:
+        """``now_sha``: SHA-256 of the present file, empty when there is none."""
         super().__init__("content_changed", place.shown, "changed" if now_sha else "gone")
         self.place = place
         self.now_sha = now_sha

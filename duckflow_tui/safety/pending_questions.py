@@ -198,6 +198,7 @@ class UnattendedDesk(Desk):
     def __init__(
         self, store: Store, ids: IdSource, words: Callable[..., str], mode: ApprovalMode
     ) -> None:
+        """``mode`` TRUSTED approves plans; the other parameters are those of ``Desk``."""
         super().__init__(store, ids, words)
         self._mode = mode
 

@@ -237,6 +237,9 @@ class ZoneMap:
     """
 
     def __init__(self, root: Path, identity: Identity, own_dirs: Iterable[Path]) -> None:
+        """``identity`` is that of ``root``; ``own_dirs`` are directories to protect. Reads the
+        settings of git.
+        """
         self.root = root
         self.identity = identity
         self._own_dirs = tuple(own_dirs)

@@ -331,6 +331,7 @@ class Redactor:
     """Replaces known secrets, and strings that look like keys, by ``[redacted]``."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
+        """``known`` are secrets to redact from the start."""
         self._spellings: frozenset[str] = frozenset()
         #: Letters and digits of a spelling → the pattern that finds it in pieces, None until used.
         self._split: dict[str, re.Pattern[str] | None] = {}

@@ -62,6 +62,9 @@ class EditedByUser(Exception):
     """
 
     def __init__(self, text: str, proposed: tuple[PlannedChange, ...]) -> None:
+        """``text`` is the user's content; ``proposed`` are the model's changes, of which the first
+        counts.
+        """
         self.text = text
         self.proposed = proposed[0].diff.after or b""
 
@@ -227,6 +230,7 @@ class Renewed(ToldError):
     """The gate is out of date, because the file changed, and must be shown again."""
 
     def __init__(self, place: Place | None = None) -> None:
+        """``place`` is the changed file, named in the text for the model."""
         super().__init__("path.changed", shown=place.label if place else "")
 
 

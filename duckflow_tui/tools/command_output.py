@@ -51,11 +51,12 @@ def clean_output(text: str) -> tuple[str, bool]:
     line, and whether there was such a run.
     """
 
-    def told(match: re.Match[str]) -> str:
+    def replace_run(match: re.Match[str]) -> str:
+        """Return the line that replaces a run of progress lines."""
         lines = len(split_lines(match.group()))
         return f"[… {lines} lines of progress left out …]\n"
 
-    plain, runs = _PROGRESS.subn(told, _ESCAPE.sub("", text))
+    plain, runs = _PROGRESS.subn(replace_run, _ESCAPE.sub("", text))
     return plain, runs > 0
 
 
@@ -78,6 +79,7 @@ class Capture:
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
+        """``folder`` holds the file, created when needed; ``limit`` is in bytes."""
         self._folder = folder
         self.limit = limit
         self._lock = threading.Lock()
@@ -277,7 +279,9 @@ class OutputPump:
         self._left = _REST if self._left is None else self._left
 
     async def _read_all(self, program: Program) -> None:
-        """Read the program's output to its end, or as many pieces as ``stop`` leaves."""
+        """Read the program's output into the capture and pass its text to ``tell``: to its end, or
+        as many pieces as ``stop`` leaves.
+        """
         try:
             while self._left != 0 and (data := await program.read(program.stdout)):
                 self._left = None if self._left is None else self._left - 1

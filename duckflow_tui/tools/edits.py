@@ -52,6 +52,7 @@ class EditRefused(ToldError):
     """
 
     def __init__(self, name: str, nearest: ModelText | None = None, **values: str) -> None:
+        """``name`` selects the text ``edit.<name>``, filled with ``values``."""
         super().__init__(f"edit.{name}", **values)
         self.nearest = nearest
 

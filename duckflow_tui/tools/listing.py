@@ -63,6 +63,7 @@ class FindFiles(Arguments):
     @field_validator("glob")
     @classmethod
     def _is_understood(cls, glob: str) -> str:
+        """Validate the glob; raises ValueError."""
         FileGlob(glob)
         return glob
 
@@ -111,10 +112,12 @@ async def walk_parts(
     top = "" if outside else place.resolved
 
     def send(part: Listing | None) -> None:
+        """Pass a part from the thread to the loop, unless the walk was stopped."""
         if not stopped.is_set():
             loop.call_soon_threadsafe(parts.put_nowait, part)
 
     def collect() -> None:
+        """Walk the directory and send its entries in parts; runs in a thread."""
         rules.begin_at(top)
         entries: list[DirectoryEntry] = []
         ignored = count = text = deep = 0
@@ -196,6 +199,7 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
     place = places[0]
 
     async def run() -> Output:
+        """List the directory."""
         require_directory(place)
         found = await walk_directory(context.workspace, place, depth=args.depth, sizes=True)
         shown = found.entries[:MAX_LISTED]
@@ -227,6 +231,7 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
     glob = FileGlob(args.glob)
 
     async def run() -> Output:
+        """Find the files that match the glob."""
         require_directory(place)
         found = await walk_directory(context.workspace, place, depth=None)
         files = [entry.path for entry in found.entries if entry.kind is not FileKind.DIR]
@@ -368,6 +373,7 @@ class IgnoreRules:
     """The ignore files of a tree, each read when the walk first comes to its folder."""
 
     def __init__(self, read: ReadRules) -> None:
+        """``read`` returns the content of an ignore file by its path below the root."""
         self._read = read
         # Folder → the rules that apply in it, nearest first, each with the length of the prefix of
         # a path that is cut off before matching.

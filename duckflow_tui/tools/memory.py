@@ -76,6 +76,7 @@ class MemoryFault(ToolFault):
     """
 
     def __init__(self, code: FaultCode, detail: str = "") -> None:
+        """``code`` selects the text ``note.<code>`` for the model and the outcome."""
         outcome = Outcome.ERROR if code in _FAULTY else Outcome.INVALID
         if code == "known":
             outcome = Outcome.SKIPPED
@@ -155,16 +156,21 @@ def memory_operations(memory: NotesFile) -> tuple[AnyOperation, ...]:
     """Return the operations ``memory.remember`` and ``memory.recall`` on these notes."""
 
     async def remember(args: Remember, places: tuple[Place, ...], context: ToolContext) -> Work:
+        """Check a note and return the work that adds it."""
         await memory.check(args.text)
 
         async def write() -> Output:
+            """Add the note to the file."""
             await memory.remember(args.text, args.kind)
             return Output(context.words("note.kept"))
 
         return Work(write, {"memory_file": memory.path})
 
     async def recall(args: Recall, places: tuple[Place, ...], context: ToolContext) -> Work:
+        """Return the work that looks up notes."""
+
         async def look() -> Output:
+            """Find the notes that match the query."""
             found = find_matching(await memory.list_lines(), args.query)[:MOST_FOUND]
             text = memory.redacted("\n".join(_format_line(line) for line in found))
             told = context.words("note.found", notes=text) if found else None
