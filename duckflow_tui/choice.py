@@ -1,5 +1,5 @@
-"""From the command line and the settings to the choice of a session: everything decided, nothing
-started.
+"""Resolves the command line and the settings to a ``SessionChoice``: everything a session is
+started with. Nothing is started here.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 
 class Unusable(Exception):
-    """Flags or settings that nothing can be started with; the text is for the user. ``problems``
-    are what else does not count in the settings.
+    """Raised where flags or settings do not allow a start; the text is for the user. ``problems``
+    are the other faults found in the settings.
     """
 
     def __init__(self, text: str, problems: tuple[SettingProblem, ...] = ()) -> None:
@@ -68,19 +68,21 @@ class Flags:
     context: int | None = None  # tokens of the model's window
     max_calls: int | None = None
     deny: tuple[str, ...] = ()  # words of commands that never run
-    allow: tuple[str, ...] = ()  # exact commands, operations of servers; headless only (R19)
+    allow: tuple[str, ...] = ()  # exact commands and servers' operations; headless only (R19)
     theme: str | None = None
     animation: bool | None = None
     headless: bool = False
-    resume: str = ""  # the id of a session to take up
+    resume: str = ""  # the id of the session to resume
     no_session: bool = False
-    trust: bool = False  # what the folder brings along; headless only (R19)
+    trust: bool = False  # trust the folder's notes and settings; headless only (R19)
     sandbox: str | None = None  # a level of the settings, or ``external``
 
 
 @dataclass(frozen=True, slots=True)
 class SessionChoice:
-    """The plan of a session: everything decided, nothing started."""
+    """Everything that a session is started with, resolved from flags and settings. Later choices of
+    a process share its mutable ``settings`` and ``log_filter``.
+    """
 
     workspace: Path
     places: Places
@@ -88,26 +90,26 @@ class SessionChoice:
     language: str
     mode: ApprovalMode
     demo: bool
-    flags: Flags  # what it was chosen from
+    flags: Flags  # of the command line
     problems: tuple[SettingProblem, ...] = ()
     origins: dict[str, Origin] = field(default_factory=dict[str, Origin])  # of the settings
     endpoint_missing: bool = False
-    confirm_origin: str = ""  # plain http to a private address that was not confirmed yet
-    allowed: tuple[str, ...] = ()  # what ``--allow`` named, and the demo's own test command
+    confirm_origin: str = ""  # private address with plain http that the user has to confirm
+    allowed: tuple[str, ...] = ()  # rules of ``--allow``, and the demo's own test command
     approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
-    resume: str = ""  # the session to take up, empty for a new one
-    #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
+    resume: str = ""  # id of the session to resume; empty for a new one
+    #: Stored keys of the endpoints in use, by variable; None before ``load_keys``.
     keys: Mapping[str, str] | None = field(default=None, repr=False)
-    known: KnownModels = field(default_factory=KnownModels)  # complete with the keys
-    #: What was withheld in this process; each later choice has the same one.
+    known: KnownModels = field(default_factory=KnownModels)  # complete after ``load_keys``
+    #: Redacts the secrets withheld in this process; later choices share it.
     log_filter: RedactingFilter = field(
         default_factory=lambda: RedactingFilter(Redactor()), repr=False, compare=False
     )
 
     @property
     def redact(self) -> Callable[[str], str]:
-        """Takes keys and passwords out of a text: those of the settings, those that were withheld,
-        later too, and what looks like one.
+        """A function that replaces secrets in a text: keys of the settings, withheld secrets, also
+        those added later, and text that looks like a secret.
         """
         redactor = self.log_filter.redactor
         redactor.add_secrets(list_secrets(self.settings, self.environ))
@@ -115,13 +117,13 @@ class SessionChoice:
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The environment, completed with the keys that the program keeps."""
+        """The process's environment and the stored keys; on equal names the environment wins."""
         return {**(self.keys or {}), **os.environ}
 
     @property
     def sandbox(self) -> SandboxChoice:
-        """The sandbox wanted for the AI's commands; only a flag says that something else holds
-        them.
+        """The sandbox wanted for the model's commands. Only ``--sandbox external`` states that the
+        user sandboxes the program by other means.
         """
         from duckflow_tui.tools.command_runner import SandboxChoice
 
@@ -136,12 +138,15 @@ class SessionChoice:
 
     @property
     def connections(self) -> Connections:
-        """Read the user's choices on the screen anew."""
+        """The stored connections and models that the user chose on the screen, read again at each
+        access.
+        """
         return Connections(self.places.data)
 
     def load_keys(self) -> SessionChoice:
-        """The same with its keys, which no log shows from now on, and what is known of models;
-        waits for the disk and the keyring, so it belongs in a thread.
+        """Return the choice with its stored keys and the known facts about models; the logs redact
+        the keys from now on. Blocks on the disk and the keyring, so call it in a thread. Returns
+        itself for the demo, or where they are loaded already.
         """
         if self.demo or self.keys is not None:
             return self
@@ -151,7 +156,9 @@ class SessionChoice:
         return replace(self, keys=keys, known=KnownModels.load(kept))
 
     def withhold_secrets(self, secrets: Iterable[str]) -> None:
-        """No log, journal or export holds these from now on, the open session's neither."""
+        """Redact these secrets in logs, journal and exports from now on, also for the open
+        session.
+        """
         self.log_filter.redactor.add_secrets(secrets)
         for handler in logging.getLogger().handlers:
             handler.addFilter(self.log_filter)
@@ -160,7 +167,9 @@ class SessionChoice:
 def choose_session(
     flags: Flags, places: Places, language: str, environ: Mapping[str, str] = os.environ
 ) -> SessionChoice:
-    """Settle endpoints, roles, mode and limits; raises Unusable with a text for the user."""
+    """Resolve endpoints, roles, mode and limits from flags, settings and environment. Raises
+    Unusable with a text for the user.
+    """
     say = Catalogue(language)
     if not flags.demo and not os.path.isdir(flags.workspace):
         raise Unusable(say("cli.not_a_folder", path=flags.workspace))
@@ -202,7 +211,7 @@ def choose_session(
 
 
 def _check_rules(flags: Flags, say: Catalogue) -> None:
-    """Raises Unusable for a rule of this command line that no call could match."""
+    """Raise Unusable for a rule of ``--allow`` or ``--deny`` that no call can match."""
     from duckflow_tui.safety.rules import find_rule_fault
 
     for flag, rules in (("--allow", flags.allow), ("--deny", flags.deny)):
@@ -213,13 +222,19 @@ def _check_rules(flags: Flags, say: Catalogue) -> None:
 
 
 def _check_phases(loaded: Loaded) -> None:
-    """A table of phases that cannot be used is named, and the built-in one holds."""
+    """Add a problem for an unusable table of phases and clear the setting, so that the built-in
+    table is used.
+    """
     phases = loaded.settings.phases
     if not phases.table:
         return
     try:
         PhaseTable.load(Path(phases.table).expanduser())
-    except (OSError, ValueError, RecursionError) as error:  # also what is no TOML, and no table
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ) as error:  # missing, not TOML, or not a valid table
         detail = {"detail": one_line(str(error), 200)}
         loaded.problems.append(
             SettingProblem(phases.table, 0, "phases.table", "phase_table", detail)
@@ -228,16 +243,14 @@ def _check_phases(loaded: Loaded) -> None:
 
 
 def list_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The keys of all endpoints and servers: what no log may hold."""
+    """Return the keys of all endpoints and servers in the settings, which no log may contain."""
     keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
     given = [secret for server in settings.mcp.servers.values() for secret in server.secret_values]
     return [key for key in (*keys, *given) if key]
 
 
 def _apply_flags(flags: Flags, settings: Settings) -> None:
-    """Overwrite the settings that a flag of the command line names; ``settings`` is changed in
-    place.
-    """
+    """Overwrite, in place, the settings that a flag of the command line names."""
     if flags.deny:
         approval = settings.approval
         approval.deny = (*approval.deny, *flags.deny)
@@ -258,7 +271,7 @@ def _choose_models(
     say: Catalogue,
     environ: Mapping[str, str],
 ) -> SessionChoice:
-    """Resolve which endpoint and model answer, from flags and settings; changes
+    """Resolve the endpoint and model of each role from flags and settings; changes
     ``settings.endpoints`` and ``settings.roles``. Without a main model the result has
     ``endpoint_missing``. Raises Unusable.
     """
@@ -299,7 +312,9 @@ def _choose_models(
 
 
 def _find_model_at(endpoint: Endpoint, settings: Settings) -> str:
-    """The model that was set or chosen for this very server; empty for none."""
+    """Return the main model of the settings if its endpoint has the same address; else an empty
+    string.
+    """
     main = settings.roles.model_of("main")
     if main is None or settings.endpoints[main.endpoint].base_url != endpoint.base_url:
         return ""
@@ -307,7 +322,9 @@ def _find_model_at(endpoint: Endpoint, settings: Settings) -> str:
 
 
 def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> SessionChoice:
-    """The choice with a model that was found; raises Unusable where nothing may be sent to it."""
+    """Return the choice with this endpoint and main model. Raises Unusable where nothing may be
+    sent to the endpoint.
+    """
     say = Catalogue(choice.language)
     given = {"protocol": choice.flags.protocol, "context": choice.flags.context}
     kept = {name: value for name, value in given.items() if value}
@@ -326,7 +343,10 @@ def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> Session
 def _check_endpoint(
     choice: SessionChoice, endpoint: Endpoint, say: Catalogue, environ: Mapping[str, str]
 ) -> SessionChoice:
-    """The choice, once it is clear that requests may go to its endpoint."""
+    """Return the choice, with ``confirm_origin`` set where the user must first confirm the address.
+    Raises Unusable where requests may not go there, or cannot be confirmed because there is no
+    screen.
+    """
     need = find_need(endpoint, environ)
     if need == "refused":
         setting = setting_of(endpoint.name, "base_url")
@@ -351,7 +371,9 @@ def _make_endpoint(fields: Mapping[str, Any], say: Catalogue) -> Endpoint:
 
 
 def _name_main_role(settings: Settings, model: str, say: Catalogue, path: str) -> Roles:
-    """``--model`` alone: on the endpoint it names, else on the main or the only endpoint."""
+    """Return the roles with the main model that ``--model`` names: at the endpoint in front of its
+    slash, else at the main or the only endpoint. Raises Unusable where that is not clear.
+    """
     head, slash, _ = model.partition("/")
     if slash and head in settings.endpoints:
         return settings.roles.model_copy(update={"main": model})

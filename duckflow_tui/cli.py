@@ -1,7 +1,7 @@
-"""Arguments → settings → the app or a headless run. The only place that knows all rooms.
+"""The entry point: parses the arguments and runs the app, a headless turn or another command.
 
-At the top nothing is imported that Python has not loaded by itself: the first frame is drawn
-before, and it waits even for ``argparse`` and ``pathlib``.
+Imports at the top only modules that Python loads anyway: the first frame is drawn before all other
+imports, and even ``argparse`` and ``pathlib`` would delay it.
 """
 
 from __future__ import annotations
@@ -40,21 +40,23 @@ if TYPE_CHECKING:
 FAILED: Final = 1
 USAGE_ERROR: Final = 2  # also wrong settings
 INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
-UNREAD: Final = 141  # what was written is read by nobody, as after SIGPIPE
+UNREAD: Final = 141  # nobody reads the output, as after SIGPIPE
 NO_TEXT: Final = ""  # -p without a text
 #: Commands with a command line of their own: ``run_NAME`` of the module ``NAME_cli``.
 NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"], ["help"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit status. Whatever breaks ends in a sentence here."""
+    """Run the program and return its exit status. Errors are printed as a sentence. After the app
+    was on the screen the process exits here.
+    """
     arguments = sys.argv[1:] if argv is None else list(argv)
     guard_streams()
     try:
         status, drawn = _run_framed(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit:  # of argparse, which says nothing of a help that could not be written
+    except SystemExit:  # of argparse, which does not report a help that could not be written
         if (lost := output_error()) is None:
             raise
         return _print_error(lost, arguments)
@@ -64,19 +66,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_framed(arguments: Sequence[str]) -> tuple[int, bool]:
-    """``_run`` with the first frame, which is off the screen when this ends or raises."""
+    """Run the command with the first frame, which is removed from the screen in any case. Returns
+    the exit status, and whether the app was on the screen.
+    """
     frame = _draw_first_frame(arguments)
     try:
         return _run_command(arguments, frame)
     finally:
         if frame is not None:
             frame.restore()
-        sys.stdout.flush()  # the help too ends here, by an exception
+        sys.stdout.flush()  # also after the help, which ends by an exception
 
 
 def _print_error(error: Exception, arguments: Sequence[str]) -> int:
-    """Say what ended the program; returns its exit status. An error that nothing foresaw is
-    recorded in the log, and raised where ``DUCKFLOW_DEBUG`` is set.
+    """Print the error that ended the program and return the exit status. An unexpected error is
+    logged; it is raised again where ``DUCKFLOW_DEBUG`` is set.
     """
     lost = output_error()
     if isinstance(lost, BrokenPipeError):
@@ -101,7 +105,9 @@ def _print_error(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _log_error(error: Exception, say: Catalogue) -> str:
-    """Log an error that nothing foresaw; returns it in words."""
+    """Log an unexpected error and return it in words; raises it again where ``DUCKFLOW_DEBUG`` is
+    set.
+    """
     from contextlib import suppress
 
     from duckflow_tui.places import Places, find_log_file
@@ -110,7 +116,7 @@ def _log_error(error: Exception, say: Catalogue) -> str:
     if os.environ.get("DUCKFLOW_DEBUG"):
         raise error
     if not find_log_file():
-        with suppress(OSError):  # which may be the error
+        with suppress(OSError):  # perhaps the very error
             open_log(Places.find().state, ())
     words = say.localize(log_fault(error))
     if isinstance(error, OSError) and error.strerror:
@@ -120,7 +126,9 @@ def _log_error(error: Exception, say: Catalogue) -> str:
 
 
 def _draw_first_frame(arguments: Sequence[str]) -> FirstFrame | None:
-    """The frame where a glance says that the app starts in a terminal."""
+    """Draw the first frame and return it, if the arguments certainly start the app in a terminal;
+    else None.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     look = look_at_arguments(arguments)
@@ -132,12 +140,14 @@ def _draw_first_frame(arguments: Sequence[str]) -> FirstFrame | None:
 
 
 def _run_command(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]:
-    """The exit status, and whether the app was on the screen."""
+    """Run what the arguments ask for. Returns the exit status, and whether the app was on the
+    screen.
+    """
     from duckflow_tui.places import Places, peek_ui_settings
 
     places = Places.find()
     language = _find_language(arguments, peek_ui_settings(places))
-    # To look for plug-ins of pydantic, it would read the metadata of every installed package.
+    # Without this pydantic reads the metadata of every installed package to find plug-ins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     arguments = _skip_language(arguments)
     if arguments[:1] in NAMED:
@@ -175,7 +185,7 @@ def _run_command(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[in
 
 
 def make_parser(say: Callable[[str], str], language: str = "en") -> CommandParser:
-    """The command line; only what exists is on it."""
+    """Build the parser of the main command line."""
     from duckflow_tui import __version__
     from duckflow_tui.command_line import CommandParser
 
@@ -212,12 +222,14 @@ def make_parser(say: Callable[[str], str], language: str = "en") -> CommandParse
 
 
 def _parse_count(text: str) -> int | None:
-    """A whole number from 1 on; None where the text is none."""
+    """Parse an integer from 1 to 999,999,999; None for any other text."""
     return int(text) if text.isdecimal() and len(text) < 10 and int(text) > 0 else None
 
 
 def _find_language(arguments: Sequence[str], ui: dict[str, str]) -> str:
-    """The language before anything is parsed, so that the help speaks it too."""
+    """Return the language of ``--lang``, the environment or the settings, before arguments are
+    parsed, so that the help is in it too.
+    """
     for index, argument in enumerate(arguments):
         value = ""
         if argument == "--lang" and index + 1 < len(arguments):
@@ -231,7 +243,9 @@ def _find_language(arguments: Sequence[str], ui: dict[str, str]) -> str:
 
 
 def _skip_language(arguments: Sequence[str]) -> Sequence[str]:
-    """The arguments from the command on, where only the language is said before it."""
+    """Return the arguments without a leading ``--lang`` where a command follows it; else all of
+    them.
+    """
     said = 0
     if arguments[:1] == ["--lang"]:
         said = 2
@@ -241,20 +255,25 @@ def _skip_language(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _find_help_words(arguments: Sequence[str], language: str) -> Callable[[str], str]:
-    """The words of the help where it is asked for; the first frame does not wait for them."""
+    """Return the words of the help where it was asked for, else a function without words, because
+    loading them would delay the first frame.
+    """
     if {"-h", "--help"}.isdisjoint(arguments):
         return str
     return _load_words(language)
 
 
 def _load_words(language: str) -> Catalogue:
+    """Return the catalogue of this language; imports it only now."""
     from duckflow_tui.words.catalogue import Catalogue
 
     return Catalogue(language)
 
 
 def _exit_now(status: int) -> NoReturn:
-    """End now: taking the modules down one by one would cost the shell a third of a second."""
+    """Flush the outputs and end the process without the interpreter's clean-up, which takes a third
+    of a second.
+    """
     import logging
 
     logging.shutdown()
@@ -264,11 +283,13 @@ def _exit_now(status: int) -> NoReturn:
 
 
 def _print_refusal(message: str, status: int = USAGE_ERROR) -> int:
+    """Print a message on standard error; return ``status``."""
     print(f"duckflow-tui: {message}", file=sys.stderr)
     return status
 
 
 def _print_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
+    """Print the problems of the settings on standard error."""
     for problem in problems:
         print(say("settings.problem", problem=problem.describe_problem(say)), file=sys.stderr)
 
@@ -276,8 +297,8 @@ def _print_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
 def _choose_session(
     args: argparse.Namespace, places: Places, workspace: Path, language: str
 ) -> SessionChoice:
-    """Resolve arguments and settings to the session to open, and open the log. Raises Unusable or
-    SessionFault.
+    """Resolve arguments and settings to the session to open, and open the log file. Raises Unusable
+    or SessionFault.
     """
     from duckflow_tui.choice import Flags, choose_session, list_secrets
     from duckflow_tui.llm.contacts import Contacts, outside
@@ -321,7 +342,7 @@ def _choose_session(
 
 
 def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> int:
-    """Run one turn without a screen (``-p``); returns its exit status."""
+    """Run one turn without a screen (``-p``) and return its exit status."""
     say = _load_words(language)
     text: str = args.prompt
     is_piped = text == "-" or (text == NO_TEXT and not args.demo and not sys.stdin.isatty())
@@ -349,7 +370,7 @@ def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, lan
     status = asyncio.run(run_turn(lambda spawn: open_session(choice, spawn, ending), options, say))
     if ending.kept_project is not None:
         print(say("cli.demo_kept", path=str(ending.kept_project)), file=sys.stderr)
-    if not args.json:  # whose first record names the session
+    if not args.json:  # the first JSON record names the session
         _print_resume_command(ending, args, workspace, say, sys.stderr)
     return status
 
@@ -361,11 +382,11 @@ def _run_interactive(
     language: str,
     frame: FirstFrame | None,
 ) -> int:
-    """Run the app until the user leaves; returns its exit status."""
-    # What is imported now stays: to look through it for garbage, again and again, is a fifth of
-    # the start. The app goes on with it once it takes keys.
+    """Run the app until the user leaves and return its exit status."""
+    # Garbage collection during the imports takes a fifth of the start and finds nothing. The app
+    # turns it on again once it accepts keys.
     gc.disable()
-    # Threads that list files or import would each let a key wait for 5 ms, several times over.
+    # With the default of 5 ms, threads that list files or import modules would delay keys.
     sys.setswitchinterval(0.001)
     from duckflow_tui.sessions import Sessions
 
@@ -413,7 +434,9 @@ def _run_interactive(
 
 
 def _must_pick_session(args: argparse.Namespace, workspace: Path, places: Places) -> bool:
-    """Whether the user picks the session that goes on: none was named, and there are several."""
+    """Whether the user must pick the session to resume: ``--resume`` was given without an id, and
+    there are several.
+    """
     if args.resume != "":
         return False
     from duckflow_tui.sessions_cli import has_several
@@ -422,7 +445,7 @@ def _must_pick_session(args: argparse.Namespace, workspace: Path, places: Places
 
 
 def _describe_fault(fault: SessionFault, say: Catalogue) -> str:
-    """A fault of a session in words, with the way out where another process has it open."""
+    """Return a session's fault in words, with advice where another process has the session open."""
     from duckflow_tui.session.words import fault_words
 
     way = f" {say('cli.in_use_way')}" if fault.code == "in_use" else ""
@@ -430,7 +453,7 @@ def _describe_fault(fault: SessionFault, say: Catalogue) -> str:
 
 
 def _list_model_flags(args: argparse.Namespace) -> list[str]:
-    """The flags about the model, without which another run would not find it."""
+    """Return the given flags about the model, which a later resume needs again."""
     named = ("--base-url", "--model", "--api-key-env", "--protocol", "--context")
     given = ((flag, getattr(args, flag[2:].replace("-", "_"))) for flag in named)
     return [part for flag, value in given if value is not None for part in (flag, str(value))]
@@ -439,7 +462,7 @@ def _list_model_flags(args: argparse.Namespace) -> list[str]:
 def _print_resume_command(
     ending: Ending, args: argparse.Namespace, workspace: Path, say: Catalogue, out: TextIO
 ) -> None:
-    """The last line: how the session is taken up again."""
+    """Print the command that resumes the session, if it can be resumed."""
     command = ending.resume_command(workspace, _list_model_flags(args), named=args.dir != ".")
     if command:
         print(say("resume.how", command=command), file=out, flush=True)

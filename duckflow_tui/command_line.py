@@ -1,4 +1,6 @@
-"""How a command line is read: ``argparse``, with the app's own words for what it says itself."""
+"""The argument parser of all commands: ``argparse`` with help and error messages in the user's
+language.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from duckflow_tui.words.catalogue import Catalogue
 
-#: What ``argparse`` says of a mistake, and the entry that says it here; the rest stays as it is.
+#: ``argparse``'s error messages, and the entries that replace them; others stay as they are.
 _MISTAKES: Final = {
     r"unrecognized arguments: (?P<given>.*)": "unknown",
     r"the following arguments are required: (?P<names>.*)": "required",
@@ -26,20 +28,21 @@ _MISTAKES: Final = {
 
 
 def folder_named(given: str) -> Path:
-    """Return a folder that the command line names as an absolute path. Raises FileNotFoundError
-    without a name where it is relative to a working folder that was deleted.
+    """Return a folder named on the command line as an absolute path, ``~`` expanded. Raises a
+    FileNotFoundError without a file name where it is relative to a working directory that was
+    deleted.
     """
     return Path(os.path.expanduser(given)).absolute()
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Knows no abbreviations; its help and what it says of a mistake are in one language."""
+    """An argument parser without abbreviations, with help and error messages in one language."""
 
     def __init__(
         self, prog: str, description: str, language: str, help_words: Callable[[str], str]
     ) -> None:
-        """``help_words`` gives the sentences of the help; those of mistakes are looked up when
-        there is one, so that a start without one does not wait for them.
+        """``help_words`` returns the text of the help for a key. The words of error messages are
+        loaded only when one is printed, to keep the start fast.
         """
         self._language = language
         self._help_words = help_words
@@ -53,14 +56,14 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="help", help=help_words("cli.help.help"))
 
     def add_argument_group(self, title: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        """A part of the help; the two that every command line has get the app's own titles."""
+        """Add a group of the help; the two standard groups get titles in the user's language."""
         own = {"positional arguments": "cli.parts.positional", "options": "cli.parts.options"}
         if title in own:
             title = self._help_words(own[title])
         return super().add_argument_group(title, *args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, below the usage, and end with status 2."""
+        """Print the usage and the error message on standard error and exit with status 2."""
         say = Catalogue(self._language)
         for pattern, key in _MISTAKES.items():
             if found := re.fullmatch(pattern, message, re.S):
@@ -71,6 +74,8 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
+    """Formats the help with the heading "usage" in the user's language."""
+
     def __init__(self, language: str, prog: str) -> None:
         super().__init__(prog)
         self._usage_of = Catalogue(language)

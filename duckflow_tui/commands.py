@@ -1,4 +1,4 @@
-"""The user's commands and keys, as one table for composer, palette, keys, help, replay and headless
+"""The user's commands and keys: one table for composer, palette, keys, help, replay and headless
 runs.
 """
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
     from duckflow_tui.state.agent import AgentState
 
-    #: Says a key of the words with its params, empty for no more of it; ``stays=True``: until the
-    #: next key.
+    #: Shows the words of a key with their parameters; an empty key clears them; ``stays=True``:
+    #: until the next key press.
     Say = Callable[..., None]
-    #: Does something to a session, with what was written behind the command.
+    #: Acts on a session with the command's argument.
     Act = Callable[[Engine, str, Say], Coroutine[Any, Any, None] | None]
-    #: What is in the way: None for nothing, else a key of the words, empty where nothing is said.
+    #: Returns the obstacle: None for none, else a key of the words, empty where nothing is said.
     #: The state is None while no session is open.
     When = Callable[[AgentState | None], str | None]
 
@@ -44,11 +44,11 @@ Takes = Literal[
     "text",
 ]
 
-AUTO: Final = "auto"  # of a choice: the AI's
+AUTO: Final = "auto"  # leave the choice to the model
 UNDO: Final = "undo"
-ANYWAY: Final = "anyway"  # also over what somebody else changed since
+ANYWAY: Final = "anyway"  # also files that were changed since
 ALL: Final = "all"
-IGNORED: Final = "ignored"  # also what a command overwrote of ignored files alone
+IGNORED: Final = "ignored"  # also a command that overwrote only ignored files
 ONE: Final = "one"  # file alone, not all that one answer allowed
 
 CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
@@ -64,51 +64,60 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "topic": (INDEX, *TOPICS),
 }
 
-# --- when it is possible ------------------------------------------------------------------------
+# --- conditions ---------------------------------------------------------------------------------
 
 
 def always(_state: AgentState | None) -> str | None:
-    """With a session and without."""
+    """Return no obstacle: the command is also available without a session."""
     return None
 
 
 def in_session(state: AgentState | None) -> str | None:
-    """Nothing is said without a session: the screen says how to get one."""
+    """Return the obstacle of a command that needs a session: an empty key without one, since the
+    screen itself tells how to get one.
+    """
     return None if state is not None else ""
 
 
 def with_endpoint(state: AgentState | None) -> str | None:
-    """It asks a model, or leads to a request."""
+    """Return the obstacle of a command that needs a model: a key of the words while no session is
+    open.
+    """
     return None if state is not None else "shell.no_endpoint"
 
 
 def while_messages_wait(state: AgentState | None) -> str | None:
-    """There is something in the queue."""
+    """Return the obstacle of a command that needs a queued message: a key of the words where the
+    queue is empty.
+    """
     return None if state is not None and state.queue else "shell.queue_empty"
 
 
 def while_working(state: AgentState | None) -> str | None:
-    """An attempt runs."""
+    """Return the obstacle of a command that needs a running turn: a key of the words
+    without one.
+    """
     runs = state is not None and state.pace is not None and state.turn is not None
     return None if runs else "pace.nothing_runs"
 
 
-# --- what is done to a session ------------------------------------------------------------------
+# --- actions on a session -----------------------------------------------------------------------
 
 
 async def _ask_trust(session: Engine, _argument: str, say: Say) -> None:
-    """Ask again about what the folder brings along."""
+    """Ask the user again whether the folder's notes and settings are trusted."""
     if not await session.trust.ask_again():
         say("trust.nothing")
 
 
 async def _retry_request(session: Engine, _argument: str, say: Say) -> None:
+    """Work on the last request again, or say that there is none to retry."""
     if not await session.retry():
         say("shell.nothing_to_retry")
 
 
 def _grant_loops(session: Engine, _argument: str, say: Say) -> None:
-    """Let the attempt that runs go on for some loops more."""
+    """Raise the loop limit of the running attempt."""
     state = session.store.state
     session.pace.extend_limit()
     pace = running_pace(state)
@@ -116,7 +125,7 @@ def _grant_loops(session: Engine, _argument: str, say: Say) -> None:
 
 
 def _choose_profile(session: Engine, argument: str, say: Say) -> None:
-    """Set the kind of request, one of the choices, or leave it to the AI."""
+    """Set the kind of request to ``argument``, or leave it to the model with ``auto``."""
     if argument == AUTO:
         session.pace.choose_profile(None)
         say("profile.said_auto")
@@ -126,7 +135,9 @@ def _choose_profile(session: Engine, argument: str, say: Say) -> None:
 
 
 async def _compact_conversation(session: Engine, argument: str, say: Say) -> None:
-    """Shorten the conversation, with a hint of what matters; ``undo`` takes it back."""
+    """Compact the conversation, with ``argument`` as a hint of what matters; ``undo`` reverts the
+    newest compaction.
+    """
     if argument.strip().lower() == UNDO:
         await undo_compaction(session, "", say)
         return
@@ -139,7 +150,7 @@ async def _compact_conversation(session: Engine, argument: str, say: Say) -> Non
 
 
 async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None:
-    """Take the newest compaction back; only where it is the one that is meant, if one is."""
+    """Undo the newest compaction; with an id, only if it is that one. Says the result."""
     problem, figures = await session.context.undo_compaction(compaction_id)
     if problem:
         say(f"compaction.no_undo.{problem}", stays=True, **figures)
@@ -148,25 +159,27 @@ async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None
 
 
 async def _undo_changes(session: Engine, argument: str, _say: Say) -> None:
-    """Take back what was allowed last."""
+    """Undo the changes that the last approval allowed; ``argument`` selects a variant."""
     word = argument.lower()
     await session.undo(anyway=word == ANYWAY, one=word == ONE, ignored=word == IGNORED)
 
 
 async def _redo_changes(session: Engine, argument: str, _say: Say) -> None:
-    """Make again what was undone last, or all of it."""
+    """Redo the changes undone last, or all undone changes with ``all``."""
     word = argument.lower()
     await session.redo(anyway=word == ANYWAY, one=word == ONE, whole=word == ALL)
 
 
 def rename(session: Engine, argument: str, say: Say) -> None:
-    """Name the session; an empty name is none."""
+    """Name the session; an empty argument removes the name."""
     name = session.title.rename_session(argument)
     say("sessions.renamed" if name else "sessions.unnamed", name=name)
 
 
 def add_denial(session: Engine, argument: str, say: Say) -> None:
-    """Forbid the words behind ``deny`` for this session."""
+    """Deny calls that match a rule in this session; ``argument`` is ``deny`` and the
+    rule's words.
+    """
     verb, _, words = argument.strip().partition(" ")
     if verb != "deny" or not words.strip():
         say("rules.deny_how")
@@ -185,38 +198,40 @@ def add_denial(session: Engine, argument: str, say: Say) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that a user can do. ``name`` is what stands behind the slash, empty for what has
-    a key only.
+    """One action of the user: a command with a name, keys, or both.
 
-    Without an argument, ``action`` of the app is run, else ``act`` on the session. With one,
-    ``act`` where there is one, else ``action`` with the argument.
+    Without an argument, ``action`` of the app runs, or ``act`` on the session where there is no
+    ``action``. With an argument, ``act`` runs, or ``action`` with the argument where there is no
+    ``act``.
     """
 
     name: str
     action: str = ""
     act: Act | None = None
-    takes: Takes = ""  # what its argument chooses from, or any text
-    bare: bool = False  # acts without one, too: nobody is asked to choose
-    with_choice: str = ""  # the action that an argument has, where it is another one
+    takes: Takes = ""  # kind of its argument: a list in ``CHOICES``, or any text
+    bare: bool = False  # runs without an argument instead of asking the user to choose one
+    with_choice: str = ""  # the action with an argument, where it is another one
     when: When = in_session
-    early: bool = False  # also while the session is on its way
-    reads: bool = False  # changes nothing of the session: a replay allows it
+    early: bool = False  # also while the session is being opened
+    reads: bool = False  # does not change the session: a replay allows it
     keys: tuple[str, ...] = ()  # Textual's names, wherever the focus is
     label: str = ""  # the keys as they are printed
     help: str = ""  # key of the words that say what the keys do
-    also: tuple[str, ...] = ()  # what other programs call it: typed, it is the same
+    also: tuple[str, ...] = ()  # aliases, the names in other programs
 
     @property
     def text(self) -> str:
-        """Key of the words that say what the command does."""
+        """Key of the words that describe the command."""
         return f"commands.{self.name}"
 
     def acts_with(self, argument: str) -> bool:
-        """Whether it acts on the session, without anything of the screen."""
+        """Whether the command with this argument needs only the session, and no screen."""
         return self.act is not None and bool(argument or not self.action)
 
     def problem(self, argument: str, state: AgentState | None) -> LocalizedText | None:
-        """The obstacle now, in words; their key is empty where nothing is said."""
+        """Return why the command cannot run now with this argument; None where it can. An empty key
+        means an obstacle that is not reported.
+        """
         if (key := self.when(state)) is not None:
             return LocalizedText(key=key)
         values = CHOICES.get(self.takes, ())
@@ -227,12 +242,13 @@ class Command:
 
 
 def _make_key(action: str, label: str, help: str, *keys: str) -> Command:
+    """Return an entry of the table that has keys but no name."""
     return Command("", action, when=always, reads=True, keys=keys, label=label, help=help)
 
 
 def _open_pane(name: str, number: int = 0, takes: Takes = "") -> Command:
-    """The command that opens a pane, and with a ``number`` the keys Alt+number and the function key
-    behind it. With a choice it does what the app does with that.
+    """Return the command that opens a pane. A ``number`` gives it the keys Alt+number and
+    F(number+1); ``takes`` an argument that the app's action of that name handles.
     """
     return Command(
         name,
@@ -360,28 +376,28 @@ USER_CAN: Final[tuple[Command, ...]] = (
 
 #: Names of the panes, in the order of their tabs.
 PANES: Final = ("chat", "plan", "diff", "vitals")
-#: Those that can be typed, in the order of the palette.
+#: Commands that can be typed, in the order of the palette.
 COMMANDS: Final = tuple(command for command in USER_CAN if command.name)
 _BY_NAME: Final = {name: command for command in COMMANDS for name in (command.name, *command.also)}
 
-#: A message that begins so is a command; ``/etc/hosts is wrong`` is a message. An input method
-#: may have written it in full width.
+#: Text of this form is a command; ``/etc/hosts is wrong`` is a message. An input method may write
+#: the slash in full width.
 _TYPED: Final = re.compile(r"[/／]([^\W\d_][^\s/]*)(?:\s+(.*))?", re.DOTALL)
 
-_STOPS: Final = ".:,;!?…。、，：；！？"  # what people write behind a name
+_STOPS: Final = ".:,;!?…。、，：；！？"  # punctuation that people write after a name
 
-#: Commands of other programs that are none here, for each of which the catalogue has an answer.
+#: Commands of other programs that do not exist here; the catalogue has an answer for each.
 ELSEWHERE: Final = frozenset(
     {"add-dir", "agents", "bug", "hooks", "ide", "init", "logout", "mention", "output-style"}
     | {"plugin", "pr-comments", "review", "statusline", "terminal-setup", "vim"}
 )
 
-#: What people write alone to leave a program.
+#: Words that people type alone to leave a program.
 _LEAVES: Final = frozenset({"exit", "quit", ":q", ":q!", ":wq"})
 
 
 class Invocation(NamedTuple):
-    """A typed command; ``command`` is None where the name is none of ours."""
+    """A typed command; ``command`` is None for an unknown name."""
 
     name: str
     command: Command | None
@@ -389,14 +405,14 @@ class Invocation(NamedTuple):
 
 
 def parse_command(text: str) -> Invocation | None:
-    """Read a composer's text as a command; None when it is a message."""
+    """Parse the composer's text as a command; None for a message, or a path such as ``/etc``."""
     match = _TYPED.fullmatch(text.strip())
     if match is None:
         return None
     name, argument = half_width(match.group(1)), (match.group(2) or "").strip()
     command = _BY_NAME.get(name.lower())
     is_path = "." in name.rstrip(_STOPS) or os.path.exists(f"/{name}")
-    if command is None and is_path and ":" not in name:  # with a colon it is a server's prompt
+    if command is None and is_path and ":" not in name:  # with a colon: a server's prompt
         return None
     if command is not None and command.takes in CHOICES:
         argument = half_width(argument)
@@ -404,7 +420,9 @@ def parse_command(text: str) -> Invocation | None:
 
 
 def describe_unknown(name: str) -> LocalizedText:
-    """Which command of ours does what was meant by a name that is none of them."""
+    """Return a message about an unknown command: the equivalent of another program's command, the
+    nearest name, or neither.
+    """
     plain = name.lower().rstrip(_STOPS)
     if plain in ELSEWHERE:
         return LocalizedText(key=f"elsewhere.{plain}")
@@ -415,9 +433,11 @@ def describe_unknown(name: str) -> LocalizedText:
 
 
 def meant_by(text: str) -> tuple[str, str] | None:
-    """The command that a message was meant for, and the notice that says so; None for a message.
+    """Return the command that a message probably means, and the key of the notice about it; None
+    for an ordinary message.
 
-    ``exit`` and the like alone, and one line that begins as a note does elsewhere: ``# ``.
+    Recognized are ``exit`` and its like alone, and a single line that begins with ``#`` and a
+    space, which is a note in other programs.
     """
     text = text.strip()
     if text.lower() in _LEAVES:
@@ -428,9 +448,9 @@ def meant_by(text: str) -> tuple[str, str] | None:
 
 
 def find_by_prefix(prefix: str) -> tuple[tuple[str, Command], ...]:
-    """Return the commands with a name that begins with the prefix, each with that name: the one
-    of exactly this name first, then in the order of the palette, then those of which only an
-    alias begins so.
+    """Return the commands with a name or alias that begins with the prefix, each with that name:
+    the exact match first, then in the order of the palette, at last those matched by an alias
+    only.
     """
     prefix = prefix.lower()
     named = [(name, c) for c in COMMANDS for name in (c.name, *c.also) if name.startswith(prefix)]

@@ -1,6 +1,6 @@
-"""The composition root: from a choice to the engine of a session, built of the rooms.
+"""The composition root: builds the engine of a session from a ``SessionChoice``.
 
-Importing this module imports them all, which takes a while: a screen does it in a thread.
+Importing this module imports all rooms, which is slow; a screen imports it in a thread.
 """
 
 from __future__ import annotations
@@ -74,13 +74,14 @@ if TYPE_CHECKING:
 async def open_engine(
     choice: SessionChoice, spawn: Spawn, ending: Ending | None = None
 ) -> AsyncGenerator[Engine]:
-    """Build one session's engine and take it down again; the loops are started by the caller.
+    """Build the engine of one session, resume or begin the session, and close all after the block.
+    The caller starts the loops.
 
-    From the first session on this process is closed to others of the same user. Raises
-    WorkspaceGone when the folder cannot be opened, OSError when the demo finds no room, and
-    SessionFault when a session cannot be taken up.
+    From the first session on, other processes of the same user cannot inspect this one. Raises
+    WorkspaceGone where the folder cannot be opened, OSError where the demo cannot create its files,
+    and SessionFault where the session cannot be resumed.
     """
-    shield_process()  # while nothing has been started yet that could look
+    shield_process()  # before any child process is started
     choice = await asyncio.to_thread(choice.load_keys)
     async with AsyncExitStack() as stack:
         stories: dict[str, str] = {}
@@ -120,7 +121,7 @@ async def open_engine(
             )
             effect = engine.operation_effect
             await resume(store, engine.notices, recording.restored, today, workspace, effect)
-            recording.restored = None  # in a long session many megabytes
+            recording.restored = None  # frees many megabytes of a long session
         await engine.rules.load_rules(choice.settings.approval.deny)
         spawn(engine.tell_left_changes(), "looks")
         forget()
@@ -131,7 +132,7 @@ async def open_engine(
 
 
 def _on_stage(choice: SessionChoice, stage: Stage) -> SessionChoice:
-    """The choice with the demo's endpoint, servers and folders instead of the user's."""
+    """Return the choice with the demo's endpoint, servers and folders in place of the user's."""
     from duckflow_tui.scripted.servers import SERVERS
 
     servers = {
@@ -156,7 +157,7 @@ def _on_stage(choice: SessionChoice, stage: Stage) -> SessionChoice:
         choice,
         settings=settings,
         workspace=stage.workspace,
-        # goes with the stage
+        # deleted with the stage
         places=choice.places._replace(state=stage.own_state, data=stage.own_state / "data"),
         approved=approved,
     )
@@ -165,9 +166,10 @@ def _on_stage(choice: SessionChoice, stage: Stage) -> SessionChoice:
 def build_engine(
     choice: SessionChoice, spawn: Spawn, store: Store, watchdog: Watchdog, recording: Recording
 ) -> tuple[Engine, Workspace]:
-    """The engine of this choice and the workspace to close after it; nothing is started.
+    """Build the engine of this choice, and the workspace that the caller closes after it; no loop
+    is started. A new session's first event is recorded.
 
-    ``watchdog`` ends what the engine starts should the app be killed. Raises WorkspaceGone when
+    ``watchdog`` ends the engine's child processes if the app is killed. Raises WorkspaceGone where
     the folder cannot be opened.
     """
     settings = choice.settings
@@ -241,8 +243,8 @@ def build_engine(
     registry.add(*shell.make_operations())
 
     async def facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
-        """Facts about a call for the approval policy: named by the user, changed since, told by
-        servers.
+        """Return the facts about a call that the approval policy needs: allowed by the command
+        line, changed since, declared by a server.
         """
         found = await named.call_facts(operation, args)
         if servers is not None:
@@ -273,7 +275,9 @@ def build_engine(
     memory.load()
 
     async def ready() -> None:
-        """The model is told what runs unasked, which hangs on what holds commands."""
+        """Wait until trust, sandbox and servers are settled, which decide what a model is told;
+        then read the files that messages mention.
+        """
         await asyncio.gather(trust.use_trusted(), shell.test_sandbox())
         if servers is not None:
             await servers.wait_until_ready()
@@ -300,7 +304,9 @@ def build_engine(
     past = RecordedPast(recording, choice.places.state, redact)
 
     def use(texts: Texts) -> None:
-        """The project's files that are trusted from now on."""
+        """Apply the trusted texts of the folder: notes go into the prompts, settings tighten
+        limits, mode and denials; tell the user.
+        """
         parts.models.prompts.instructions = texts.get(NOTES, "")
         approval = ApprovalSettings(mode=store.state.mode, deny=settings.approval.deny)
         now = settings.model_copy(update={"approval": approval})
@@ -324,7 +330,7 @@ def build_engine(
     answers = TrustAnswers(choice.places.data / "trust")
     trust = ProjectTrust(workspace, desk, notices, spawn, answers, use, by_flag)
     engine = Engine(parts, shell, servers, memory, past, spawn, trust, kept)
-    if not choice.flags.headless:  # which prints them before it begins
+    if not choice.flags.headless:  # a headless run has printed them already
         say = Catalogue(choice.language)
         for problem in choice.problems:
             notices.warn("settings.problem", problem=problem.describe_problem(say))
@@ -340,11 +346,13 @@ def _make_model_access(
     load_blob: Callable[[str], Awaitable[bytes]],
     ready: Callable[[], Awaitable[None]],
 ) -> ModelAccess:
-    """Build what asks the models: service, prompts, budget and log of requests."""
+    """Build the parts that call models: service, prompts, budget and log of requests."""
     settings = choice.settings
 
     def on_lesson(lesson: Lesson, target: Target) -> None:
-        """Tell the user what was learned about a model, and correct the address of a connection."""
+        """Tell the user what was learned about a model, record a learned context window, and
+        correct a stored address.
+        """
         quirks = learned.quirks_of(target)
         if lesson not in SILENT:
             notices.say(
@@ -395,15 +403,15 @@ def _make_model_access(
 
 
 def _correct_address(kept: Connections, endpoint: Endpoint) -> None:
-    """Keep the address at which the server of a connection answers in truth."""
+    """Store the address with ``/v1`` at which a connection's server was found to answer."""
     connection = kept.find_connection(endpoint.name)
     if connection is not None and f"{connection.base_url}/v1" == endpoint.base_url:
-        with suppress(OSError):  # then it is corrected once more at the next start
+        with suppress(OSError):  # the next start tries again
             kept.add_connection(connection.model_copy(update={"base_url": endpoint.base_url}))
 
 
 def _budget_limits(settings: Settings) -> BudgetLimits:
-    """The limits of calls, tokens and cost from the settings."""
+    """Return the limits of calls, tokens and cost from the settings."""
     return BudgetLimits(
         max_calls=settings.execution.max_model_calls,
         max_tokens=settings.limits.max_tokens,
@@ -412,7 +420,7 @@ def _budget_limits(settings: Settings) -> BudgetLimits:
 
 
 def _command_limits(settings: Settings) -> CommandLimits:
-    """The limits of time and output for commands from the settings."""
+    """Return the limits of time and output for commands from the settings."""
     return CommandLimits(
         timeout_s=settings.shell.timeout_s,
         max_timeout_s=max(settings.shell.max_timeout_s, settings.shell.timeout_s),
@@ -423,7 +431,9 @@ def _command_limits(settings: Settings) -> CommandLimits:
 def make_first_event(
     choice: SessionChoice, session_id: str, root: Path, now: float
 ) -> SessionStarted:
-    """The initial state of a new session of this choice."""
+    """Return the event that a new session of this choice begins with. Reads the branch from the
+    disk.
+    """
     main = choice.settings.roles.model_of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
     window = choice.known.facts_at(endpoint, main.model).context if main and endpoint else 0
@@ -448,13 +458,16 @@ def make_first_event(
 
 
 def _make_pacemaker(settings: PacemakerSettings, roles: Roles) -> Pacemaker:
+    """Return the pacemaker with the loop limits of the settings."""
     bases = {TaskProfile(name): loops for name, loops in settings.base.model_dump().items()}
     hard_from = settings.hard_from if roles.strong else None
     return Pacemaker(PaceSettings(settings.min, settings.max, settings.fallback, bases, hard_from))
 
 
 def _make_memory_words(language: str, project: str) -> MemoryWords:
-    """A file begins in the user's language; headings of every language are understood."""
+    """Return the texts of a notes file: a new file is in ``language``, headings of every language
+    are recognized.
+    """
     say = Catalogue(language)
     known: dict[str, MemoryKind] = {
         load_entries(other, "memory")[f"memory.heading.{kind}"].casefold(): kind

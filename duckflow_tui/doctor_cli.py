@@ -1,4 +1,6 @@
-"""``duckflow-tui doctor``: what this machine has of what the program uses, and what to do."""
+"""``duckflow-tui doctor``: checks whether this machine has everything the program uses, and says
+how to mend it.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,9 @@ from duckflow_tui.state.session import HOLDS, SandboxLevel
 from duckflow_tui.words.catalogue import Catalogue
 
 SOUND: Final = 0
-BROKEN: Final = 1  # something without which no work is possible
+BROKEN: Final = 1  # no work is possible
 
-State = Literal["ok", "missing", "broken"]  # missing: it works without
+State = Literal["ok", "missing", "broken"]  # missing: the program works without it
 
 _MARKS: Final[Mapping[State, str]] = {"ok": "✓", "missing": "!", "broken": "✗"}
 _LEAST_FREE: Final = 200 * 1024 * 1024  # bytes: a long session with the files it changed
@@ -43,7 +45,7 @@ _DEEP: Final = ("truecolor", "24bit")
 
 
 class HealthCheck(NamedTuple):
-    """One thing that was looked at: what was found, and the fix where it is not sound."""
+    """The result of one check: what was found, and how to mend it where it is not in order."""
 
     name: str
     state: State
@@ -52,7 +54,7 @@ class HealthCheck(NamedTuple):
 
 
 def run_doctor(arguments: Sequence[str], places: Places, language: str) -> int:
-    """Run the command ``doctor``; returns the exit status."""
+    """Run the command ``doctor`` and return its exit status."""
     say = Catalogue(language)
     args = make_parser(say).parse_args(arguments)
     flags = Flags(
@@ -75,14 +77,14 @@ def run_doctor(arguments: Sequence[str], places: Places, language: str) -> int:
 
 
 def check_health(choice: SessionChoice, language: str) -> Iterator[HealthCheck]:
-    """The same for a program that runs: its model is the one that was chosen there."""
+    """Yield the same checks for a running program, with the model that its session uses."""
     say = Catalogue(language)
     flags = Flags(workspace=choice.workspace)
     yield from _Doctor(flags, choice.places, language, say).run_checks(choice)
 
 
 def make_parser(say: Catalogue) -> CommandParser:
-    """The command line of ``doctor``."""
+    """Build the parser of ``doctor``."""
     made = CommandParser("duckflow-tui doctor", "doctor.description", say.language, say)
     add = made.add_argument
     add("--json", action="store_true", help=say("doctor.json"))
@@ -95,7 +97,7 @@ def make_parser(say: Catalogue) -> CommandParser:
 
 
 def _print_check(check: HealthCheck, say: Catalogue) -> None:
-    """Print one check as a line, and below it how to mend it."""
+    """Print a check on one line, and on a second one how to mend it."""
     name = say(f"doctor.name.{check.name}")
     print(f"{_MARKS[check.state]} {name}: {check.found}")
     if check.fix:
@@ -103,6 +105,8 @@ def _print_check(check: HealthCheck, say: Catalogue) -> None:
 
 
 class _Doctor:
+    """Runs the checks for one workspace."""
+
     def __init__(self, flags: Flags, places: Places, language: str, say: Catalogue) -> None:
         self._flags = flags
         self._places = places
@@ -110,8 +114,8 @@ class _Doctor:
         self._say = say
 
     def run_checks(self, choice: SessionChoice | None) -> Iterator[HealthCheck]:
-        """Each check as soon as it is done; the one that asks the model's server comes last.
-        Without a ``choice`` the flags and settings say which it is.
+        """Yield each check as soon as it is done; the one that queries the model's server is last.
+        Without a ``choice``, flags and settings are resolved to one.
         """
         yield self._check_terminal()
         yield self._check_colours()
@@ -137,7 +141,7 @@ class _Doctor:
     def _make_check(
         self, name: str, state: State, key: str, fix: str = "", **params: Any
     ) -> HealthCheck:
-        """Make a check whose words stand under ``doctor.{key}``, with the mend under
+        """Return a check with the words under ``doctor.{key}``, and those on how to mend it under
         ``doctor.{fix}``.
         """
         say = self._say
@@ -145,7 +149,7 @@ class _Doctor:
         return HealthCheck(name, state, found, say(f"doctor.{fix}", **params) if fix else "")
 
     def _check_terminal(self) -> HealthCheck:
-        """Check that both streams are a terminal that is large enough and not dumb."""
+        """Check that standard input and output are a terminal, large enough and not dumb."""
         term = os.environ.get("TERM", "")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return self._make_check("terminal", "missing", "terminal.none", "terminal.none_fix")
@@ -167,7 +171,7 @@ class _Doctor:
         return self._make_check("terminal", "ok", "terminal.found", **facts)
 
     def _check_colours(self) -> HealthCheck:
-        """Check by NO_COLOR, COLORTERM and TERM how many colours the terminal shows."""
+        """Check how many colours the terminal shows, by NO_COLOR, COLORTERM and TERM."""
         environ = os.environ
         if environ.get("NO_COLOR"):
             return self._make_check("colours", "missing", "colours.off", "colours.off_fix")
@@ -177,6 +181,7 @@ class _Doctor:
         return self._make_check("colours", "missing", key, "colours.fix")
 
     def _check_characters(self) -> HealthCheck:
+        """Check that the locale's encoding is UTF-8."""
         encoding = locale.getpreferredencoding(False)
         if encoding.lower().replace("-", "") == "utf8":
             return self._make_check("characters", "ok", "characters.found", encoding=encoding)
@@ -185,7 +190,7 @@ class _Doctor:
         )
 
     def _check_shift_enter(self) -> HealthCheck:
-        """Whether the terminal tells Shift+Enter from Enter."""
+        """Check whether the terminal distinguishes Shift+Enter from Enter."""
         from duckflow_tui.ui.bindings import tells_shift_enter
 
         if tells_shift_enter(os.environ):
@@ -193,6 +198,7 @@ class _Doctor:
         return self._make_check("keys", "missing", "keys.some", "keys.fix")
 
     def _check_program(self, name: Literal["rg", "git"]) -> HealthCheck:
+        """Check that a program is installed and tells its version."""
         from duckflow_tui.tools.command_runner import find_program
 
         found = find_program(name, self._flags.workspace)
@@ -208,7 +214,7 @@ class _Doctor:
         return HealthCheck(name, "ok", f"{visible_line(one_line(version, 60))} ({found})")
 
     def _check_sandbox(self, choice: SessionChoice | None) -> HealthCheck:
-        """The sandbox for commands in this folder, by the test that a session makes too."""
+        """Check which sandbox works in this folder, by the test that a session makes."""
         wanted = (
             choice.settings if choice else load_settings(self._places, os.environ).settings
         ).sandbox
@@ -236,6 +242,7 @@ class _Doctor:
         return self._make_check("sandbox", "missing", f"sandbox.{key}", fix, **facts)
 
     def _check_disk(self) -> HealthCheck:
+        """Check that the program's folders are writable and have 200 MB free."""
         folders: list[Path] = []
         for folder in dict.fromkeys(self._places.own_dirs):
             there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
@@ -254,6 +261,7 @@ class _Doctor:
         return self._make_check("disk", "ok", "disk.free", **facts)
 
     def _check_settings(self, problems: Sequence[str]) -> HealthCheck:
+        """Report the problems of the settings, or that they were read."""
         path = self._places.settings_file
         if problems:
             return HealthCheck("settings", "missing", "\n    ".join(problems))
@@ -261,12 +269,14 @@ class _Doctor:
         return self._make_check("settings", "ok", key, path=path)
 
     def _check_servers(self, choice: SessionChoice) -> Iterator[HealthCheck]:
-        """The programs of the MCP servers; those at an address are not asked."""
+        """Yield a check for each MCP server whose program is not found; servers at an address are
+        not contacted.
+        """
         from duckflow_tui.tools.command_runner import find_program
 
         root = Path(os.path.realpath(choice.workspace))
         for name, server in choice.settings.mcp.servers.items():
-            named = os.path.isabs(server.command)  # by the user: it may lie anywhere
+            named = os.path.isabs(server.command)  # the user named it, so any place is allowed
             found = shutil.which(server.command) if named else find_program(server.command, root)
             if server.command and found is None:
                 yield self._make_check(
@@ -275,6 +285,7 @@ class _Doctor:
                 )  # fmt: skip
 
     def _check_model(self, choice: SessionChoice) -> HealthCheck:
+        """Check that the main endpoint answers and lists the main model."""
         main = choice.settings.roles.model_of("main")
         if choice.confirm_origin:
             return self._make_check(
@@ -301,7 +312,7 @@ class _Doctor:
         return self._make_check("model", "ok", "model.found", **facts)
 
     def _find_model(self, choice: SessionChoice) -> HealthCheck:
-        """The model that answers where none is set, or what is missing."""
+        """Check which model would be chosen where none is set."""
         from duckflow_tui.model_choice import settle_model
 
         try:
@@ -314,8 +325,9 @@ class _Doctor:
 async def _probe_sandbox(
     root: Path, wanted: SandboxSettings, folder: Path
 ) -> tuple[SandboxLevel, str, list[str]]:
-    """The level that holds, the name of its kind, what the others lack. Raises OSError for a
-    workspace that is no folder, TimeoutError where the tests take too long.
+    """Test the sandboxes for a workspace. Return the level that holds, the name of its kind, and
+    why others do not work. Raises OSError, WorkspaceError for an unusable workspace,
+    TimeoutError after 20 s.
     """
     from duckflow_tui.safety.workspace import Workspace
     from duckflow_tui.tools.command_runner import SandboxChoice
@@ -330,7 +342,7 @@ async def _probe_sandbox(
 
 
 async def _list_models(choice: SessionChoice) -> tuple[str, ...]:
-    """The models that the main endpoint lists; raises LlmError."""
+    """Return the names of the models that the main endpoint lists. Raises LlmError."""
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.state.base import SystemClock, random_id
 

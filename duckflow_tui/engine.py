@@ -1,4 +1,4 @@
-"""The engine: one session's loops and tools behind the few calls a screen needs."""
+"""The engine: one session's loops and tools behind the calls that a screen needs."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Built once for a session. Screens call it; headless runs call it; both watch its Store.
+    """One session, used by screens and headless runs, which watch its Store.
 
-    ``send``, ``pause``, ``change_queued`` and ``take_back`` are the inbox's own methods,
-    ``answer_gate`` that of ``rules``, ``answer_card`` the desk's, ``proposed_text`` the router's.
+    ``send``, ``pause``, ``change_queued`` and ``take_back`` are methods of the inbox,
+    ``answer_gate`` of ``rules``, ``answer_card`` of the desk, ``proposed_text`` of the router.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class Engine:
         trust: ProjectTrust,
         kept: ProjectRules | None = None,
     ) -> None:
-        """``servers`` are those of the settings, if any; ``memory`` and ``kept`` rules are of the
-        project, ``past`` what was recorded of this session.
+        """``servers``: the MCP servers of the settings, if any. ``memory`` and ``kept``, the stored
+        rules, belong to the project; ``past`` reads this session's earlier states.
         """
         self.store = parts.store
         self.notices = parts.notices
         self.stories: dict[str, str] = {}  # of the demo: the requests that begin them, by name
-        self.begun: Sequence[Record] = ()  # what was recorded before anybody could watch
+        self.begun: Sequence[Record] = ()  # records from before anybody could subscribe
         self._models = parts.models
         self._router = parts.router
         self._checks = RequirementChecks(parts.store, parts.ids, parts.router, parts.notices.words)
@@ -109,10 +109,10 @@ class Engine:
         self._spawn = spawn
         router = parts.router
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
-        self._repository = router.workspace.stat_path(".git")  # of the folder, when it began
-        self._gone = False  # that the workspace went was said
+        self._repository = router.workspace.stat_path(".git")  # when the session began
+        self._gone = False  # whether the loss of the workspace was reported
         self._keeper = PhaseKeeper(parts.store, parts.machine)
-        self._chosen: ModelsInUse | None = None  # for when the turn ends
+        self._chosen: ModelsInUse | None = None  # to use once the turn has ended
         parts.store.subscribe(self._on_record)
         note_changes(parts.store, parts.notices.words)
         task_loop = TaskLoop(spawn)
@@ -137,13 +137,15 @@ class Engine:
         self.pace = PaceActions(parts.store, parts.desk, self._current_control)
 
     def _current_control(self) -> TurnControl | None:
+        """Return the steering of the running turn; None without one."""
         turn = self._inbox.turn
         return turn.steering if turn is not None else None
 
     async def branch_now(self) -> tuple[str, bool]:
-        """The branch that the folder is on, and whether something is not committed; of that nothing
-        is known before the user trusts the folder (R12), nor of a repository that came since while
-        a command runs, which may be writing what git obeys.
+        """Return the folder's branch, and whether it has uncommitted changes. The second is False,
+        without running git, before the user trusts the folder (R12); and while a command runs if
+        the repository was created or replaced after the session began, since the command may be
+        writing files that git obeys.
         """
         workspace, state = self._router.workspace, self.store.state
         branch = await asyncio.to_thread(branch_of, workspace.root)
@@ -157,7 +159,9 @@ class Engine:
         return branch, await is_uncommitted(workspace.root)
 
     async def chat_loop(self) -> None:
-        """The inbox; runs as long as the session, as a worker of the group ``chat``."""
+        """Run the inbox and the watcher of the workspace's files for the length of the session, as
+        a worker of the group ``chat``.
+        """
         await self.trust.use_trusted()
         watching = self._spawn(self._watcher.run(), "watch")
         try:
@@ -166,39 +170,43 @@ class Engine:
             watching.cancel()
 
     async def load_lazily(self) -> None:
-        """Load what the first request needs, after the screen stands."""
+        """Load what the first request needs, once the screen is shown: import the client, list the
+        project, start the MCP servers.
+        """
         await self._models.service.import_client()
         await self.note_project_files()
         if self.servers is not None:
             await self.servers.start_all()
 
     async def note_project_files(self) -> None:
-        """Note what lies at the top of the project, for the first request of the session."""
+        """List the top of the project into the prompts, for the session's first request; errors are
+        ignored.
+        """
         with contextlib.suppress(OSError, WorkspaceError):
             self._models.prompts.overview = await list_top(self._router.workspace)
 
     def probe_models(self) -> None:
-        """Ask each model again for what it refused once: a server may have been renewed."""
+        """Forget which features the models refused, so that the next request tries them again."""
         self._models.service.forget_lessons()
 
     @property
     def learned(self) -> LearnedModels:
-        """The models' refusals, which each next request takes into account."""
+        """The features that models were found to refuse, which requests leave out."""
         return self._models.service.learned
 
     @property
     def suggestion(self) -> str:
-        """A first request to offer, where there is an obvious one."""
+        """A first request to offer in the demo; empty elsewhere."""
         return next(iter(self.stories.values()), "")
 
     @property
     def models(self) -> ModelsInUse:
-        """Which models do the work now."""
+        """The models in use for each role."""
         return self._models.service.models_in_use
 
     def choose_models(self, models: ModelsInUse) -> bool:
-        """Have these models answer from the next request on. While a turn runs, once it has ended:
-        then False.
+        """Use these models from the next request on and return True. While a turn runs they are
+        used only after it ends; then return False.
         """
         turn = self.store.state.turn
         if turn is not None and turn.pause != "paused":
@@ -208,7 +216,9 @@ class Engine:
         return True
 
     def _change_models(self, models: ModelsInUse) -> None:
-        """Have these models answer at once, record it, and say which role changed its model."""
+        """Use these models at once, record the change, and notify the user of each role with
+        another model.
+        """
         service, before, roles = self._models.service, self._models.service.roles, models.roles
         service.change_models(models)
         self._chosen = None
@@ -231,38 +241,40 @@ class Engine:
 
     @property
     def is_working(self) -> bool:
-        """Whether a turn runs, or begins without another word of the user."""
+        """Whether a turn runs, or will begin without further input."""
         return self._inbox.is_working
 
     async def retry(self) -> bool:
-        """Work on the last message again, after an error or a stop."""
+        """Work on the last message again, after an error or a stop. Returns False where there is
+        nothing to retry.
+        """
         return self._inbox.work_again()
 
     def operation_effect(self, operation: str) -> Effect | None:
-        """The effect of an operation; None for one there is not."""
+        """Return the effect of an operation; None for an unknown one."""
         specs = self._router.registry.specs()
         return next((spec.effect for spec in specs if spec.name == operation), None)
 
     def keep_draft(self, text: str) -> None:
-        """Keep the composer's text, so that it is there when the session goes on."""
+        """Record the composer's text, so that a resumed session has it."""
         if text != self.store.state.draft:
             self.store.dispatch(DraftSaved(text=text))
 
     def keep_remarks(self, about: str, remarks: tuple[Remark, ...]) -> None:
-        """Keep the remarks on the lines of the proposal ``about``, so that they are there again
-        when the session goes on and asks for exactly that.
+        """Record the remarks on the lines of the proposal ``about``; a resumed session shows them
+        again if it asks for the same proposal.
         """
         kept = DraftRemarks(about=about, remarks=remarks) if remarks else DraftRemarks()
         if kept != self.store.state.remarks:
             self.store.dispatch(RemarksSaved(kept=kept))
 
     def set_mode(self, mode: ApprovalMode) -> None:
-        """Another approval mode from the next call on; an open gate stays open."""
+        """Change the approval mode from the next call on; an open gate stays open."""
         if mode is not self.store.state.mode:
             self.store.dispatch(ModeChanged(mode=mode, at=self.store.clock.now()))
 
     def resume(self) -> None:
-        """Go on after a pause, with messages that a stop left waiting, or with the plan."""
+        """Continue after a pause, with messages that a stop left queued, or with the plan."""
         self._inbox.resume()
         state = self.store.state
         plan = state.active_plan
@@ -270,34 +282,39 @@ class Engine:
             self.plan.run_plan()
 
     def stop(self) -> None:
-        """End the running turn now, and the commands that the user runs."""
+        """End the running turn and the user's own commands now."""
         self._inbox.stop()
         self._own_commands.stop()
 
     def lend_terminal(self, lend: LendTerminal) -> None:
-        """Let the user's own commands have the terminal, where they ask for it."""
+        """Set the function by which the user's own commands get the terminal."""
         self._shell.lend_terminal = lend
 
     async def run_command(self, text: str) -> None:
-        """Run the user's own command beside everything else; ``stop`` ends it. With a ``!`` before
-        it, it gets the terminal.
+        """Start the user's own command beside the other work; ``stop`` ends it. One that begins
+        with ``!`` gets the terminal.
         """
         self._own_commands.run(text)
 
     async def end_process(self, process_id: str) -> bool:
-        """End a command in the background with all it started; False when it had ended."""
+        """End a background command with its child processes; returns False where it had ended
+        already.
+        """
         if process_id and self._own_commands.stop(process_id):
             return True
         return await self._shell.end_process(process_id)
 
     async def tell_left_changes(self) -> None:
-        """Tell what commands of an earlier session changed whose end it did not see."""
+        """Notify the user of file changes by commands of an earlier session that ended without
+        looking at them.
+        """
         await self._shell.obeyed.tell_left()
 
     async def undo(self, *, anyway: bool = False, one: bool = False, ignored: bool = False) -> None:
-        """Take back what was allowed last; says what it did or why it did not. ``anyway``: also
-        where a file was changed since. ``one``: one file of those that one answer allowed.
-        ``ignored``: the newest command counts also where it overwrote ignored files alone.
+        """Undo the changes that the last approval allowed, and notify the user of the result;
+        refused while a turn runs. ``anyway``: also where a file was changed since. ``one``: only
+        the last call of that approval. ``ignored``: also the newest command where it overwrote
+        only ignored files.
         """
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
@@ -311,9 +328,9 @@ class Engine:
         await self._recheck_requirements(before)
 
     async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
-        """Make again what was undone last; says what it did or why it did not. ``anyway``: also
-        where a file was changed since. ``one``: one file of those that one answer allowed.
-        ``whole``: and all that was undone before, until one cannot be.
+        """Redo the changes undone last, and notify the user of the result; refused while a turn
+        runs. ``anyway``: also where a file was changed since. ``one``: only the last call.
+        ``whole``: all undone changes, until one fails.
         """
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
@@ -332,13 +349,13 @@ class Engine:
 
     @property
     def _met_counts(self) -> tuple[int, int]:
-        """How many requirements are met, and of how many."""
+        """The numbers of met and of counted requirements."""
         objective = self.store.state.objective
         return objective.met_counts if objective is not None else (0, 0)
 
     async def _recheck_requirements(self, before: tuple[int, int]) -> None:
-        """Check the requirements by the files as they are now. Where that changes how many are met
-        and a verdict stands in the chat, say so, as the verdict is of before.
+        """Check the requirements again by the present files. If the number of met ones is not
+        ``before`` and the chat shows a review, notify the user that it is outdated.
         """
         await self._checks.look_again()
         met, counted = self._met_counts
@@ -346,12 +363,12 @@ class Engine:
             self.notices.say("judging.now", met=str(met), counted=str(counted))
 
     def redact(self, text: str) -> str:
-        """The text without the keys that the app knows."""
+        """Return the text with known secrets replaced."""
         return self._router.redact(text)
 
     async def session_diff(self) -> tuple[tuple[FilePreview, ...], str]:
-        """The changes of files since the session began, and the newest command of which that is not
-        known, empty for none.
+        """Return the file changes since the session began, and the newest command whose changes are
+        not known; empty for none.
         """
         undoing, state = self._router.undoing, self.store.state
         words = self.notices.words
@@ -359,7 +376,7 @@ class Engine:
         return found, command_since(state, None)
 
     def _report_undo(self, reports: list[UndoReport]) -> None:
-        """Say in the chat what each undo or redo did."""
+        """Report each undo or redo as a notice."""
         for report in reports:
             level = Level.INFO if report.undone else Level.WARNING
             words = self.notices.words
@@ -368,12 +385,12 @@ class Engine:
             self.notices.say(report.key, level, for_model=told, aside=False, **params)
 
     def workspace_files(self) -> AsyncGenerator[list[str], None]:
-        """Paths for the file picker in batches, as they are found, ignored ones left out."""
+        """Yield the workspace's paths for the file picker in batches, without ignored files."""
         return iter_files(self._router.workspace)
 
     def _on_record(self, state: AgentState, record: Record) -> None:
-        """Change models between turns; say once that the folder went away or was replaced: nothing
-        is written from then on.
+        """Change models once a turn has ended. After a failed call, report once if the workspace
+        folder is gone or was replaced; nothing is written to it then.
         """
         if self._chosen is not None and isinstance(record.event, TurnFinished):
             self._change_models(self._chosen)
@@ -387,7 +404,9 @@ class Engine:
             self.notices.error("workspace.gone", path=state.session.workspace)
 
     async def close(self) -> None:
-        """End commands and servers, and close connections; the session is over."""
+        """End commands and MCP servers, add the session's counts to the memory, and close
+        connections.
+        """
         self._own_commands.stop()
         try:
             closing = [self._shell.close(), self.memory.close()]
@@ -395,35 +414,37 @@ class Engine:
                 closing.append(self.servers.close())
             await asyncio.gather(*closing)
         finally:
-            self.store.detach()  # what a turn that is left still lays down is not recorded
+            self.store.detach()  # events of a cancelled turn are not recorded
             self._inbox.close_inbox()
             await self._models.service.aclose()
 
 
 class TitleActions:
-    """One for a session that is open; others are changed by ``session.catalog``."""
+    """Name and pin of the open session; for other sessions see ``session.catalog``."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def rename_session(self, name: str) -> str:
-        """Name the session, on one line; empty takes the name away. Returns the name."""
+        """Name the session, on one line; empty removes the name. Returns the name."""
         name = one_line(name, MAX_NAME)
         if name != self._store.state.session.name:
             self._store.dispatch(SessionTitled(name=name))
         return name
 
     def pin_session(self, pinned: bool) -> None:
-        """At the top of the list, or no longer."""
+        """List the session first, or no longer."""
         if pinned != self._store.state.session.pinned:
             self._store.dispatch(SessionPinned(pinned=pinned))
 
 
 class RuleActions:
-    """The rules in force under the user's keys: kept for the project, and taken back."""
+    """The session's rules: answers to gates that make rules, denials, and revocation; stores those
+    of the project.
+    """
 
     def __init__(self, parts: TurnParts, kept: ProjectRules | None, named: NamedCommands) -> None:
-        """``kept`` is None where a session keeps no rules: headless (R19), and in the demo."""
+        """``kept`` is None in sessions that store no rules: headless (R19), and the demo."""
         self._store, self._desk, self._notices = parts.store, parts.desk, parts.notices
         self._prompts = parts.models.prompts
         self._router, self._ids = parts.router, parts.ids
@@ -432,7 +453,7 @@ class RuleActions:
 
     @property
     def command_line_rules(self) -> tuple[Grant, ...]:
-        """The rules of the command line, and the demo's own."""
+        """The rules of ``--allow``, and the demo's own, as grants."""
         return tuple(
             Grant(grant_id=rule, operation="--allow", path=rule, gate_id="", source="command_line")
             for rule in self._named.given
@@ -440,12 +461,12 @@ class RuleActions:
 
     @property
     def path(self) -> str:
-        """The file of the project's rules; empty where none are kept."""
+        """The file of the project's rules; empty where none are stored."""
         return self._kept.path if self._kept is not None else ""
 
     async def load_rules(self, denials: Sequence[str]) -> None:
-        """Those of the settings that forbid, and the rules that were kept for the project, hold in
-        this session.
+        """Put into force the denials of the settings and the stored rules of the project. An
+        unreadable file is reported as a notice.
         """
         self.set_denials(denials)
         if self._kept is None:
@@ -459,8 +480,9 @@ class RuleActions:
             self._store.dispatch(GrantAdded(grant=rule))
 
     async def answer_gate(self, answer: GateAnswer) -> None:
-        """Record the user's key, and keep the rule that it made for the project; one that cannot be
-        kept holds in this session. Raises StateError as ``Desk.answer`` does.
+        """Record the user's answer to a gate, and store the rule where the answer makes one for the
+        project. A rule that cannot be stored holds for this session only, with a notice. Raises
+        StateError for a gate that is not open.
         """
         await self._desk.record_answer(answer)
         if answer.choice is not GateChoice.PROJECT or self._kept is None:
@@ -476,7 +498,7 @@ class RuleActions:
             self._notices.warn("rules.not_kept", path=self.path, reason=_describe_error(error))
 
     def set_denials(self, rules: Sequence[str]) -> None:
-        """The settings forbid these from now on, and nothing else (R06)."""
+        """Make these rules the only denials that come from the settings (R06)."""
         grants = self._store.state.grants
         standing = [g for g in grants if g.operation == DENY and g.source == "settings"]
         for grant in standing:
@@ -488,7 +510,9 @@ class RuleActions:
                 self.add_denial(rule, "settings")
 
     def add_denial(self, rule: str, source: Literal["key", "settings"] = "key") -> None:
-        """Forbid in this session what ``safety.rules.find_denying_rule`` finds by this rule."""
+        """Add a rule to this session that denies what ``safety.rules.find_denying_rule`` matches by
+        it.
+        """
         now, rule_id = self._store.clock.now(), self._ids("grant")
         grant = Grant(
             grant_id=rule_id, operation=DENY, path=rule, gate_id="", source=source, at=now
@@ -496,22 +520,24 @@ class RuleActions:
         self._store.dispatch(GrantAdded(grant=grant))
 
     async def find_unusable_rule(self) -> str:
-        """A rule of the command line with a beginning, where no full sandbox holds commands (R05);
-        empty for none.
+        """Return a rule of the command line that allows commands by their beginning, where no full
+        sandbox is active (R05); empty for none. Waits for the test of the sandbox.
         """
         if not self._named.prefixes or await self._is_sandboxed():  # R05b
             return ""
         return next(rule for rule in self._named.given if rule.endswith(ANY_END))
 
     async def _is_sandboxed(self) -> bool:
-        """Whether commands run in a full sandbox; waits until it has been tested."""
+        """Whether commands run in a full sandbox; waits for its test."""
         run = self._router.registry.get(RUN)
         if run is not None and run.ready is not None:
             await run.ready()
         return self._store.state.session.sandbox in HOLDS
 
     async def allow_in_sandbox(self) -> bool:
-        """The command line consents to all that a sandbox holds (R19); False where none does."""
+        """Allow all commands in the sandbox without a question, as ``--sandboxed`` asks (R19).
+        Returns False where there is no full sandbox.
+        """
         if not await self._is_sandboxed():
             return False
         now, rule_id = self._store.clock.now(), self._ids("grant")
@@ -527,7 +553,9 @@ class RuleActions:
         return True
 
     async def revoke_rule(self, rule: Grant) -> LocalizedText | None:
-        """Take a rule back, at once; returns what is in the way of forgetting it for good."""
+        """Revoke a rule at once. Returns a message where the rule is gone already or cannot be
+        deleted from the project's file; else None.
+        """
         if rule.source == "command_line":
             self._named.revoke_rule(rule.path)
         elif rule not in self._store.state.grants:
@@ -543,18 +571,19 @@ class RuleActions:
 
 
 def _describe_error(error: OSError) -> str:
+    """Return the system's message for an error."""
     return error.strerror or str(error)
 
 
 class WorkingActions:
-    """The user's own changes of the working memory (S4-103)."""
+    """The user's edits of the working memory (S4-103)."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def write_field(self, name: OwnField, items: Sequence[str]) -> LocalizedText | None:
-        """Let a field say just this, each item on a line of its own; of goal and why_now one, and
-        none for nothing. Returns what is in the way, or None.
+        """Replace the items of a field; ``goal`` and ``why_now`` hold one item at most. Returns the
+        problem that prevents it, or None.
         """
         given = tuple(line for item in items if (line := " ".join(item.split())))
         if problem := find_edit_problem(name, given):
@@ -566,7 +595,7 @@ class WorkingActions:
 
 
 def count_session(state: AgentState) -> dict[str, int]:
-    """The totals of what a session has read, done and been asked."""
+    """Return a session's counts for the memory: files read, successful operations, requests."""
     asked = sum(isinstance(m, UserMessage) and not m.aside for m in state.messages)
     done = sum(
         isinstance(m, OperationMessage) and m.result.outcome is Outcome.OK for m in state.messages
@@ -579,7 +608,9 @@ def count_session(state: AgentState) -> dict[str, int]:
 
 
 class MemoryActions:
-    """Each method that changes something returns what is in the way, or None."""
+    """Changes of the project's memory by the user. Each method returns the fault that prevented the
+    change, or None.
+    """
 
     def __init__(self, store: Store, notes: ProjectMemory) -> None:
         self._store = store
@@ -587,24 +618,25 @@ class MemoryActions:
         self._before = count_session(store.state)
 
     async def add_line(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
-        """Note a line."""
+        """Add a note."""
         return await _catch_fault(self.notes.remember(text, kind))
 
     async def remove_line(self, line: MemoryLine) -> MemoryFault | None:
-        """Take a line out, as ``lines`` had it."""
+        """Remove a line that the list of lines returned."""
         return await _catch_fault(self.notes.forget(line))
 
     async def create_file(self) -> MemoryFault | None:
-        """Make the file where there is none, for the user's own editor."""
+        """Create the notes file where it is missing, for the user's editor."""
         return await _catch_fault(self.notes.create_file())
 
     async def close(self) -> None:
-        """The session is over: its counts join the totals."""
+        """Add the counts of this session to the totals."""
         now = count_session(self._store.state)
         await self.notes.add_counts({key: now[key] - self._before[key] for key in now})
 
 
 async def _catch_fault(work: Awaitable[None]) -> MemoryFault | None:
+    """Await ``work`` and return its MemoryFault, or None."""
     try:
         await work
     except MemoryFault as fault:

@@ -1,4 +1,4 @@
-"""The same loops without a screen: ``-p``."""
+"""Runs one turn without a screen (``-p``), with output as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "stopped": 130,
 }
 
-#: What brings a text in pieces.
+#: Events that carry a piece of a text.
 Piece = ReplyDelta | ReasoningDelta | OperationOutput | ProcessOutput
 
 WAITS: Final = 5  # the exit status of a turn that ended with a question to the user
 USAGE: Final = 2  # the exit status of a command that does not run here
-MOMENT: Final = 0.05  # seconds that who writes waits for the text to be written
+MOMENT: Final = 0.05  # seconds that a caller waits for its text to be written
 MOST_WAITING: Final = 64_000_000  # characters for a reader that does not read
-READ_WITHIN: Final = 0.5  # seconds that a reader has after a signal
+READ_WITHIN: Final = 0.5  # seconds that a reader is given after a signal
 LEAVE_WITHIN: Final = 2.5  # seconds from a signal to the end of the process
 
 
 class HeadlessOptions(NamedTuple):
-    """The options of a run without a screen. ``stream`` adds transient events; it needs
-    ``as_json``. ``sandboxed``: the command line consents to all that a sandbox holds (R19).
-    ``is_piped``: the text came from a pipe, so it is a message, also where it begins as a command.
+    """Options of a run without a screen. ``stream`` adds transient events and needs ``as_json``.
+    ``sandboxed``: the command line allows all commands in the sandbox (R19). ``is_piped``: the
+    text came from a pipe, so it is a message even if it looks like a command.
     """
 
     text: str
@@ -91,12 +91,14 @@ class HeadlessOptions(NamedTuple):
 
 
 class TaskSpawn:
-    """Runs the loops' coroutines as asyncio tasks and keeps what broke in them."""
+    """Starts the loops' coroutines as asyncio tasks; keeps the newest error of a task in
+    ``broken``.
+    """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self.broken: BaseException | None = None
-        self.loop_broke = asyncio.Event()  # and whoever waits for it would wait for ever
+        self.loop_broke = asyncio.Event()  # set when a task ended with an error
 
     def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine, name=group)
@@ -105,7 +107,7 @@ class TaskSpawn:
         return task
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
-        """Forget an ended task; its error is kept in ``broken`` and ends the run."""
+        """Forget an ended task; store its error and set ``loop_broke``."""
         self._tasks.discard(task)
         if task.cancelled() or task.exception() is None:
             return
@@ -113,17 +115,17 @@ class TaskSpawn:
         self.loop_broke.set()
 
     async def end_tasks(self) -> None:
-        """Cancel what still runs and wait for it."""
+        """Cancel the running tasks and wait for their end."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 class Outlet:
-    """Writes to a place in a thread, so that a reader who does not read holds nothing up.
+    """Writes text to streams in a thread, so that a stalled reader does not block the work.
 
-    Who writes waits a moment, for what is lost to be known before the work goes on; not while
-    earlier texts still wait.
+    While nothing else is queued, a write waits up to 50 ms for its result, so that a lost output is
+    noticed before the work goes on.
     """
 
     def __init__(self) -> None:
@@ -136,7 +138,9 @@ class Outlet:
         threading.Thread(target=self._write_loop, name="outlet", daemon=True).start()
 
     def write_text(self, stream: TextIO, text: str) -> None:
-        """Write it in its turn; raises OSError when the stream failed, or far too much waits."""
+        """Queue a text for the stream. Raises OSError if the stream has failed, or over 64 million
+        characters are queued.
+        """
         behind = not self.idle.is_set()
         with self._guard:
             if self._waiting > MOST_WAITING:
@@ -151,11 +155,13 @@ class Outlet:
             raise self._lost[stream]
 
     def error_of(self, stream: TextIO) -> OSError | None:
-        """The error that a stream was lost by; None while it can be written."""
+        """Return the error that made the stream unusable; None while it can be written."""
         return self._lost.get(stream)
 
     def _write_loop(self) -> None:
-        """Write queued texts to their streams, in a thread; errors are kept per stream."""
+        """Write queued texts to their streams. The body of the thread; errors are kept for each
+        stream.
+        """
         while True:
             stream, text = self._texts.get()
             if stream not in self._lost:
@@ -180,15 +186,16 @@ async def run_turn(
     err: TextIO | None = None,
     leave: Callable[[int], None] = os._exit,
 ) -> int:
-    """One turn; returns the exit status: 0 done, 1 failed or partial, 3 denied, 4 limit,
-    5 a question to the user, 130 stopped, 143 after SIGTERM, 129 after SIGHUP.
+    """Run one turn and return its exit status: 0 done, 1 failed or partial, 2 a command that cannot
+    run here, 3 denied, 4 limit, 5 a question to the user, 130 stopped, 143 after SIGTERM, 129
+    after SIGHUP.
 
-    ``out`` and ``err`` are the standard streams by default. Once the work is over, a reader that
-    reads nothing is waited for no longer than ``PATIENCE_S``. After a signal it ends within three
-    seconds: where something holds it up, ``leave`` ends the process with that status.
+    ``out`` and ``err`` are the standard streams by default. After the work, a stalled reader is
+    waited for up to ``PATIENCE_S`` seconds. After a signal the run ends within three seconds; if
+    something blocks it, ``leave`` ends the process with the status.
     """
     turn = _Turn(catalogue, out or sys.stdout, err or sys.stderr, leave)
-    set_patience(None)  # while work goes on, whoever reads may take their time
+    set_patience(None)  # during the work a slow reader is not given up
     try:
         async with open_engine(turn.spawn) as engine:
             status = await turn.run(engine, options)
@@ -198,20 +205,20 @@ async def run_turn(
         set_patience(PATIENCE_S)
         if turn.deadline is not None:
             turn.deadline.cancel()
-    if not turn.has_written():  # after a signal; whoever flushed it now would wait for ever
+    if not turn.has_written():  # after a signal; a flush now could block for ever
         leave(status)
     return status
 
 
 class _Turn:
-    """The one turn of a run, and what ends it early: a signal, or an output that is lost."""
+    """The single turn of a run; a signal or a lost output ends it early."""
 
     def __init__(
         self, catalogue: Catalogue, out: TextIO, err: TextIO, leave: Callable[[int], None]
     ) -> None:
         self.spawn = TaskSpawn()
         self.outlet = Outlet()
-        one_place = out.isatty() and err.isatty()  # where the order of the two is seen
+        one_place = out.isatty() and err.isatty()  # the order of the two matters then
         self._err_outlet = self.outlet if one_place else Outlet()
         self.deadline: threading.Timer | None = None  # after a signal
         self.printer: _JsonLines | _Words | None = None
@@ -221,6 +228,7 @@ class _Turn:
         self._leave = leave
 
     async def run(self, engine: Engine, options: HeadlessOptions) -> int:
+        """Run the turn and return its exit status."""
         loop = asyncio.get_running_loop()
         finished: asyncio.Future[int] = loop.create_future()  # the exit status
         ended_by: asyncio.Future[int] = loop.create_future()
@@ -234,10 +242,11 @@ class _Turn:
                 self.outlet, self._say, self._out, self._print_note, one_place=one_place
             )
         self.printer = printer
-        lost: list[OSError] = []  # the output, which nobody reads any more
+        lost: list[OSError] = []  # errors of an output that nobody reads any more
         stopping = False
 
         def follow(state: AgentState, record: Record) -> None:
+            """Print a record; note the turn's end; stop the work once the output is lost."""
             nonlocal stopping
             if isinstance(record.event, TurnFinished) and not finished.done():
                 event = record.event
@@ -253,6 +262,7 @@ class _Turn:
                 engine.stop()
 
         def stop(number: int) -> None:
+            """Handle a signal: stop the turn, and end the process after a deadline."""
             if ended_by.done():
                 return
             ended_by.set_result(number)
@@ -306,7 +316,7 @@ class _Turn:
             broken = asyncio.create_task(self.spawn.loop_broke.wait())
             await asyncio.wait((finished, chat, broken), return_when=asyncio.FIRST_COMPLETED)
             broken.cancel()
-            # A loop that broke ends no turn any more.
+            # After an error in a loop no turn ends any more.
             status = finished.result() if finished.done() else EXIT_STATUS["failed"]
         finally:
             await self.spawn.end_tasks()
@@ -329,22 +339,23 @@ class _Turn:
         error = lost[0] if lost else self.outlet.error_of(self._out)
         if error is None:
             return status
-        if not isinstance(error, BrokenPipeError):  # a reader that has read enough, as ``head``
+        if not isinstance(error, BrokenPipeError):  # else the reader has enough, as ``head``
             self._print_note(self._say("headless.unwritten", error=error.strerror or str(error)))
             await asyncio.to_thread(self._err_outlet.idle.wait, READ_WITHIN)
         return EXIT_STATUS["failed"]
 
     def has_written(self) -> bool:
-        """Whether all that was said is written, or cannot be."""
+        """Whether all texts were written, or cannot be."""
         return self.outlet.idle.is_set() and self._err_outlet.idle.is_set()
 
     def _wait_until_written(self) -> None:
+        """Block until all texts were written, or cannot be."""
         self.outlet.idle.wait()
         self._err_outlet.idle.wait()
 
     async def _works_after(self, typed: Invocation, engine: Engine, *, as_json: bool) -> bool:
-        """Run a command of the table; whether the session works now. ``as_json``: the output is for
-        records alone.
+        """Run a typed command and return whether the session works afterwards. ``as_json``:
+        standard output is reserved for records.
         """
         assert typed.command is not None
         if _is_printable(typed):
@@ -352,7 +363,7 @@ class _Turn:
             if as_json:
                 self._print_note(text.rstrip("\n"))
             else:
-                with contextlib.suppress(OSError):  # told at the end
+                with contextlib.suppress(OSError):  # reported at the end
                     self.outlet.write_text(self._out, text)
             return False
         assert typed.command.act is not None
@@ -362,7 +373,7 @@ class _Turn:
         return engine.is_working
 
     def _on_command_notice(self, key: str, *, stays: bool = False, **params: object) -> None:
-        """A command says what came of it."""
+        """Print the message of a command on standard error."""
         if key:
             told = {
                 n: self._say.localize(v) if isinstance(v, LocalizedText) else v
@@ -371,13 +382,13 @@ class _Turn:
             self._print_note(self._say(key, **told))
 
     def _print_note(self, text: str) -> None:
-        """Say it on standard error. That this is lost is no reason to end the work."""
+        """Print a line on standard error; a lost stream is ignored."""
         with contextlib.suppress(OSError):
             self._err_outlet.write_text(self._err, f"{text}\n")
 
 
 def _why_not_now(typed: Invocation, state: AgentState) -> LocalizedText | None:
-    """Why a command does not run here."""
+    """Return why a typed command cannot run without a screen; None where it can."""
     if typed.command is None:
         return describe_unknown(typed.name)
     problem = typed.command.problem(typed.argument, state)
@@ -387,13 +398,15 @@ def _why_not_now(typed: Invocation, state: AgentState) -> LocalizedText | None:
 
 
 def _is_printable(typed: Invocation) -> bool:
-    """Whether what a command shows on the screen can be printed."""
+    """Whether the command's page can be printed as text."""
     name = typed.command.name if typed.command is not None else ""
     return (name, typed.argument) in (("network", ""), ("decisions", ""), ("diff", "session"))
 
 
 async def _command_text(typed: Invocation, engine: Engine, words: Catalogue) -> str:
-    """Its output, in Markdown or as a diff, without a character that could act."""
+    """Return the output of a printable command, in Markdown or as a diff; secrets are redacted and
+    control characters made visible.
+    """
     state, redact = engine.store.state, engine.redact
     if typed.name == "network":
         return network_markdown(state, words, redact)
@@ -409,12 +422,11 @@ async def _command_text(typed: Invocation, engine: Engine, words: Catalogue) -> 
 
 
 class _JsonLines:
-    """One record a line, ASCII only, so that no byte of it can act on a terminal, and redacted as
-    the journal is. A line comes once its record is on disk: no crash takes back what it says. Where
-    nothing can be kept, which the state says, it comes at once.
+    """Prints each record as a line of JSON in ASCII, redacted as in the journal, once the record is
+    on disk; at once where the session is not recorded.
 
-    Pieces of texts that arrive come in whole lines, so that no key is cut in two; what stands
-    behind the last line break comes before the next record of the journal.
+    Text that arrives in pieces is printed in complete lines, so that redaction sees each secret
+    whole; an unfinished line is printed before the next record of the journal.
     """
 
     def __init__(
@@ -430,14 +442,14 @@ class _JsonLines:
         self._out = out
         self._recorder = recorder
         self._redact = redact
-        #: By an event without its text: what stands behind the last line break of its text.
+        #: Unfinished lines: text after the last line break, by an event without its text.
         self._partial: dict[Piece, str] = {}
         self._due: list[Record] = []
         self._newest = 0  # the last number among them
-        self.printing: asyncio.Task[None] | None = None  # runs until all of them are printed
+        self.printing: asyncio.Task[None] | None = None  # runs until all due records are printed
 
     def show(self, record: Record, state: AgentState) -> None:
-        """Print it in its turn; raises OSError where earlier ones could not be printed."""
+        """Queue a record for printing. Raises OSError where earlier ones could not be printed."""
         if self.printing is not None and self.printing.done():
             self.printing.result()
             self.printing = None
@@ -447,8 +459,8 @@ class _JsonLines:
             self.printing = self.printing or asyncio.create_task(self._print_pending())
 
     def _join_lines(self, record: Record) -> list[Record]:
-        """The records to print now: whole lines of a text that arrives in pieces, or what was left
-        of such texts and the record.
+        """Return the records to print now: the complete lines of a text that arrives in pieces, or
+        the record, preceded by unfinished lines.
         """
         event = record.event
         if not isinstance(event, Piece):
@@ -469,6 +481,7 @@ class _JsonLines:
         return [record.replace(event=event.replace(text=head + line_break))] if line_break else []
 
     async def _print_pending(self) -> None:
+        """Print the queued records, each batch once it is on disk."""
         while self._due:
             due, self._due = self._due, []
             await self._recorder.wait_until_flushed(self._newest)
@@ -477,12 +490,13 @@ class _JsonLines:
                 self._outlet.write_text(self._out, line)
 
     def _make_line(self, record: Record) -> str:
+        """Return a record as a redacted line of JSON."""
         fields = redact_value(record.as_json(), self._redact)
         return json.dumps(fields, ensure_ascii=True) + "\n"
 
 
 class _Words:
-    """The turn's last reply on standard output, everything else on standard error."""
+    """Prints the turn's last reply on standard output, and everything else on standard error."""
 
     def __init__(
         self,
@@ -493,18 +507,23 @@ class _Words:
         *,
         one_place: bool,
     ) -> None:
-        """``tell`` writes a line to standard error; ``one_place``: both are seen together."""
+        """``tell`` prints a line on standard error; ``one_place``: both streams go to the same
+        terminal.
+        """
         self._outlet = outlet
         self._say = catalogue
         self._out = out
         self._tell = tell
         self._one_place = one_place
-        self._held = ""  # a reply that may be the turn's last
-        self._flags: dict[str, None] = {}  # that would have allowed what was denied
-        self._all_have_flags = True  # of what was denied
-        self._narrated = ""  # the newest that was told before
+        self._held = ""  # the newest reply, which may be the turn's last
+        self._flags: dict[str, None] = {}  # flags that would have allowed denied calls
+        self._all_have_flags = True  # whether each denied call has such a flag
+        self._narrated = ""  # the newest reply printed on standard error
 
     def show(self, record: Record, state: AgentState) -> None:
+        """Print a record in words; most kinds print nothing. Raises OSError where standard output
+        is lost.
+        """
         event = record.event
         match event:
             case AssistantReplied(message=message) if message.text:
@@ -551,7 +570,7 @@ class _Words:
             case ObjectiveReviewed(message=message):
                 review = message.review
                 if review.follows:
-                    self._print_narration()  # a further attempt has the last word
+                    self._print_narration()  # a further attempt follows
                 self._tell(self._describe_review(review))
             case AttemptStarted(message=message):
                 number, limit = message.attempt, message.max_attempts
@@ -586,13 +605,14 @@ class _Words:
                 pass
 
     def _print_narration(self) -> None:
+        """Print the held reply on standard error, because it is not the turn's last."""
         text, self._held = self._held, ""
         if text:
             self._narrated = text
             self._tell(f"{make_visible(text)}\n")
 
     def _describe_review(self, review: Review) -> str:
-        """How far the request is met, and what of it is missing."""
+        """Return the verdict of a review and the missing requirements."""
         said = [f"{'✓' if review.done else '✗'} {make_visible(verdict_words(review, self._say))}"]
         for lack in review.missing:
             what = make_visible(one_line(lack_words(lack.what, self._say), 200))
@@ -600,7 +620,9 @@ class _Words:
         return "\n".join(said)
 
     def _describe_end(self, event: TurnFinished, state: AgentState) -> str:
-        """Why it went no further, what was done, and what is missing."""
+        """Return why the turn stopped at a limit, the files it changed, and the unmet
+        requirements.
+        """
         said: list[str] = []
         if event.reason is not None and self._say.has(f"consult.cause.{event.reason.code}"):
             said.append(reason_words("consult.cause", event.reason, self._say))
@@ -616,7 +638,9 @@ class _Words:
         return "\n".join(said)
 
     def _describe_compaction(self, made: Compaction) -> str:
-        """The result of a compaction; without a digest, what the model loses and why."""
+        """Return the sizes before and after a compaction; without a digest also what was lost, and
+        why.
+        """
         before, after = f"{made.tokens_before:,}", f"{made.tokens_after:,}"
         size = self._say("compaction.size", before=before, after=after)
         if not made.failure:
@@ -627,12 +651,13 @@ class _Words:
 
 
 def _step_name(state: AgentState, event: StepChanged) -> str:
+    """Return the name of the event's step; its id where unknown."""
     step = state.get_plan(event.plan_id).get_step(event.step_id)
     return step.name if step else event.step_id
 
 
 def _flags_for(message: OperationMessage) -> list[str]:
-    """The flags that let such a call run without a question; none where no flag does."""
+    """Return the flags that would allow such a denied call; empty where none would."""
     gate, ruling = message.gate, message.ruling
     if gate is None or ruling is None:
         return []
@@ -641,7 +666,7 @@ def _flags_for(message: OperationMessage) -> list[str]:
         lets = lets and gate.can_grant(GateChoice.SESSION)
         return ["--mode trusted"] if lets else []
     if ruling.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED):
-        return []  # there naming a call does not let it run
+        return []  # in these modes --allow does not help
     rules: tuple[str, ...] = ()
     if ruling.row in ("shell inside", "shell held") and gate.facts.get("rule") == "not_named":
         rules = rules_for(str(message.args.get("command", "")))
@@ -651,13 +676,15 @@ def _flags_for(message: OperationMessage) -> list[str]:
 
 
 def _describe_target(message: OperationMessage) -> str:
-    """The target of a call as the chat names it, else its arguments as they are."""
+    """Return the target of a call as the chat shows it, else its arguments as JSON."""
     named = find_target(message.args)[0]
     return named or (json.dumps(message.args, ensure_ascii=False) if message.args else "")
 
 
 def _describe_figures(message: OperationMessage) -> str:
-    """The result in short. A server's says nothing about itself: then its first words."""
+    """Return a result's summary; for a call of a server without one, the first words of
+    its text.
+    """
     result = message.result
     if result.summary or not message.operation.startswith("mcp."):
         return result.summary

@@ -16,7 +16,7 @@ USAGE_ERROR: Final = 2
 
 
 def run_help(arguments: Sequence[str], _places: Places, language: str) -> int:
-    """Print the page that is named, else the table of contents; returns the exit status."""
+    """Print the named page of the manual, by default the index; return the exit status."""
     say = Catalogue(language)
     topic = make_parser(say).parse_args(arguments).topic.lower()
     if topic not in (INDEX, *TOPICS):
@@ -30,7 +30,7 @@ def run_help(arguments: Sequence[str], _places: Places, language: str) -> int:
 
 
 def make_parser(say: Catalogue) -> CommandParser:
-    """The command line of ``help``."""
+    """Build the parser of ``help``."""
     made = CommandParser("duckflow-tui help", "manual.cli.description", say.language, say)
     made.add_argument(
         "topic", nargs="?", default=INDEX, metavar="TOPIC", help=say("manual.cli.topic")

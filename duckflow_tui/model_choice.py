@@ -1,8 +1,8 @@
-"""Which model answers where neither the command line nor the settings say it whole.
+"""Chooses the model where neither the command line nor the settings name one completely.
 
-Only what is clear is taken: the one model of the server that was named, or the one source that has
-the model that was named, or the one source there is. Everything else is said, with the models that
-there are. Requests are made here, so nothing of it runs before the first paint.
+Only an unambiguous model is chosen: the only model of the named server, the named model at the only
+source that has it, or the only source's usual model. Otherwise Unusable lists the models found.
+This module sends requests, so it runs after the first paint.
 """
 
 from __future__ import annotations
@@ -39,34 +39,37 @@ LIST_S: Final = 8.0  # seconds that each provider has to list its models
 
 
 class SettledChoice(NamedTuple):
-    """A choice with a model, and the line that says which one was taken."""
+    """A choice with a model, and a line that tells the user which one."""
 
     choice: SessionChoice
     line: str
 
 
 class ModelSource(NamedTuple):
-    """A server of this machine, or a key of the environment."""
+    """A place that may offer models: a server on this machine, or a provider whose key is in the
+    environment.
+    """
 
     endpoint: Endpoint
-    label: str  # as the user is told of it
+    label: str  # its name for the user
     known: KnownKey | None
     models: tuple[ModelLine, ...]
-    fault: LlmError | None = None  # why its models are not known
+    fault: LlmError | None = None  # why its models are unknown
 
 
 async def settle_model(choice: SessionChoice) -> SettledChoice:
-    """The choice with the model that is clear; raises Unusable with what is missing and what there
-    is.
+    """Return the choice with the only model that fits. Raises Unusable with a text on what is
+    missing and which models there are.
     """
     choice = await asyncio.to_thread(choice.load_keys)
     return await _Search(choice).find_choice()
 
 
 def find_session_model(choice: SessionChoice) -> tuple[Endpoint, str] | None:
-    """The endpoint and the main model that the session to resume was last worked with. None where
-    no session is resumed, the flags name a server or a model, or the session does not say it: it is
-    the demo's, it cannot be read, or the user has forgotten the connection since.
+    """Return the endpoint and main model that the session to resume last used.
+
+    None where no session is resumed, the flags name a server or model, or the session has none that
+    can be used: it is a demo, cannot be read, or its connection was forgotten since.
     """
     flags = choice.flags
     if not choice.resume or flags.base_url or flags.model:
@@ -88,6 +91,8 @@ def find_session_model(choice: SessionChoice) -> tuple[Endpoint, str] | None:
 
 
 class _Search:
+    """One search for the model of a choice."""
+
     def __init__(self, choice: SessionChoice) -> None:
         self._choice = choice
         self._flags = choice.flags
@@ -95,8 +100,8 @@ class _Search:
         self._path = str(choice.places.settings_file)
 
     async def find_choice(self) -> SettledChoice:
-        """The one model that flags and findings leave. Raises Unusable where there is none or
-        several.
+        """Return the only model that flags, resumed session and sources leave. Raises Unusable
+        where there is none or several.
         """
         endpoints = self._choice.settings.endpoints
         before = await asyncio.to_thread(find_session_model, self._choice)
@@ -117,7 +122,7 @@ class _Search:
         return self._choose_only_source(sources)
 
     async def _choose_at(self, endpoint: Endpoint) -> SettledChoice:
-        """The only model of the server that was named."""
+        """Ask the server for its models and choose the only one. Raises Unusable."""
         if self._needs_confirmation(endpoint):
             raise Unusable(self._say("cli.not_confirmed", origin=endpoint.origin))
         environ = self._choice.environ
@@ -132,8 +137,8 @@ class _Search:
         raise Unusable(self._ask_which(endpoint.host, found.models))
 
     async def _find_sources(self) -> list[ModelSource]:
-        """Local servers and providers with a key in the environment, each with its models. Raises
-        Unusable for a named key that is not there.
+        """Find local servers, and providers with a key in the environment, each with its models.
+        Raises Unusable where the key that the flags name is missing.
         """
         environ, named = self._choice.environ, self._flags.api_key_env
         keys = [key for key in keys_here(environ) if named in (None, key.variable)]
@@ -146,7 +151,7 @@ class _Search:
         return [*map(self._of_server, servers), *of_keys]
 
     def _of_server(self, server: FoundServer) -> ModelSource:
-        """A local server as a source; its fault says that it wants a key."""
+        """Return a local server as a source; with a fault where it wants a key."""
         endpoint = Endpoint(name="here", base_url=server.base_url)
         label = endpoint.host
         if server.kind:
@@ -157,7 +162,7 @@ class _Search:
         )
 
     async def _of_key(self, known: KnownKey) -> ModelSource:
-        """A provider as a source, asked for its models; an error becomes the source's fault."""
+        """Ask a provider for its models and return it as a source; an error becomes its fault."""
         endpoint = known.connection.endpoint
         label = self._say("cli.found.key", host=endpoint.host, variable=known.variable)
         if self._needs_confirmation(endpoint):
@@ -170,12 +175,12 @@ class _Search:
         return ModelSource(endpoint, label, known, found.models)
 
     def _needs_confirmation(self, endpoint: Endpoint) -> bool:
-        """Whether the user has to confirm first that requests go there (R11)."""
+        """Whether the user must confirm this address before requests go there (R11)."""
         confirmed = ConfirmedOrigins(self._choice.places.data).is_confirmed(endpoint.origin)
         return find_need(endpoint, self._choice.environ) == "confirmation" and not confirmed
 
     def _choose_source_of(self, sources: Sequence[ModelSource], model: str) -> SettledChoice:
-        """The only source that has the model."""
+        """Choose the only source that has the model. Raises Unusable."""
         having = [source for source in sources if any(line.id == model for line in source.models)]
         if not having and len(sources) == 1 and _has_no_list(sources[0]):
             having = [sources[0]]
@@ -194,7 +199,9 @@ class _Search:
         raise Unusable("\n".join([sentence, *self._list_sources(sources), *self._key_for(model)]))
 
     def _key_for(self, model: str) -> list[str]:
-        """Which variable the model may need: that of a provider whose models begin like it."""
+        """Return a hint at the variable for the key of the model's probable provider; empty where
+        none is known or the key is set.
+        """
         begins = model.casefold().partition("-")[0]
         known = next((k for k in PROVIDERS if k.default_model.partition("-")[0] == begins), None)
         if known is None or self._choice.environ.get(known.variable):
@@ -202,7 +209,7 @@ class _Search:
         return [self._say("cli.set_key", model=visible_line(model), variable=known.variable)]
 
     def _choose_only_source(self, sources: Sequence[ModelSource]) -> SettledChoice:
-        """The only source there is, where it has one model, or a usual one."""
+        """Choose the model of the only source: its only or its usual one. Raises Unusable."""
         if not sources:
             raise Unusable(self._say("cli.no_endpoint", path=self._path))
         if len(sources) > 1:
@@ -215,28 +222,30 @@ class _Search:
         usual = source.known.default_model if source.known is not None else ""
         model = usual_model(source.known, source.models)
         if len(source.models) > 1 and not (usual and model.startswith(usual)):
-            model = ""  # the first of many is nobody's choice
+            model = ""  # do not guess among several
         if not model:
             raise Unusable(self._ask_which(source.label, source.models))
         return self._make_choice(source.endpoint, model, source.label)
 
     def _make_choice(self, endpoint: Endpoint, model: str, label: str) -> SettledChoice:
+        """Return the choice with this model, and the line about it."""
         line = self._say("cli.taken", model=_show_name(model), label=label)
         return SettledChoice(with_model(self._choice, endpoint, model), line)
 
     def _ask_which(self, label: str, models: Sequence[ModelLine]) -> str:
+        """Return the message that asks the user to name one of the models."""
         if not models:
             return self._say("cli.no_models", label=label)
         return self._say("cli.which_model", label=label, names=self._name_models(models))
 
     def _name_models(self, models: Sequence[ModelLine]) -> str:
-        """The first models by name, and how many more there are."""
+        """Return the first models by name, and the number of the others."""
         names = ", ".join(_show_name(line.id) for line in models[:SHOWN])
         more = len(models) - SHOWN
         return names + (self._say("cli.and_more", count=more) if more > 0 else "")
 
     def _list_sources(self, sources: Sequence[ModelSource]) -> list[str]:
-        """A line for each source: its models, or why they are not known."""
+        """Return a line for each source: its models, or why they are unknown."""
         lines: list[str] = []
         for source in sources:
             fault = source.fault
@@ -245,13 +254,15 @@ class _Search:
         return lines
 
     def _describe_error(self, error: LlmError) -> str:
+        """Return a model error in words, on one line."""
         return visible_line(self._say(f"llm.error.{error.code}", **error.params))
 
 
 def _has_no_list(source: ModelSource) -> bool:
-    """Whether the server has no list of its models at all, which it need not have."""
+    """Whether the source's server offers no list of models, which is optional."""
     return source.fault is not None and source.fault.code in UNLISTED
 
 
 def _show_name(name: str) -> str:
+    """Return a model's name, safe to show and cut to 80 characters."""
     return visible_line(one_line(name, 80))

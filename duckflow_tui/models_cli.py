@@ -1,5 +1,5 @@
-"""``duckflow-tui models``: what is known of the models in use. With ``--refresh`` their endpoints
-are asked first; they are asked at no other time.
+"""``duckflow-tui models``: prints the known facts about the models in use. Their endpoints are
+asked only with ``--refresh``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from duckflow_tui.state.usage import Role
 from duckflow_tui.words.catalogue import Catalogue
 
 DONE: Final = 0
-FAILED: Final = 1  # an endpoint did not say, or what it said could not be kept
+FAILED: Final = 1  # an endpoint gave no list, or its facts could not be stored
 
 
 def run_models(arguments: Sequence[str], places: Places, language: str) -> int:
-    """Run the command ``models``; returns the exit status."""
+    """Run the command ``models`` and return its exit status."""
     say = Catalogue(language)
     args = make_parser(say).parse_args(arguments)
     flags = Flags(
-        workspace=Path(os.sep),  # nothing is worked on
+        workspace=Path(os.sep),  # any folder will do
         base_url=args.base_url,
         model=args.model,
         api_key_env=args.api_key_env,
@@ -52,7 +52,7 @@ def run_models(arguments: Sequence[str], places: Places, language: str) -> int:
 
 
 def make_parser(say: Catalogue) -> CommandParser:
-    """The command line of ``models``."""
+    """Build the parser of ``models``."""
     made = CommandParser("duckflow-tui models", "models.description", say.language, say)
     add = made.add_argument
     add("--refresh", action="store_true", help=say("models.refresh"))
@@ -66,7 +66,7 @@ def make_parser(say: Catalogue) -> CommandParser:
 def _refresh_endpoint(
     known: KnownModels, endpoint: Endpoint, choice: SessionChoice, say: Catalogue
 ) -> bool:
-    """Ask one endpoint for its models and keep what it says; False where that failed."""
+    """Ask an endpoint for its models and store the facts; on an error print it and return False."""
     key = resolve_key(endpoint, choice.environ) or ""
     try:
         found = asyncio.run(list_server(endpoint, key, LIST_S))
@@ -82,7 +82,7 @@ def _refresh_endpoint(
 
 
 def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> None:
-    """A line for each model of a role."""
+    """Print window, prices and abilities of each model that has a role."""
     roles = choice.settings.roles
     for ref in dict.fromkeys(map(roles.model_of, get_args(Role))):
         endpoint = choice.settings.endpoints.get(ref.endpoint) if ref is not None else None
@@ -111,4 +111,5 @@ def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> No
 
 
 def _format_price(price: Price, say: Catalogue) -> str:
+    """Return a price in dollars for a million tokens; "unknown" for None."""
     return say("models.unknown") if price is None else f"${price:g}"

@@ -1,4 +1,6 @@
-"""Where the app keeps its own files, and what they say of the screen before they are checked."""
+"""The app's own folders and files: where they are, how they are locked and written, confirmed
+addresses, and a first look at the UI settings.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ FILE_NAME: Final = "settings.toml"
 
 
 class NoHome(Exception):
-    """The system knows no home of this user."""
+    """Raised where the system knows no home folder for this user."""
 
 
 class Places(NamedTuple):
-    """Where the app keeps its own files. ``DUCKFLOW_HOME`` moves all three."""
+    """The app's three folders. ``DUCKFLOW_HOME`` moves all of them."""
 
     config: Path
     data: Path
@@ -32,8 +34,8 @@ class Places(NamedTuple):
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Places:
-        """The folders of this user on this system; none is created. Raises NoHome, and OSError
-        where ``DUCKFLOW_HOME`` is relative to a folder that was deleted.
+        """Return the folders of this user; none is created. Raises NoHome, and OSError where
+        ``DUCKFLOW_HOME`` is relative to a working directory that was deleted.
         """
         home = environ.get("DUCKFLOW_HOME")
         if home:
@@ -57,12 +59,12 @@ class Places(NamedTuple):
 
     @property
     def own_dirs(self) -> tuple[Path, Path, Path]:
-        """The three folders: no operation of a model ever writes there."""
+        """The three folders, in which no operation of a model may write."""
         return self.config, self.data, self.state
 
     def close_to_others(self) -> None:
-        """Make the folders of data and state, which hold what the user said and agreed to, for
-        their owner alone, whatever the umask. What cannot be made is left to who needs it.
+        """Create the folders of data and state and set their mode to 0700, whatever the umask.
+        Errors are ignored; a later use reports them.
         """
         for folder in (self.data, self.state):
             with contextlib.suppress(OSError):
@@ -71,9 +73,10 @@ class Places(NamedTuple):
 
 
 def peek_ui_settings(places: Places) -> dict[str, str]:
-    """The texts of ``[ui]`` without checking them; empty where the file cannot be read.
+    """Return the strings in ``[ui]`` of the settings file, unchecked; empty where the file cannot
+    be read.
 
-    For the language of a mistake on the command line; ``load_settings`` checks what counts.
+    Serves to choose the language before ``load_settings`` checks the file.
     """
     try:
         data = read_plain_file(places.settings_file, MAX_SETTINGS)
@@ -93,7 +96,7 @@ def peek_ui_settings(places: Places) -> dict[str, str]:
 
 
 def find_log_file() -> str:
-    """Return the path of the log that this process writes; empty where none can be written."""
+    """Return the path of the log file that this process writes; empty without one."""
     import logging
 
     handlers = logging.getLogger().handlers
@@ -106,8 +109,8 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def find_assets(name: AssetFolder) -> Path:
-    """The folder of that name; the checkout's comes first, so that edits act at once. Raises
-    FileNotFoundError, naming both places, when the installation is incomplete.
+    """Return the folder of styles or prompts, from the source checkout if there is one, so that
+    edits act at once. Raises FileNotFoundError where the installation is incomplete.
     """
     checkout = _PACKAGE.parent / name
     if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.is_dir():
@@ -122,13 +125,15 @@ MAX_ORIGINS: Final = 1000  # lines that are read
 
 
 class ConfirmedOrigins:
-    """A text file in the app's data folder, one origin a line; the user may edit it."""
+    """The addresses to which the user confirmed plain http: a text file of the app, one origin a
+    line, which the user may edit.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "confirmed_origins.txt"
 
     def is_confirmed(self, origin: str) -> bool:
-        """Whether the user confirmed exactly this origin; False when the file cannot be read."""
+        """Whether exactly this origin was confirmed; False where the file cannot be read."""
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")[:MAX_ORIGINS]
         except (OSError, UnicodeDecodeError):
@@ -136,22 +141,24 @@ class ConfirmedOrigins:
         return origin in lines
 
     def confirm_origin(self, origin: str) -> None:
-        """Remember it; raises OSError when the file cannot be written."""
+        """Add an origin to the file. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(f"{origin}\n")
 
 
-_IN_USE: Final = "another program of duckflow-tui does not let go of the folder"
-LOCK_S: Final = 10.0  # seconds that a change waits for another program's; each takes milliseconds
+_IN_USE: Final = "another duckflow-tui process keeps the folder locked"
+LOCK_S: Final = 10.0  # seconds to wait for another program's change, which takes milliseconds
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path, seconds: float | None = None) -> Generator[None]:
-    """Keep other programs of ours from changing files of this folder, which is made if missing.
-    Raises OSError, TimeoutError after so many seconds, by default ``LOCK_S``. On a disk without
-    locks it goes without.
+    """Lock a folder, created where it is missing, against other processes of this program for the
+    block.
+
+    Blocks. Raises TimeoutError after ``seconds``, by default ``LOCK_S``, and OSError. On a disk
+    without locks the block runs unlocked.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -175,8 +182,8 @@ def lock_folder(folder: Path, seconds: float | None = None) -> Generator[None]:
 
 
 def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replace a file at once by one with this content and these rights, by default for this user
-    only. It outlives a power loss. Raises OSError; the file is then as before.
+    """Replace a file atomically and durably, with mode 0600 by default. Raises OSError; the file is
+    then unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")

@@ -1,4 +1,4 @@
-"""The settings that a project brings along: they may only narrow those of the user (R10)."""
+"""Settings in a project's folder: they may only tighten the user's settings (R10)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 from duckflow_tui.settings import SettingProblem, Settings, describe_fault, find_line, sift_denials
 from duckflow_tui.state.operations import ApprovalMode
 
-#: From the strictest on.
+#: Approval modes from the strictest on.
 _MODES: Final = tuple(ApprovalMode)
 
-#: What a project may lower. True: there 0 is no limit at all.
+#: Limits that a project may lower. True: 0 means no limit.
 _LOWERED: Final = {
     ("limits", "max_cost"): True,
     ("limits", "max_tokens"): True,
@@ -29,13 +29,15 @@ _LOWERED: Final = {
 def tighten_settings(
     settings: Settings, text: str, source: str
 ) -> tuple[Settings, tuple[SettingProblem, ...]]:
-    """The user's settings with what ``text`` has stricter: the mode, limits, what it denies on top.
-    All else in it, which is the file ``source``, is a problem and changes nothing.
+    """Return the user's settings with the stricter values in ``text``: approval mode, limits, and
+    denials, which are added. Every other entry of ``text``, which is the file ``source``,
+    becomes a problem and changes nothing.
     """
     made = settings.model_copy(deep=True)
     problems: list[SettingProblem] = []
 
     def refuse(key: tuple[str, ...], code: str, params: Mapping[str, str] | None = None) -> None:
+        """Add a problem for this key."""
         line = find_line(text, key)
         problems.append(SettingProblem(source, line, ".".join(key), code, params or {}))
 
@@ -65,7 +67,7 @@ def tighten_settings(
                 refuse((name, key), *describe_fault(error, type(before)))
                 continue
             old, new = getattr(before, key), getattr(after, key)
-            if is_denial:  # what the folder forbids comes on top
+            if is_denial:  # the folder's denials are added
                 made.approval.deny = (*old, *new)
                 continue
             if is_mode:

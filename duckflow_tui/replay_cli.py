@@ -1,4 +1,4 @@
-"""``duckflow-tui replay``: a session is found, by its id or as a file, and shown again."""
+"""``duckflow-tui replay``: finds a session by id or file and replays it on the screen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FASTEST: Final = 16.0
 
 
 def run_replay(arguments: Sequence[str], places: Places, language: str) -> int:
-    """Run the command ``replay``; returns the exit status."""
+    """Run the command ``replay`` and return its exit status. Raises SessionFault."""
     say = Catalogue(language)
     args = make_parser(say).parse_args(arguments)
     speed = _parse_speed(args.speed)
@@ -40,7 +40,7 @@ def run_replay(arguments: Sequence[str], places: Places, language: str) -> int:
 
 
 def make_parser(say: Catalogue) -> CommandParser:
-    """The command line of ``replay``."""
+    """Build the parser of ``replay``."""
     made = CommandParser("duckflow-tui replay", "replay.cli.description", say.language, say)
     add = made.add_argument
     add("session", metavar="ID|FILE", help=say("replay.cli.session"))
@@ -52,7 +52,9 @@ def make_parser(say: Catalogue) -> CommandParser:
 
 
 def _parse_speed(text: str) -> float | None:
-    """Times as fast as it happened, ``SLOWEST`` to ``FASTEST``; ``4x`` is 4."""
+    """Parse a factor of the recorded speed, such as ``4`` or ``4x``; None for a text that is none
+    or outside ``SLOWEST`` to ``FASTEST``.
+    """
     try:
         speed = float(text.lower().removesuffix("x").removesuffix("×"))
     except ValueError:
@@ -61,7 +63,9 @@ def _parse_speed(text: str) -> float | None:
 
 
 def _find_path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
-    """The file or the session's folder; None, once it is said why, where there is not one."""
+    """Return the named file, or the folder of the session with this id; else print the sessions to
+    choose from and return None.
+    """
     named = Path(os.path.expanduser(given))
     found = [*find_places(state_dir, given), *find_places(state_dir, given, trash=True)]
     if len(found) == 1:
@@ -78,7 +82,7 @@ def _find_path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
 def _show_replay(
     tape: Tape, speed: float, args: argparse.Namespace, places: Places, language: str
 ) -> int:
-    """Show a recorded session in the app; returns the exit status."""
+    """Replay a session in the app and return the exit status."""
     from duckflow_tui.settings import load_settings
     from duckflow_tui.settings_file import save_setting
     from duckflow_tui.ui.app import DuckflowApp

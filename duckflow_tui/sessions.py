@@ -1,4 +1,6 @@
-"""The screen's way to its sessions: it opens, resumes and leaves them, and keeps choices."""
+"""Sessions of a running app: opens, resumes and closes them, and saves the user's choices of models
+and settings.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 async def open_session(
     choice: SessionChoice, spawn: Spawn, ending: Ending | None = None
 ) -> AsyncGenerator[Engine]:
-    """Build one session's engine and take it down again; the loops are started by the caller.
+    """Build the engine of one session and close it after the block; the caller starts the loops.
     Raises as ``compose.open_engine`` does.
     """
     compose = await asyncio.to_thread(_import_rooms, choice)
@@ -47,7 +49,9 @@ async def open_session(
 
 
 def _import_rooms(choice: SessionChoice) -> ModuleType:
-    """Import the modules of a session when there is one: in a thread, as it takes a while."""
+    """Import the modules that this session needs and return ``compose``. Slow; call it in
+    a thread.
+    """
     if choice.demo:
         import_module("duckflow_tui.scripted.stage")
     if choice.demo or choice.settings.mcp.servers:
@@ -56,21 +60,22 @@ def _import_rooms(choice: SessionChoice) -> ModuleType:
 
 
 class Sessions:
-    """Where the screen gets its session from, once it stands."""
+    """The sessions that a screen opens one after another, and the choice they start from."""
 
     def __init__(self, choice: SessionChoice) -> None:
         self.choice = choice
         self.ending = Ending()
         self._stack = AsyncExitStack()
         self._catalog: Catalog | None = None
-        self.put_aside: list[Path] = []  # damaged files of what was chosen, by their new names
-        self._chosen: dict[str, Origin] = {}  # on the screen in this process, by setting
-        self.missing = ""  # why a model that the flags named in part could not be taken
+        self.put_aside: list[Path] = []  # new names of damaged files that were moved aside
+        self._chosen: dict[str, Origin] = {}  # of settings chosen on the screen in this process
+        self.missing = ""  # why a model that the flags named in part could not be chosen
 
     async def open(self, spawn: Spawn) -> Engine | None:
-        """The session that was chosen; None while no model is configured. What the flags name of
-        one is completed here where it is clear, else ``missing`` says what is missing. A session
-        that is resumed goes on with the model that it had.
+        """Open the chosen session and return its engine; None while no model is configured.
+
+        A model that the flags name in part is completed where that is unambiguous; else ``missing``
+        gets the reason. A resumed session uses the model that it had. Raises SessionFault.
         """
         choice = self.choice
         if choice.endpoint_missing and not choice.confirm_origin:
@@ -98,8 +103,9 @@ class Sessions:
     def use_model(
         self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None
     ) -> ModelsInUse:
-        """Have this model do a role from now on, in this process whatever flags and settings say,
-        and in later ones where they name none. Waits for the disk and the keyring; raises OSError.
+        """Use this model for a role from now on and return the models in use. Overrides flags and
+        settings in this process; a stored connection's model is also used in later processes
+        whose flags and settings name none. Blocks on the disk and the keyring; raises OSError.
         """
         kept, at_hand = self.connections, self.models_at_hand()
         origin = CHOSEN_FOR_NOW
@@ -121,8 +127,8 @@ class Sessions:
         return ModelsInUse(settings.endpoints, roles, choice.environ, known)
 
     def models_at_hand(self) -> ModelsInUse:
-        """Every endpoint of the settings and every connection, with the keys that are kept. Waits
-        for the disk and the keyring.
+        """Return every endpoint of the settings and every stored connection, with the stored keys.
+        Blocks on the disk and the keyring.
         """
         kept, settings = self.connections, self.choice.settings
         added = {c.name: c.endpoint for c in kept.all if c.name not in settings.endpoints}
@@ -132,22 +138,22 @@ class Sessions:
 
     @property
     def settings(self) -> Loaded:
-        """The settings as they are now, and where each is from."""
+        """The present settings, and the origin of each."""
         return Loaded(self.choice.settings, origins=self.choice.origins | self._chosen)
 
     def save_setting(
         self, key: str, value: object, say: Callable[..., str], *, by_flag: bool = False
     ) -> str:
-        """Have this value under a dotted key in later sessions, of this process too; ``by_flag``: a
-        flag set it in this one. Returns a sentence where a later start may have another value, else
-        nothing. Waits for the disk.
+        """Save a value under a dotted key, for this process's later sessions and later starts.
+        ``by_flag``: a flag set it in this process. Returns a sentence for the user where a later
+        start may have another value, else an empty string. Blocks on the disk.
         """
         from duckflow_tui.settings_file import save_setting
 
         places = self.choice.places
         said = save_setting(places, key, value, say, by_flag=by_flag)
         section, name = find_section(self.choice.settings, key)
-        setattr(section, name, value)  # which every choice of this process shares
+        setattr(section, name, value)  # shared by every choice of this process
         after = load_settings(places)
         section, name = find_section(after.settings, key)
         kept = getattr(section, name) == value
@@ -156,33 +162,36 @@ class Sessions:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Of this machine, where servers are looked for."""
+        """Ports of this machine on which model servers are looked for."""
         return self.choice.settings.discovery.ports
 
     def needs_confirmation(self, endpoint: Endpoint) -> bool:
-        """Whether the user has yet to allow plain http to this private address (R11)."""
+        """Whether the user has still to confirm plain http to this private address (R11)."""
         if find_need(endpoint, {}) != "confirmation":
             return False
         return not ConfirmedOrigins(self.choice.places.data).is_confirmed(endpoint.origin)
 
     @property
     def connections(self) -> Connections:
-        """The user's choices on the screen."""
+        """The stored connections, models and keys that the user chose on the screen; read again at
+        each access.
+        """
         data = self.choice.places.data
         return Connections(data, KeyStore(data, put_aside=self.put_aside))
 
     async def open_demo(self, spawn: Spawn) -> Engine:
-        """The demo, chosen on the first screen."""
+        """Open the demo, which the user chose on the start screen, and return its engine."""
         self.choice = replace(self.choice, demo=True, endpoint_missing=False)
         return await self._stack.enter_async_context(open_session(self.choice, spawn, self.ending))
 
     def choose_resumed(self, session_id: str) -> None:
-        """``open`` takes up this session; empty: it begins a new one."""
+        """Set the session that ``open`` resumes; empty: a new one."""
         self.choice = replace(self.choice, resume=session_id)
 
     async def open_resumed(self, session_id: str, spawn: Spawn) -> Engine:
-        """Open another session of this workspace, with an empty id a new one; raises SessionFault,
-        then the old one stays.
+        """Open another session of this workspace, with an empty id a new one, then close the
+        present one, and return the new engine. Raises SessionFault; the present session then
+        stays open.
         """
         choice = replace(self.choice, resume=session_id)
         stack = AsyncExitStack()
@@ -195,7 +204,7 @@ class Sessions:
 
     @property
     def catalog(self) -> Catalog:
-        """All sessions of this user; the demo's are not among them."""
+        """The catalog of all sessions of this user; sessions of the demo are not in it."""
         if self._catalog is None:
             from duckflow_tui.session.catalog import Catalog
 
@@ -204,17 +213,19 @@ class Sessions:
 
     @property
     def folder(self) -> Path | None:
-        """Where the open session is recorded; None while it is nowhere."""
+        """The folder in which the open session is recorded; None where it is not recorded."""
         return self.ending.folder
 
     @property
     def unconfirmed_origin(self) -> str:
-        """Plain http to a private address that waits for the user's word; empty for none."""
+        """The private address that waits for the user's confirmation of plain http; empty
+        for none.
+        """
         return self.choice.confirm_origin
 
     def confirm_origin(self, origin: str = "") -> None:
-        """The user confirmed plain http to this private address, or to the one that waits for it;
-        raises OSError.
+        """Store that the user confirmed plain http to this private address, by default the waiting
+        one. Raises OSError.
         """
         ConfirmedOrigins(self.choice.places.data).confirm_origin(
             origin or self.choice.confirm_origin
@@ -222,13 +233,13 @@ class Sessions:
         self.choice = replace(self.choice, confirm_origin="")
 
     def redact(self, text: str) -> str:
-        """The text without keys and passwords."""
+        """Return the text with keys and passwords replaced."""
         return self.choice.redact(text)
 
     async def close(self) -> None:
-        """Take down what was opened."""
+        """Close the open session."""
         await self._stack.aclose()
 
     def freeze(self) -> None:
-        """Record nothing more: the app ends, and the session goes on another time."""
+        """Record nothing more, because the app ends; the session can be resumed later."""
         self.ending.freeze()

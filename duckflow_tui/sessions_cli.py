@@ -1,4 +1,6 @@
-"""``duckflow-tui sessions``: list, show, export, delete, fetch back and prune, without a screen."""
+"""``duckflow-tui sessions``: lists, shows, exports, deletes, restores and prunes sessions without a
+screen; also finds the session that ``--resume`` means.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 
 
 def run_sessions(arguments: Sequence[str], places: Places, language: str) -> int:
-    """Run the command ``sessions``; returns the exit status."""
+    """Run the command ``sessions`` and return its exit status."""
     say = Catalogue(language)
     args = make_parser(say).parse_args(arguments)
     workspace = folder_named(args.dir)
@@ -71,7 +73,7 @@ def run_sessions(arguments: Sequence[str], places: Places, language: str) -> int
 
 
 def make_parser(say: Catalogue) -> CommandParser:
-    """The command line behind ``sessions``."""
+    """Build the parser of ``sessions``."""
     made = CommandParser("duckflow-tui sessions", "sessions.cli.description", say.language, say)
     add = made.add_argument
     add("action", nargs="?", choices=ACTIONS, default="list", help=say("sessions.cli.action"))
@@ -89,6 +91,8 @@ def make_parser(say: Catalogue) -> CommandParser:
 
 
 class _Sessions:
+    """The actions of the command for one workspace; each returns the exit status."""
+
     def __init__(
         self, catalog: Catalog, args: argparse.Namespace, say: Catalogue, workspace: Path
     ) -> None:
@@ -98,7 +102,7 @@ class _Sessions:
         self._workspace = Path(os.path.realpath(workspace))
 
     def run(self) -> int:
-        """Do what the command names; returns the exit status."""
+        """Run the action that the arguments name."""
         args = self._args
         if args.action == "list":
             return self._list_sessions()
@@ -119,6 +123,7 @@ class _Sessions:
         return doing[args.action](found[0])
 
     def _list_sessions(self) -> int:
+        """Print the sessions as a table, as JSON, or as figures by month."""
         args = self._args
         found = self._catalog.list_all(None if args.all else self._workspace, trashed=args.trash)
         if args.stats:
@@ -134,7 +139,7 @@ class _Sessions:
         return 0
 
     def _print_stats(self, found: Sequence[SessionFacts]) -> int:
-        """Print the figures of the work, month by month."""
+        """Print the figures of these sessions by month."""
         months = group_by_month(found)
         if self._args.json:
             print(json.dumps({month: of._asdict() for month, of in months.items()}, indent=1))
@@ -144,13 +149,15 @@ class _Sessions:
         return 0
 
     def _count_sessions(self, key: str, found: Sequence[SessionFacts]) -> str:
-        """How many these are, and how much room they take."""
+        """Return the number and size of these sessions in words, of the entry ``key``."""
         size = size_text(sum(facts.size for facts in found))
         key = f"{key}_one" if len(found) == 1 else key
         return self._say(f"sessions.cli.{key}", count=len(found), size=size)
 
     def _count_elsewhere(self, *, trashed: bool) -> str:
-        """How many other workspaces have that the list leaves out; nothing for none."""
+        """Return how many sessions other workspaces have, in words; empty for none, or with
+        ``--all``.
+        """
         if self._args.all:
             return ""
         here = self._catalog.list_read(self._workspace, trashed=trashed)
@@ -158,6 +165,7 @@ class _Sessions:
         return self._say("sessions.cli.elsewhere", count=count) if count else ""
 
     def _show_session(self, place: SessionPlace) -> int:
+        """Print the facts of a session and its last texts."""
         facts = self._catalog.facts_at(place)
         if self._args.json:
             print(json.dumps(self._as_json(facts), indent=1))
@@ -173,6 +181,7 @@ class _Sessions:
         return FAILED if facts.problem else 0
 
     def _export_session(self, place: SessionPlace) -> int:
+        """Write the export of a session to a file, or to standard output for ``-``."""
         args = self._args
         kind = args.format or guess_format(args.output or "")
         target = make_export_name(place.session_id, kind) if args.output is None else args.output
@@ -190,6 +199,7 @@ class _Sessions:
         return 0
 
     def _delete_session(self, place: SessionPlace) -> int:
+        """Move a session to the trash."""
         facts = self._catalog.facts_at(place)
         if place.in_trash:
             return print_refusal(self._say("sessions.cli.in_trash"))
@@ -198,13 +208,16 @@ class _Sessions:
         return 0
 
     def _restore_session(self, place: SessionPlace) -> int:
+        """Move a session from the trash back."""
         facts = self._catalog.facts_at(place)
         self._catalog.restore(facts)
         print(self._say("sessions.restored", title=facts.title))
         return 0
 
     def _prune_trash(self) -> int:
-        """With ``--force``; without it, what that would remove."""
+        """Delete the sessions in the trash for good, with ``--force``; without it list those that
+        would be deleted.
+        """
         args = self._args
         gone = self._catalog.list_all(None if args.all else self._workspace, trashed=True)
         if args.id:
@@ -227,7 +240,7 @@ class _Sessions:
         return status
 
     def _print_ambiguity(self, found: Sequence[SessionPlace]) -> int:
-        """Say that an id names no session or several, and list those to choose from."""
+        """Print that an id matches no session or several, with the sessions to choose from."""
         listed = [self._catalog.facts_at(place) for place in found]
         key, elsewhere = "several", ""
         if not found:
@@ -242,6 +255,7 @@ class _Sessions:
         return USAGE_ERROR
 
     def _as_json(self, facts: SessionFacts) -> dict[str, object]:
+        """Return the facts of a session for JSON, with title and path."""
         path = str(self._catalog.path_of(facts))
         return {**facts.model_dump(exclude={"key"}), "title": facts.title, "path": path}
 
@@ -249,11 +263,11 @@ class _Sessions:
 def _format_table(
     found: Sequence[SessionFacts], say: Catalogue, *, workspaces: bool = False
 ) -> list[str]:
-    """A line for each: id, when, how it stands, size, title."""
+    """Return a line for each session: id, time, state, size, folder with ``workspaces``, title."""
     rows: list[tuple[str, ...]] = []
     for facts in found:
         state, title = state_words(facts, say), facts.title
-        if facts.problem:  # then the title is no more than the id
+        if facts.problem:  # the title is then only the id
             state, title = say("sessions.state.unreadable"), state
         pin = "* " if facts.pinned else ""
         parts = (facts.session_id, format_time(facts.last_at), state, size_text(facts.size))
@@ -272,13 +286,13 @@ def _format_table(
 
 
 def print_refusal(message: str, status: int = USAGE_ERROR) -> int:
-    """Say why nothing was done; returns the exit status."""
+    """Print a message on standard error and return ``status``."""
     print(f"duckflow-tui: {make_visible(message)}", file=sys.stderr)
     return status
 
 
-_LISTED: Final = 10  # sessions named where none, or more than one, was meant
-_SMALL: Final = 200_000  # bytes; in a larger journal something was said
+_LISTED: Final = 10  # sessions listed where an id matches none or several
+_SMALL: Final = 200_000  # bytes; a larger journal certainly holds a message
 
 _SAID: Final = tuple(
     f'"kind":"{kind}"'.encode() for kind in ("message_queued", "user_message", "draft")
@@ -286,7 +300,10 @@ _SAID: Final = tuple(
 
 
 def find_session_id(given: str, workspace: Path, state_dir: Path, say: Catalogue) -> str:
-    """The whole id; empty means the newest with words in it. Raises Unusable with a list."""
+    """Return the complete id of the session that ``given`` begins; for an empty text the newest in
+    which something was said. Raises Unusable, with a list of sessions, where there is none or
+    several.
+    """
     root = Path(os.path.realpath(workspace))
     if not given:
         newest = next((p for p in list_places(state_dir, root) if _holds_words(p.path)), None)
@@ -318,13 +335,13 @@ def has_several(workspace: Path, state_dir: Path) -> bool:
 
 
 def list_choices(found: Sequence[SessionPlace], state_dir: Path, say: Catalogue) -> list[str]:
-    """The first of these sessions, a line for each as in the list of ``sessions``."""
+    """Return a line for each of the first ten of these sessions, as in the list of ``sessions``."""
     catalog = Catalog(state_dir)
     return _format_table([catalog.facts_at(place) for place in found[:_LISTED]], say)
 
 
 def _workspace_of(path: Path) -> str:
-    """The folder that a session worked in; ``?`` where it cannot be read."""
+    """Return the folder that a session worked in; ``?`` where unreadable."""
     try:
         return open_to_read(path).state.session.workspace or "?"
     except SessionFault:
@@ -332,7 +349,9 @@ def _workspace_of(path: Path) -> str:
 
 
 def _holds_words(path: Path) -> bool:
-    """Whether anything was said in it; a start that was left again at once is no session."""
+    """Whether the session's journal holds a message or a draft; a large journal counts as one that
+    does.
+    """
     left = _SMALL
     with suppress(SessionFault), closing(SessionFolder.open(path)) as folder:
         for number in folder.list_segments():

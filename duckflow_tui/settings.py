@@ -1,7 +1,9 @@
-"""Layered settings: defaults, the user's file, the environment, flags; each wins over the last.
+"""Layered settings: defaults, choices on the screen, the user's file, the environment; each layer
+overrides those before it.
 
-What each one means is said in ``words/en/setting.toml`` and its twin in Japanese, for the page
-``/settings`` and for the manual. Behind a field stands the requirement that its default is from.
+The meaning of each setting is in ``words/en/setting.toml`` and its Japanese twin, for the page
+``/settings`` and the manual. The comment behind a field names the requirement that sets its
+default.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from duckflow_tui.work.loop_limits import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_
 
 Say = Callable[..., str]
 
-#: What a value has to be, by the beginning of pydantic's name for the mistake.
+#: Code of the type that a value must have, by the beginning of pydantic's error type.
 _KINDS: Final = (
     ("string_too_short", "empty"),
     ("int_", "whole"),
@@ -56,7 +58,7 @@ _CHOICES: Final = ("literal_error", "enum")
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """Something in a settings source that does not count. ``line`` is 0 where there is none."""
+    """An entry of a settings source that is ignored. ``line`` is 0 where there is none."""
 
     source: str  # a path, or the name of an environment variable
     line: int
@@ -65,7 +67,7 @@ class SettingProblem:
     params: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def describe_problem(self, say: Say) -> str:
-        """Where it stands, what is wrong, and what holds instead."""
+        """Return a sentence that says where the entry is, what is wrong, and that it is ignored."""
         where = f"{self.source}:{self.line}" if self.line else self.source
         why = say(f"settings.why.{self.code}", **self.params)
         if self.key:
@@ -75,12 +77,14 @@ class SettingProblem:
 
 
 def describe_fault(error: ValidationError, model: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """The code of the first mistake and what its words are filled with."""
+    """Return the code of the first mistake in a validation error, and the parameters of
+    its words.
+    """
     first = error.errors(include_url=False, include_input=False)[0]
     kind, place = first["type"], first["loc"]
     about = model.model_fields.get(str(place[0])) if place else None
     if kind not in get_args(ErrorType):
-        return kind, {}  # of a validator of our own
+        return kind, {}  # raised by a validator of ours
     if kind in _CHOICES and about is not None:
         return "choices", {"choices": ", ".join(list_choices(about))}
     if kind.startswith(_BOUNDS) and about is not None:
@@ -90,7 +94,7 @@ def describe_fault(error: ValidationError, model: type[BaseModel]) -> tuple[str,
 
 
 def list_choices(about: FieldInfo) -> list[str]:
-    """The values of a setting that is one of a few words; else none."""
+    """Return the allowed values of a setting that is one of a few words; empty for others."""
     kind: Any = about.annotation
     if inspect.isclass(kind) and issubclass(kind, StrEnum):
         return [choice.value for choice in kind]
@@ -98,13 +102,13 @@ def list_choices(about: FieldInfo) -> list[str]:
 
 
 def find_limits(about: FieldInfo) -> tuple[Any, Any]:
-    """The least and the most that a setting can be; None where there is no such limit."""
+    """Return the least and the greatest value of a setting; None for a missing limit."""
     low = next((mark.ge for mark in about.metadata if isinstance(mark, Ge)), None)
     return low, next((mark.le for mark in about.metadata if isinstance(mark, Le)), None)
 
 
 def _describe_bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
-    """The word's key for the bounds of a number, and the numbers in it."""
+    """Return the code and parameters of the words for a number's bounds."""
     low, high = find_limits(about)
     above = next((mark.gt for mark in about.metadata if isinstance(mark, Gt)), None)
     if low is not None and high is not None:
@@ -115,9 +119,9 @@ def _describe_bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
 
 
 ENV_PREFIX: Final = "DUCKFLOW_"
-MAX_PORTS: Final = 16  # that are asked at once
+MAX_PORTS: Final = 16  # that are tried at once
 
-#: Keys without which an endpoint or a server does not exist: they come before its other ones.
+#: Variables that create an endpoint or a server; they are read before its other ones.
 _MAKERS: Final = ("__BASE_URL", "__COMMAND", "__URL")
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -128,7 +132,7 @@ class _Section(BaseModel, extra="forbid", validate_assignment=True):
 
 
 class ExecutionSettings(_Section):
-    """How work is done, and how far one request may go."""
+    """How work is carried out, and its limits for one request."""
 
     mode: Literal["auto", "adaptive", "tasklist"] = "auto"  # S3-7
     max_steps: int = Field(default=60, ge=1, le=100)  # S3-6
@@ -151,7 +155,7 @@ class BaseLoops(_Section):
 
 
 class PacemakerSettings(_Section):
-    """How long the work on a request may go on before the user is asked."""
+    """Limits of model decisions for one request before the user is asked."""
 
     min: int = Field(default=MIN_LIMIT, ge=1, le=100)  # S0-6
     max: int = Field(default=MAX_LIMIT, ge=1, le=100)  # S0-6
@@ -161,7 +165,7 @@ class PacemakerSettings(_Section):
 
 
 class BudgetSettings(_Section):
-    """Tokens each prompt layer may take (S4-76)."""
+    """Token budgets of the prompt layers (S4-76)."""
 
     base: int = Field(default=500, ge=100, le=20_000)
     main: int = Field(default=800, ge=100, le=20_000)
@@ -169,7 +173,9 @@ class BudgetSettings(_Section):
 
 
 class LimitSettings(_Section):
-    """The budget of a session; past a limit the next call is not sent before you raised it."""
+    """Limits of a session's cost, in dollars, and tokens, 0 for none; at a limit the next model
+    call waits until the user raises it.
+    """
 
     max_cost: float = Field(default=0.0, ge=0.0, le=100_000.0)
     max_tokens: int = Field(default=0, ge=0, le=1_000_000_000)
@@ -183,8 +189,8 @@ NO_TEXT: Final = LocalizedText(key="rule.no_text")
 
 
 def sift_denials(value: object, refuse: Callable[[LocalizedText], None]) -> object:
-    """A list of rules that deny, without those that no call could match: each of these is handed
-    to ``refuse``. What is no list comes back as it is.
+    """Return a list of denial rules without those that no call could match, each of which is passed
+    to ``refuse`` as a fault. A value that is no list is returned unchanged.
     """
     from duckflow_tui.safety.rules import find_rule_fault
 
@@ -201,7 +207,7 @@ def sift_denials(value: object, refuse: Callable[[LocalizedText], None]) -> obje
 
 
 class ApprovalSettings(_Section):
-    """The rules for what runs without asking."""
+    """The approval mode and the rules that deny."""
 
     mode: ApprovalMode = ApprovalMode.STANDARD  # R19
     deny: tuple[DeniedWords, ...] = ()
@@ -214,7 +220,7 @@ class FileSettings(_Section):
 
 
 class ShellSettings(_Section):
-    """How commands run."""
+    """Limits of commands: time, output, and bytes copied for undo."""
 
     timeout_s: float = Field(default=120, ge=1, le=86_400)
     max_timeout_s: float = Field(default=1_800, ge=1, le=86_400)
@@ -223,7 +229,9 @@ class ShellSettings(_Section):
 
 
 class SandboxSettings(_Section):
-    """The sandbox of the AI's commands."""
+    """The sandbox of the model's commands: level, extra readable folders, environment variables
+    passed on.
+    """
 
     level: Literal["auto", "full", "none"] = "auto"
     read: tuple[str, ...] = ()
@@ -231,32 +239,33 @@ class SandboxSettings(_Section):
 
 
 class PhaseSettings(_Section):
-    """Where the table of phases comes from."""
+    """The file of the user's own table of phases; empty: the built-in one."""
 
     table: str = ""  # S4-54
 
 
 class McpSettings(_Section):
-    """Servers of tools that are started with a session; only the user's own settings name any."""
+    """MCP servers, started with a session; only the user's own settings can name them."""
 
     servers: dict[str, McpServerConfig] = Field(default_factory=dict[str, McpServerConfig])
 
 
 class DiscoverySettings(_Section):
-    """Where models are looked for while none is configured."""
+    """Local ports on which model servers are looked for while none is configured."""
 
     ports: tuple[int, ...] = LOOPBACK_PORTS
 
     @field_validator("ports")
     @classmethod
     def _check_ports(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the ports; raises for more than 16, or a number that is no port."""
         if len(value) > MAX_PORTS or not all(0 < port < 65_536 for port in value):
             raise PydanticCustomError("ports", "must be at most 16 numbers from 1 to 65535")
         return value
 
 
 class UiSettings(_Section):
-    """How the app looks and speaks."""
+    """Language and look of the app."""
 
     language: Literal["auto", "en", "ja"] = "auto"
     theme: Literal["duck-dark", "duck-light", "duck-contrast", "duck-contrast-light"] = "duck-dark"
@@ -267,7 +276,7 @@ class UiSettings(_Section):
 
 
 class Settings(BaseModel, extra="forbid"):
-    """All settings, valid."""
+    """All settings, validated."""
 
     endpoints: dict[str, Endpoint] = Field(default_factory=dict[str, Endpoint])
     roles: Roles = Field(default_factory=Roles)
@@ -287,19 +296,21 @@ class Settings(BaseModel, extra="forbid"):
 
 
 class Origin(NamedTuple):
-    """Where a value is from: a line of a file, or a variable; a flag where both are empty."""
+    """The source of a value: a line of a file, or an environment variable; empty for a flag."""
 
     name: str = ""
     line: int = 0
 
 
-CHOSEN: Final = Origin("/connect")  # on the screen, and kept
-CHOSEN_FOR_NOW: Final = Origin("/model")  # on the screen, at an endpoint that the settings name
+CHOSEN: Final = Origin("/connect")  # chosen on the screen and stored
+CHOSEN_FOR_NOW: Final = Origin("/model")  # chosen on the screen for this process only
 
 
 @dataclass(slots=True)
 class Loaded:
-    """Settings, what was wrong with their sources, and which source set a key, by dotted key."""
+    """Settings, the problems of their sources, and the origin of each set value by its
+    dotted key.
+    """
 
     settings: Settings
     problems: list[SettingProblem] = field(default_factory=list[SettingProblem])
@@ -307,7 +318,7 @@ class Loaded:
 
 
 class Setting(NamedTuple):
-    """One value of the settings. ``key`` is dotted; ``words`` is the key of what it means."""
+    """One value of the settings. ``key`` is dotted; ``words`` is the key of its description."""
 
     key: str
     words: str
@@ -316,7 +327,7 @@ class Setting(NamedTuple):
 
 
 def list_settings(settings: Settings) -> Iterator[Setting]:
-    """Every value there is, in the order of the sections."""
+    """Yield every setting in the order of the sections."""
     for section in type(settings).model_fields:
         found = getattr(settings, section)
         if section == "endpoints":
@@ -330,7 +341,7 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
 
 
 def _list_section(key: str, words: str, section: BaseModel) -> Iterator[Setting]:
-    """The settings of a section and of sections inside it, in order."""
+    """Yield the settings of a section and of the sections in it."""
     for name, about in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(value, BaseModel):
@@ -340,13 +351,15 @@ def _list_section(key: str, words: str, section: BaseModel) -> Iterator[Setting]
 
 
 def find_section(settings: Settings, key: str) -> tuple[BaseModel, str]:
-    """The section of a dotted key, and the name of its field there."""
+    """Return the section of a dotted key, and the name of its field there."""
     *sections, name = key.split(".")
     return reduce(getattr, sections, settings), name
 
 
 def check_value(settings: Settings, key: str, value: object) -> object:
-    """The value as its field holds it; ``settings`` stay as they are. Raises ValidationError."""
+    """Return a value validated and converted as its field would; ``settings`` are not changed.
+    Raises ValidationError.
+    """
     section, name = find_section(settings, key)
     copy = section.model_copy()
     setattr(copy, name, value)
@@ -354,8 +367,11 @@ def check_value(settings: Settings, key: str, value: object) -> object:
 
 
 def load_settings(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
-    """Defaults, then what was chosen on the screen, then the user's file, then the environment; an
-    endpoint or a role that a later one names is its alone. Never raises for their content.
+    """Load the settings from defaults, the user's file and the environment, and complete them by
+    the choices on the screen.
+
+    The environment overrides the file. An endpoint or role in either replaces a choice on the
+    screen. Invalid entries become problems; nothing is raised for them.
     """
     loaded = Loaded(Settings())
     roles_from: dict[str, _Layer] = {}
@@ -386,7 +402,7 @@ def load_settings(places: Places, environ: Mapping[str, str] = os.environ) -> Lo
 
 
 def _add_connections(loaded: Loaded, chosen: Connections) -> None:
-    """The connections and models that were chosen on the screen, where the settings name none."""
+    """Add the connections and models chosen on the screen, where the settings name none."""
     settings = loaded.settings
     if chosen.problem:
         _note_unread(loaded, chosen.path, "no_choice")
@@ -404,7 +420,7 @@ def _add_connections(loaded: Loaded, chosen: Connections) -> None:
 
 
 def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:
-    """A role on an endpoint that does not exist counts as not set."""
+    """Clear each role whose endpoint does not exist, with a problem."""
     for role, layer in roles_from.items():
         text: str = getattr(settings.roles, role)
         if not text or (name := ModelRef.parse(text).endpoint) in settings.endpoints:
@@ -414,7 +430,7 @@ def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:
 
 
 def _read_file(path: Path, loaded: Loaded) -> str:
-    """The text of a settings file; empty where it is missing or unusable, which is noted as a
+    """Return the text of a settings file; empty where it is missing, or unusable, which adds a
     problem.
     """
     try:
@@ -435,11 +451,12 @@ def _read_file(path: Path, loaded: Loaded) -> str:
 
 
 def _note_unread(loaded: Loaded, path: Path, code: str, line: int = 0, **params: str) -> None:
+    """Add a problem for a source that is ignored as a whole."""
     loaded.problems.append(SettingProblem(str(path), line, "", code, params))
 
 
 def _parse_variable(text: str) -> object:
-    """A number, a truth value or a list where the text is one in TOML; else the text."""
+    """Parse an environment variable as a TOML value; text that is none is returned unchanged."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -447,19 +464,19 @@ def _parse_variable(text: str) -> object:
 
 
 class _Layer:
-    """One source of settings, merged key by key so that one wrong key costs only itself."""
+    """One source of settings, merged key by key, so that an invalid key affects only itself."""
 
     def __init__(
         self, loaded: Loaded, source: str, text: str, roles_from: dict[str, _Layer]
     ) -> None:
-        """``roles_from`` notes which source set a role last."""
+        """``roles_from`` records, by role, the source that set it last."""
         self._loaded = loaded
         self._source = source
         self._text = text
         self._roles_from = roles_from
 
     def merge_table(self, table: dict[str, Any]) -> None:
-        """Merge a parsed settings file into the settings; what is wrong becomes a problem."""
+        """Merge a parsed table into the settings; invalid entries become problems."""
         settings = self._loaded.settings
         for name, value in table.items():
             if name not in Settings.model_fields:
@@ -489,10 +506,13 @@ class _Layer:
                 setattr(settings, name, merged)
 
     def _refuse_denial(self, fault: LocalizedText) -> None:
+        """Add a problem for a denial rule."""
         self.note_problem(("approval", "deny"), fault.key, **fault.params)
 
     def _read_execution(self, table: dict[str, Any]) -> dict[str, Any]:
-        """``adaptive_mode = true|false`` is another way to say the mode (S3-5)."""
+        """Return the table of ``[execution]`` with ``adaptive_mode = true|false`` converted to
+        ``mode`` (S3-5).
+        """
         if "adaptive_mode" not in table:
             return table
         rest = {key: value for key, value in table.items() if key != "adaptive_mode"}
@@ -503,7 +523,7 @@ class _Layer:
         return {"mode": "adaptive" if wanted else "tasklist", **rest}
 
     def _read_pacemaker(self, table: dict[str, Any]) -> dict[str, Any]:
-        """``base`` is a table of its own, by the names of the kinds."""
+        """Merge the table ``base`` of ``[pacemaker]`` and return the other entries."""
         if "base" not in table:
             return table
         path, wanted = ("pacemaker", "base"), table["base"]
@@ -516,7 +536,7 @@ class _Layer:
         return {key: value for key, value in table.items() if key != "base"}
 
     def _merge_endpoints(self, table: dict[str, Any]) -> None:
-        """Merge ``[endpoints.*]``; an endpoint without a valid address is left out."""
+        """Merge ``[endpoints.*]``; a new endpoint without a valid address is left out."""
         for name, value in table.items():
             if not isinstance(value, dict):
                 self.note_problem(("endpoints", name), "table")
@@ -545,7 +565,7 @@ class _Layer:
                     self._merge_server(server, fields)
 
     def _merge_server(self, name: str, value: object) -> None:
-        """Merge one MCP server; one without command or url is left out."""
+        """Merge one MCP server; a new one without command or URL is left out."""
         path = ("mcp", "servers", name)
         servers = self._loaded.settings.mcp.servers
         if not isinstance(value, dict):
@@ -569,7 +589,9 @@ class _Layer:
             self.note_problem(path, "query_pair")
 
     def _merge_fields(self, path: tuple[str, ...], section: _M, table: dict[str, Any]) -> _M:
-        """The section with each field that is valid, its origin noted; others become problems."""
+        """Return the section with each valid field set and its origin recorded; invalid ones become
+        problems.
+        """
         for key, value in table.items():
             where = (*path, key)
             if key not in type(section).model_fields or key == "name":
@@ -587,12 +609,12 @@ class _Layer:
     def _note_fault(
         self, key: tuple[str, ...], error: ValidationError, model: type[BaseModel]
     ) -> None:
-        """Note a validation error as a problem of this key."""
+        """Add a validation error as a problem of this key."""
         code, params = describe_fault(error, model)
         self.note_problem(key, code, **params)
 
     def note_problem(self, key: tuple[str, ...], code: str, **params: str) -> None:
-        """Name a key of this source that does not count, with its line."""
+        """Add a problem for a key of this source, with its line."""
         line = find_line(self._text, key)
         self._loaded.problems.append(
             SettingProblem(self._source, line, ".".join(key), code, params)
@@ -600,7 +622,9 @@ class _Layer:
 
 
 def find_line(text: str, key: tuple[str, ...]) -> int:
-    """The line where a dotted key stands, counted from 1; 0 when it cannot be told."""
+    """Return the line of a dotted key in a TOML text, counted from 1, or that of the nearest table
+    above it; 0 where there is none.
+    """
     table: tuple[str, ...] = ()
     for number, line in enumerate(split_lines(text), start=1):
         header = re.match(r"\s*\[\[?([^\]]+)\]", line)

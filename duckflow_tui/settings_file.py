@@ -1,4 +1,4 @@
-"""Writes what the user chooses on the screen into their settings file."""
+"""Writes a setting that the user chose on the screen into their settings file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def save_setting(
     by_flag: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> str:
-    """Write a valid value under this dotted key of the user's settings for the next start.
+    """Write a valid value under this dotted key of the user's settings file.
 
     Returns a sentence for the user if the next start may not use the value, else an empty string:
     an environment variable overrides it, the file cannot be read or written, or a command-line flag
@@ -53,8 +53,8 @@ def save_setting(
 
 
 def write_setting(path: Path, key: str, value: object) -> None:
-    """Set the value under this dotted key of a TOML file and leave the rest as it is, comments and
-    order too; the file is made where there is none. Raises OSError, and ValueError for a file that
+    """Set the value under this dotted key of a TOML file, created where it is missing; everything
+    else in it stays, comments and order included. Raises OSError, and ValueError for a file that
     is not TOML.
     """
     import tomlkit

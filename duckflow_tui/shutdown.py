@@ -1,4 +1,6 @@
-"""The work and the words left once sessions are over."""
+"""The end of a process: its sessions are frozen and written, and the command to resume the last one
+is made.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def find_program() -> str:
-    """The words by which a shell finds this program: its name, else the file or module that was
-    started.
+    """Return the shell words that start this program: its name, its file, or Python with the
+    module.
     """
     name = "duckflow-tui"
     if shutil.which(name):
         return name
     try:
         started = Path(sys.argv[0]).absolute()
-    except OSError:  # of a folder that is gone
+    except OSError:  # the working directory was deleted
         started = Path()
     if started.name == name and os.access(started, os.X_OK):
         return shlex.quote(str(started))
@@ -36,27 +38,33 @@ def find_program() -> str:
 
 
 class Ending:
-    """The sessions of a process; the demo's are not taken up again, their endpoint is gone."""
+    """The sessions of a process, to be frozen and written when it ends. Sessions of the demo cannot
+    be resumed, because their endpoint ends with them.
+    """
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
-        self.fault: SessionFault | None = None  # why a session could not be taken up
+        self.fault: SessionFault | None = None  # why a session could not be resumed
         self.recordings: list[Recording] = []
         self._newest: tuple[Recording, Store] | None = None
 
     @property
     def kept_project(self) -> Path | None:
-        """The demo's project, when something in it changed and it therefore stays."""
+        """The folder of the demo's project, which is kept where something in it changed;
+        else None.
+        """
         return next((stage.kept for stage in self.stages if stage.kept is not None), None)
 
     def watch_session(self, recording: Recording, store: Store, *, resumable: bool) -> None:
-        """A session began."""
+        """Add a session that was opened; it is the last one from now on."""
         self.recordings.append(recording)
         self._newest = (recording, store) if resumable else None
 
     @property
     def resumable(self) -> str:
-        """The id of the last session, where something was said in it and it was kept."""
+        """The id of the last session, where something was said in it and it can be resumed; else
+        empty.
+        """
         if self._newest is None:
             return ""
         recording, store = self._newest
@@ -69,8 +77,8 @@ class Ending:
         return recording.session_id if said and recording.is_resumable else ""
 
     def resume_command(self, workspace: Path, flags: Sequence[str] = (), *, named: bool) -> str:
-        """The command that resumes the last session, empty for none; ``flags`` are those that it
-        needs once more, ``named``: with its folder.
+        """Return the command that resumes the last session, empty for none. ``flags`` are appended;
+        ``named``: with ``--dir``.
         """
         session_id = self.resumable
         if not session_id:
@@ -82,26 +90,28 @@ class Ending:
 
     @property
     def folder(self) -> Path | None:
-        """Where the last session is recorded; None while it is nowhere."""
+        """The folder of the last session; None where it is not recorded."""
         recording = self.recordings[-1] if self.recordings else None
         return recording.path if recording is not None and recording.is_resumable else None
 
     def freeze_older(self) -> None:
-        """Only the last session goes on: of the others nothing more is recorded."""
+        """Stop the recording of all sessions but the last."""
         for recording in self.recordings[:-1]:
             recording.freeze()
 
     def forget_closed(self) -> None:
-        """Forget the sessions whose records are all written."""
+        """Forget the sessions whose journals are closed, except the last."""
         last = self.recordings[-1:]
         self.recordings = [r for r in self.recordings if r in last or not r.is_closed]
 
     def freeze(self) -> None:
-        """Record nothing more: what the end undoes did not happen to the session."""
+        """Stop all recording, so that work cancelled by the end of the process is not recorded."""
         for recording in self.recordings:
             recording.freeze()
 
     def write_all(self) -> None:
-        """Have all that was recorded on the disk; waits, where no loop runs any more."""
+        """Write all records to disk and close the journals. Blocks; for use when no loop runs any
+        more.
+        """
         for recording in self.recordings:
             recording.close_now()

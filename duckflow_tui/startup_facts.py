@@ -1,8 +1,8 @@
-"""The facts the first frame needs, from a glance at the arguments, the environment and settings.
+"""Facts for the first frame, read quickly from arguments, environment and settings.
 
-The first frame waits for this module: it imports what Python has loaded by itself, and not even
-``typing`` at run time. What counts is parsed and checked afterwards; a glance that is wrong about
-a colour or a word is corrected by the app's first drawing.
+This module imports only what Python has already loaded, not even ``typing``, because the first
+frame waits for it. Arguments and settings are parsed and checked later; the app's first drawing
+corrects a wrong guess.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SWITCHES: Final = {"--continue", "--demo", "--no-animation"}
 
 
 class Glance:
-    """How the first frame looks."""
+    """Look of the first frame: language, theme, title and demo."""
 
     def __init__(self, language: str, theme: str, title: str, *, demo: bool) -> None:
         self.language = language
@@ -49,10 +49,10 @@ class Glance:
 def look_at_arguments(
     arguments: Sequence[str], environ: Mapping[str, str] = os.environ
 ) -> Glance | None:
-    """How the frame looks; None unless these arguments certainly start the app.
+    """Return the look of the first frame; None unless these arguments certainly start the app.
 
-    None for help, a headless run, a mistake, and for anything unusual: the app then comes without
-    a first frame. That the streams are a terminal is for the caller to see.
+    Help, a headless run, a mistake and anything unusual give None: the app then starts without a
+    first frame. The caller checks that the streams are a terminal.
     """
     given = _read_flags(arguments)
     if given is None:
@@ -71,8 +71,8 @@ def look_at_arguments(
 
 
 def read_plain_file(path: str | os.PathLike[str], most: int) -> bytes:
-    """Read at most so many bytes of a file. Raises OSError, also for a pipe or a device, which
-    would be waited for.
+    """Read at most ``most`` bytes of a regular file. Raises OSError, also for a folder, a pipe or a
+    device, without blocking on it.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -88,7 +88,9 @@ def read_plain_file(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def resolve_language(setting: str, environ: Mapping[str, str] = os.environ) -> str:
-    """``en`` or ``ja``; for anything else the first of LC_ALL, LC_MESSAGES, LANG decides."""
+    """Return the setting where it is ``en`` or ``ja``; else the language of the first of LC_ALL,
+    LC_MESSAGES, LANG that is set, ``en`` for any other.
+    """
     if setting in LANGUAGES:
         return setting
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
@@ -99,7 +101,9 @@ def resolve_language(setting: str, environ: Mapping[str, str] = os.environ) -> s
 
 
 def _read_flags(arguments: Sequence[str]) -> dict[str, str] | None:
-    """The flags of an interactive start with their values; None when one is no such flag."""
+    """Parse the flags of an interactive start with their values; None where an argument is not one
+    of them.
+    """
     given: dict[str, str] = {}
     rest = list(reversed(arguments))
     while rest:
@@ -125,7 +129,9 @@ def _read_flags(arguments: Sequence[str]) -> dict[str, str] | None:
 
 
 def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The texts and truth values of ``[ui]``; to load ``tomllib`` takes longer than the frame."""
+    """Read strings and booleans of ``[ui]`` from the settings file without ``tomllib``, whose
+    import takes longer than the frame.
+    """
     try:
         data = read_plain_file(settings_path(environ), MAX_SETTINGS)
         lines = data.decode("utf-8-sig", "replace").split("\n")
@@ -148,7 +154,7 @@ def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_path(environ: Mapping[str, str]) -> str:
-    """Where ``places.Places`` has the settings file."""
+    """Return the path of the settings file, the same as ``places.Places`` has."""
     home = environ.get("DUCKFLOW_HOME")
     if home:
         return os.path.join(os.path.expanduser(home), "config", "settings.toml")

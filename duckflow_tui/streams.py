@@ -63,7 +63,9 @@ def _open_null_at(number: int) -> int:
 
 
 def _guard_stream(stream: TextIO | None, number: int) -> TextIO:
-    """The stream to use for a descriptor: one that survives a missing, slow or lost reader."""
+    """Return the stream to use for a descriptor: one that survives a missing, slow or lost reader;
+    a terminal, or a stream that is not the standard one, is returned itself.
+    """
     if stream is None:
         _open_null_at(number)
         return _text_stream(number, "utf-8", by_lines=True)
@@ -83,6 +85,7 @@ def _guard_stream(stream: TextIO | None, number: int) -> TextIO:
 
 
 def _text_stream(number: int, encoding: str, *, by_lines: bool) -> TextIO:
+    """Return a text stream that writes to a descriptor."""
     binary = io.BufferedWriter(_Descriptor(number))
     return io.TextIOWrapper(binary, encoding, "backslashreplace", line_buffering=by_lines)
 
@@ -105,8 +108,8 @@ class _Descriptor(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        """Write at most a chunk; once the reader is lost, pretend to. Raises OSError once, on
-        stdout.
+        """Write at most 4 KB and return the count. On standard output an error is raised once;
+        afterwards, and on standard error, data is dropped.
         """
         global _output_error
         view = memoryview(data)
