@@ -411,7 +411,7 @@ def _hash_file(file: int) -> str:
 
 def _hash_at(directory: int, name: str) -> str:
     """Return the SHA-256 of the regular file at a name; empty where there is none or it cannot be
-    read.
+    opened.
     """
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)

@@ -129,12 +129,12 @@ def find_guarded_places(workspace: Workspace, known: KnownSecrets | None = None)
     """Search the workspace for repositories and secrets, following no link. Blocking; raises
     nothing.
 
-    Closed are: each ``.git`` below the root and the places that it leads to, folders that are
-    repositories themselves, and folders that cannot be listed. Secret are files by their names,
-    except those whose content plainly holds none, and those that git's index has with the same
-    content, which any command can get from git. The names of parent folders and neighbouring files
-    do not make a file less secret, as a command can move it. The root's own ``.git`` and the app's
-    folders are left out, unless they are links.
+    ``closed`` of the result holds each ``.git`` below the root and the places that it leads to,
+    folders that are repositories themselves, and folders that cannot be listed. ``secret`` holds
+    files with names of secrets, except those whose content plainly holds none, and those that git's
+    index has with the same content, which any command can get from git. The names of parent folders
+    and neighbouring files do not make a file less secret, as a command can move it. The root's own
+    ``.git`` and the app's folders are left out, unless they are links.
 
     Files in ``known`` are secret under any name, as a command can rename their folder or remove the
     link that led to them. Secrets found are added to ``known``.

@@ -100,7 +100,7 @@ class Capture:
 
     def take_piece(self, data: bytes) -> str:
         """Add a piece of output; return it as text without escape sequences, with its carriage
-        returns.
+        returns. An unfinished character or sequence is held back until the next piece.
         """
         with self._lock:
             self._total += len(data)

@@ -265,7 +265,9 @@ class RunningCommand:
 
     @property
     def end_words(self) -> str:
-        """The exit code or signal in two words."""
+        """How the command ended: ``exit 0``, the name of a signal, or ``running`` before
+        its end.
+        """
         return how_it_ended(self.group.program.exit_code)
 
     def _describe_whole_output(self) -> str:

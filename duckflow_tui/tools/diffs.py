@@ -55,7 +55,7 @@ class TextFile:
 
     @property
     def notable_facts(self) -> tuple[str, ...]:
-        """What differs from plain UTF-8 text: another encoding, a byte order mark, CR LF, no final
+        """Differences from plain UTF-8 text: another encoding, a byte order mark, CR LF, no final
         newline.
         """
         found: list[str] = []

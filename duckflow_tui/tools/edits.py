@@ -149,8 +149,8 @@ def _line_numbers(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
-    """Return the text with the line range of ``edit.lines`` replaced. Raises EditRefused where its
-    hash is not that of the file.
+    """Return the text with the line range of ``edit.lines`` replaced. Raises EditRefused where the
+    range is invalid or its hash is not that of the file.
     """
     found = re.fullmatch(r"(\d{1,9})-(\d{1,9})@([0-9a-f]{8})", edit.lines)
     if found is None or edit.old:

@@ -380,8 +380,8 @@ class IgnoreRules:
         self._chains: dict[str, tuple[tuple[int, Patterns], ...]] = {}
 
     def begin_at(self, folder: str) -> None:
-        """Prepare for a walk of a folder that was named explicitly: if rules above ignore it, those
-        rules do not apply below it. Empty and ``.`` are the root.
+        """Prepare for a walk of a folder that was named explicitly: where rules above ignore the
+        folder, they do not apply below it. Empty and ``.`` are the root.
         """
         if folder in ("", "."):
             return
@@ -400,8 +400,9 @@ class IgnoreRules:
         )
 
     def is_ignored(self, path: str, *, is_dir: bool) -> bool:
-        """Whether a path is ignored; ``path`` is relative to the root, with ``/``. The folders
-        above it are assumed not to be: a walk does not enter ignored ones.
+        """Whether a path is ignored, by an ignore file or as a folder in HEAVY; ``path`` is
+        relative to the root, with ``/``. The folders above it are assumed not to be: a walk does
+        not enter ignored ones.
         """
         folder, _, name = path.rpartition("/")
         if is_dir and name in HEAVY:
