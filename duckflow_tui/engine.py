@@ -47,7 +47,7 @@ from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memor
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.session_diff import session_diff
 from duckflow_tui.tools.shell import LendTerminal, OwnCommands
-from duckflow_tui.tools.undo import command_since
+from duckflow_tui.tools.undo import find_command_since
 from duckflow_tui.tools.watch import FileWatcher
 from duckflow_tui.work.actions import PlanActions
 from duckflow_tui.work.checks import RequirementChecks
@@ -373,7 +373,7 @@ class Engine:
         undoing, state = self._router.undoing, self.store.state
         words = self.notices.words
         found = await session_diff(state, undoing.workspace, undoing.blobs, words)
-        return found, command_since(state, None)
+        return found, find_command_since(state, None)
 
     def _report_undo(self, reports: list[UndoReport]) -> None:
         """Report each undo or redo as a notice."""

@@ -33,15 +33,15 @@ _FOLDER: Final = Path(__file__).parent
 
 
 def page_path(topic: str, language: str) -> Path:
-    """The file of a page; ``topic`` is ``INDEX`` or one of ``TOPICS``."""
+    """Return the path of a page; ``topic`` is ``INDEX`` or one of ``TOPICS``."""
     return _FOLDER / language / f"{topic}.md"
 
 
 def read_page(topic: str, language: str) -> str:
-    """The Markdown of a page. Raises OSError where the installation lacks it."""
+    """Return the Markdown of a page. Raises OSError where the installation lacks it."""
     return page_path(topic, language).read_text(encoding="utf-8")
 
 
 def nearest_topic(name: str) -> str:
-    """The topic whose name is most like this one, empty where none is."""
+    """Return the topic whose name is closest to this one; empty where none is similar."""
     return next(iter(difflib.get_close_matches(name.lower(), TOPICS, n=1, cutoff=0.5)), "")

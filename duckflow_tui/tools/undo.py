@@ -1,4 +1,6 @@
-"""Taking changes back and making them again: byte for byte, nobody else's bytes being lost."""
+"""Undo and redo of the file changes of calls, byte for byte, without losing what others wrote
+since.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ log = logging.getLogger("duckflow.tools")
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """The result of taking changes back, or of making them again."""
+    """The result of an undo or a redo, for the screen and for the model."""
 
     key: str  # of the catalogue: what the screen says
     params: dict[str, str] = field(default_factory=dict[str, str])
@@ -42,7 +44,9 @@ class UndoReport:
 
 
 class _Refused(Exception):
-    """The changes cannot be made as a whole; ``why`` is the last part of a key of the words."""
+    """The changes cannot be made. ``why`` is the last part of the key of the message, whose
+    parameters are ``path`` and the others.
+    """
 
     def __init__(self, why: str, path: str, **params: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -51,7 +55,7 @@ class _Refused(Exception):
 
 
 class _Step(NamedTuple):
-    """A change that is about to be made; ``done`` when the file is so already."""
+    """A change to make; ``done`` if the file already is in its final state."""
 
     change: FileChange
     place: Place  # where the file lies
@@ -61,7 +65,7 @@ class _Step(NamedTuple):
 
 
 def reverse_change(change: FileChange) -> FileChange:
-    """The change that takes this one back."""
+    """Return the change that undoes this one."""
     path, target = change.path, change.target
     return change.replace(
         path=target or path,
@@ -78,9 +82,9 @@ def reverse_change(change: FileChange) -> FileChange:
     )
 
 
-def last_changed(state: AgentState, *, ignored: bool = False) -> OperationMessage | None:
-    """The newest call whose changes of files of the workspace stand. One that only overwrote
-    ignored files, such as caches, is passed over unless ``ignored``.
+def find_last_change(state: AgentState, *, ignored: bool = False) -> OperationMessage | None:
+    """Return the newest call that changed files of the workspace and is not undone; None for none.
+    A call that only overwrote ignored files counts only with ``ignored``.
     """
     for message in reversed(list_all_calls(state)):
         result = message.result
@@ -91,15 +95,15 @@ def last_changed(state: AgentState, *, ignored: bool = False) -> OperationMessag
     return None
 
 
-def allowed_with(state: AgentState, message: OperationMessage) -> list[OperationMessage]:
-    """This call and the others that one answer of the user allowed with it, the newest first."""
+def calls_allowed_with(state: AgentState, message: OperationMessage) -> list[OperationMessage]:
+    """Return this call and the others that the same gate allowed, the newest first."""
     calls = reversed(list(list_all_calls(state)))
     return [m for m in calls if m is message or (m.gate and _gate_of(m) == _gate_of(message))]
 
 
-def command_since(state: AgentState, call_id: str | None) -> str:
-    """The newest command after a call that undo does not cover, on one line; after None: of the
-    whole session.
+def find_command_since(state: AgentState, call_id: str | None) -> str:
+    """Return, on one line, the newest command after this call that undo does not cover; empty for
+    none. With None, all commands of the session count.
     """
     for message in reversed(list_all_calls(state)):
         if message.call_id == call_id:
@@ -113,9 +117,9 @@ def command_since(state: AgentState, call_id: str | None) -> str:
 
 
 def place_of(workspace: Workspace, path: str) -> Place | None:
-    """The place of a file that was changed at this path, below the workspace; None where the path
-    leads outside or over a link: it may have taken the place of a file or a folder since. Raises
-    WorkspaceError.
+    """Return the place of the file at this path, which is relative to the workspace's root; None
+    where the path leads outside or through a link, which may have replaced the file or a folder
+    since. Raises WorkspaceError.
     """
     # A name may begin with ``~``, or be a space: what is recorded has no other meaning.
     place = workspace.locate_path(f"./{path}")
@@ -123,20 +127,20 @@ def place_of(workspace: Workspace, path: str) -> Place | None:
 
 
 def _is_of_this_folder(state: AgentState, message: OperationMessage) -> bool:
-    """Whether a call changed files of the present workspace, and of no other folder."""
+    """Whether all changes of a call are in the present workspace."""
     paths = (p for c in message.result.undoable_changes for p in (c.path, c.target))
     return message.at >= state.folder_since and not any(map(os.path.isabs, paths))
 
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """Takes back the changes of calls and makes them again, each call as a whole or not at all;
-    only files whose earlier content is not stored are left out, and named.
+    """Undoes and redoes the changes of calls, those of each call together or not at all. Only files
+    whose earlier content is not stored are left out.
 
-    Where a command ran since that undo does not cover, the report says so. A file that
-    somebody else changed since is left alone, unless ``anyway`` says that it is not to be: then
-    what it holds is kept first, and the way back brings just that. ``reopens``: what was judged by
-    these files is judged anew.
+    A file that somebody else has changed since blocks its call, unless ``anyway``: then its present
+    content is stored first, so that a redo restores it. The report names a command that ran since
+    and that undo does not cover. With ``reopens``, requirements that were judged by these files are
+    judged again.
     """
 
     store: Store
@@ -146,39 +150,41 @@ class Undoing:
     writing: asyncio.Lock  # held by whoever changes the workspace
 
     async def undo_last(self, *, anyway: bool = False, ignored: bool = False) -> UndoReport:
-        """Take back the newest changes that are not undone yet, byte for byte, or say why not.
-        ``anyway``: also where somebody else changed the files since. ``ignored``: also those of a
-        command that overwrote ignored files and no others.
+        """Undo the newest changes that are not undone yet, or report why not. ``anyway``: also
+        files that somebody else has changed since. ``ignored``: also a command that overwrote
+        only ignored files.
         """
         async with self.writing:
-            last = last_changed(self.store.state, ignored=ignored)
+            last = find_last_change(self.store.state, ignored=ignored)
             return await self._undo_call(last, anyway=anyway)
 
     async def redo_last(self, *, anyway: bool = False) -> UndoReport:
-        """Make again what was taken back last, or say why not; ``anyway`` as above."""
+        """Redo the changes that were undone last, or report why not. ``anyway``: also files that
+        somebody else has changed since.
+        """
         async with self.writing:
             undone = self.store.state.undone_calls
             return await self._redo_call(undone[-1] if undone else "", anyway=anyway)
 
     async def undo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
-        """Take back the newest changes, and with them the others that one answer allowed. A
-        call of which a file was changed since is left as it is, it alone, unless ``anyway``.
+        """Undo the newest changes and those of the other calls that the same gate allowed. A call
+        with a file that somebody else has changed since is skipped, unless ``anyway``.
         """
         state = self.store.state
-        last = last_changed(state)
+        last = find_last_change(state)
         if last is None:
             return [await self.undo_last()]
         done = state.undone_calls
-        calls = [m for m in allowed_with(state, last) if m.result.undoable_changes]
+        calls = [m for m in calls_allowed_with(state, last) if m.result.undoable_changes]
         async with self.writing:
-            return _as_one(
+            return _merge_reports(
                 "undo",
                 [await self._undo_call(m, anyway=anyway) for m in calls if m.call_id not in done],
             )
 
     async def redo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
-        """Make again what was taken back last, and with it the others that one answer allowed and
-        that were taken back with it.
+        """Redo the changes that were undone last and those, undone with them, of the other calls
+        that the same gate allowed.
         """
         state = self.store.state
         calls = {m.call_id: m for m in list_all_calls(state)}
@@ -186,32 +192,38 @@ class Undoing:
         last = calls.get(next(newest, ""))
         if last is None:
             return [await self.redo_last()]
-        together = {m.call_id for m in allowed_with(state, last)}
+        together = {m.call_id for m in calls_allowed_with(state, last)}
         found = [last.call_id, *takewhile(together.__contains__, newest)]
         async with self.writing:
-            return _as_one(
+            return _merge_reports(
                 "redo", [await self._redo_call(call_id, anyway=anyway) for call_id in found]
             )
 
     async def turn_back(self, message: OperationMessage) -> UndoReport:
-        """Take back what this call changed, on the way to where nothing has to be judged anew."""
+        """Undo the changes of this call as a part of going back in the session; no requirement is
+        judged again.
+        """
         async with self.writing:
             return await self._undo_call(message, reopens=False)
 
     async def turn_again(self, call_id: str) -> UndoReport:
-        """Make again what was so taken back."""
+        """Redo the changes of this call that ``turn_back`` has undone; no requirement is judged
+        again.
+        """
         async with self.writing:
             return await self._redo_call(call_id, reopens=False)
 
     async def _undo_call(
         self, message: OperationMessage | None, *, anyway: bool = False, reopens: bool = True
     ) -> UndoReport:
-        """Take back what this call changed; None: there is nothing."""
+        """Undo the changes of this call, record that, and return the report; with None, report that
+        there is nothing to undo. The lock must be held.
+        """
         state = self.store.state
-        command = command_since(state, message.call_id if message else None)
+        command = find_command_since(state, message.call_id if message else None)
         if message is None:
             key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
-            if last_changed(state, ignored=True) is not None:
+            if find_last_change(state, ignored=True) is not None:
                 key = "operations.undo.only_ignored"
             return UndoReport(key, {"command": command} if command else {})
         changes = message.result.undoable_changes
@@ -242,7 +254,9 @@ class Undoing:
     async def _redo_call(
         self, call_id: str, *, anyway: bool = False, reopens: bool = True
     ) -> UndoReport:
-        """Make again what was taken back of this call, and just that; empty: there is nothing."""
+        """Redo the undone changes of this call, record that, and return the report; report that
+        there is nothing to redo where it was not undone. The lock must be held.
+        """
         state = self.store.state
         message = next((m for m in list_all_calls(state) if m.call_id == call_id), None)
         undone = message is not None and call_id in state.undone_calls
@@ -263,12 +277,13 @@ class Undoing:
         return UndoReport(key, {"path": paths}, told, again, complete)
 
     async def in_the_way(self, calls: Iterable[OperationMessage]) -> tuple[str, ...]:
-        """The files, as shown, that would keep these calls from being taken back in this order as
-        things are; nothing is changed.
+        """Return the paths of the files that would block an undo of these calls, in this order,
+        because their content has changed; nothing is changed.
         """
         found: dict[str, str] = {}  # what each file would hold by then
 
         async def held(path: str) -> str:
+            """Return the hash that the file would have by then; empty where it would not exist."""
             if path not in found:
                 try:
                     place = self._locate_path(path)
@@ -302,9 +317,10 @@ class Undoing:
     async def _make_changes(
         self, changes: Iterable[FileChange], word: str, anyway: bool
     ) -> tuple[list[FileChange], list[str], UndoReport | None]:
-        """Make these changes: those that were made, as they really were, the files left out as
-        their content is not stored, and what was in the way of the others. ``word``: undo or redo,
-        for what is said; an undo leaves out such files while it can bring back others.
+        """Make these changes; return those made, the paths left out because their content is not
+        stored, and the report of what stopped the rest, None if nothing did. ``word``: "undo" or
+        "redo"; a redo is stopped by content that is not stored, an undo only where no file is
+        left.
         """
         made: list[FileChange] = []
         lost: list[str] = []
@@ -338,7 +354,7 @@ class Undoing:
         return made, lost, UndoReport(f"operations.{word}.{key}", params, why=why)
 
     async def _plan_step(self, change: FileChange, anyway: bool) -> _Step:
-        """Plan one step, changing nothing yet; raises _Refused."""
+        """Return the step that makes a change, without changing anything. Raises _Refused."""
         place = self._locate_path(change.path)
         now = await self.workspace.hash_file(place) if place.exists else ""
         if change.kind == "move":
@@ -370,12 +386,16 @@ class Undoing:
         return _Step(change, place, place, await self._read_copy(change))
 
     def _locate_path(self, path: str) -> Place:
+        """Return the place of a file. Raises _Refused where its path leads elsewhere now."""
         place = place_of(self.workspace, path)
         if place is None:
             raise _Refused("taken", path)
         return place
 
     async def _read_copy(self, change: FileChange) -> bytes:
+        """Return the content that the file has after the change. Raises _Refused where it is not
+        stored.
+        """
         if change.after == change.before:  # also where it was never kept
             return await self.workspace.read_bytes(self._locate_path(change.path))
         try:
@@ -384,7 +404,9 @@ class Undoing:
             raise _Refused("lost", change.path) from error
 
     async def _refuse_changed(self, change: FileChange, place: Place, now: str) -> _Refused:
-        """The refusal, with what would become of the file as it is now."""
+        """Return the refusal of a file that somebody else has changed, with the lines that an undo
+        or redo would add and remove.
+        """
         data = await self._read_copy(change) if change.after else b""
         held = await self.workspace.read_bytes(place) if now else b""
         diff = await compare_bytes(held, data)
@@ -392,6 +414,7 @@ class Undoing:
         return _Refused("changed", change.path, **figures)
 
     async def _take_step(self, step: _Step) -> None:
+        """Make one change, after storing the content that it overwrites."""
         change, workspace = step.change, self.workspace
         if change.kind == "move":
             with self.own.expect_writes({change.path: "", change.target: change.after}):
@@ -408,7 +431,9 @@ class Undoing:
                 await workspace.replace_file(step.place, step.data, change.before, mode=mode)
 
     async def _clear_directories(self, directories: tuple[str, ...]) -> None:
-        """Remove directories that came or went with a file, as far as nothing lies in them."""
+        """Remove the directories that were created or removed with a file, the innermost first, as
+        far as they are empty.
+        """
         for path in reversed(directories):
             try:
                 await self.workspace.remove_directory(self._locate_path(path))
@@ -418,11 +443,14 @@ class Undoing:
 
 
 def _gate_of(message: OperationMessage) -> str:
+    """Return the id of the gate that allowed a call; empty for none."""
     return message.gate.gate_id if message.gate else ""
 
 
-def _as_one(word: str, reports: list[UndoReport]) -> list[UndoReport]:
-    """One report of all that was done whole, before those of the others."""
+def _merge_reports(word: str, reports: list[UndoReport]) -> list[UndoReport]:
+    """Return the reports with the complete ones merged into the first, if there are several.
+    ``word``: "undo" or "redo".
+    """
     done = [report for report in reports if report.complete]
     if len(done) < 2:
         return reports
@@ -440,10 +468,10 @@ def _as_one(word: str, reports: list[UndoReport]) -> list[UndoReport]:
 
 
 def _modes_differ(now: int | None, then: int | None) -> bool:
-    """Whether both modes are known and are others."""
+    """Whether both modes are known and their permission bits differ."""
     return now is not None and then is not None and now & _MODE != then & _MODE
 
 
 def _list_paths(changes: Sequence[FileChange]) -> str:
-    """The files, each once, under the names that the user knows them by."""
+    """Return the paths of these changes, each once, joined by commas."""
     return ", ".join(dict.fromkeys(change.path for change in changes))

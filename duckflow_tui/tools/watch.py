@@ -1,4 +1,6 @@
-"""Notices when a file that was read or is being shown changes, and not by our hand."""
+"""Watch the files that were read or are shown in a gate, and report changes that the app did not
+make.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,22 @@ log = logging.getLogger("duckflow.watch")
 
 
 class OwnWrites:
-    """The app's own writes, by shown path: hashes to ignore."""
+    """The hashes that the app itself wrote last, by path, so that its own changes are not
+    reported.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
 
     def is_own(self, path: str, sha: str) -> bool:
-        """Whether the file is as we left it, or are about to."""
+        """Whether this is the content that the app wrote last to the file, or is about to write."""
         return self._last.get(path) == sha
 
     @contextlib.contextmanager
     def expect_writes(self, files: Mapping[str, str]) -> Generator[None, None, None]:
-        """Expect these hashes from now on; when it fails, as if it had not begun."""
+        """Register these hashes before writing the files in the block; they are taken back if the
+        block fails.
+        """
         before = self._last
         self._last = {**before, **files}
         try:
@@ -53,11 +59,12 @@ class OwnWrites:
 
 
 class FileWatcher:
-    """Watches the folders of the files that matter, not the tree, and commits FileChangedOutside.
+    """Watches the folders of the relevant files, not the whole tree, and dispatches
+    FileChangedOutside.
 
-    Only files in ``files_read`` and in the previews of open gates matter; their content decides,
-    not their times. One that changed is no news again until it is read or shown anew: a log that
-    grows costs nothing. ``run`` is the coroutine; it ends when it is cancelled.
+    Relevant are the files in ``files_read`` and in the previews of open gates. A change counts if
+    the content's hash differs. A changed file is not reported again until it is read or shown anew,
+    so that a growing log costs nothing.
     """
 
     def __init__(self, store: Store, workspace: Workspace, own: OwnWrites) -> None:
@@ -87,6 +94,7 @@ class FileWatcher:
             forget()
 
     def _on_record(self, state: AgentState, record: Record) -> None:
+        """Wake the watcher if a record changes the set of relevant files."""
         match record.event:
             case OperationFinished(files_read=read) if not self._void.isdisjoint(read):
                 self._void -= read.keys()
@@ -106,13 +114,14 @@ class FileWatcher:
 
     @staticmethod
     def _wanted_files(state: AgentState) -> set[str]:
+        """Return the paths of the relevant files."""
         wanted = set(state.files_read)
         for gate in state.gates:
             wanted.update(p.path for p in gate.previews if not p.unseen)
         return wanted
 
     def _track_places(self) -> None:
-        """Bring the places up to date with the files that matter now."""
+        """Update the watched places to the files that are relevant now."""
         wanted = self._wanted_files(self._store.state)
         for path in set(self._places) - wanted:
             del self._places[path]
@@ -123,11 +132,13 @@ class FileWatcher:
                 self._places[path] = self._workspace.locate_path(path)
 
     async def _watch_folders(self, folders: frozenset[Path]) -> None:
-        """Until the set of folders is another one."""
+        """Watch these folders and check the files at each change, until the files lie in other
+        folders. Switches to polling if the system has no watches left.
+        """
         import watchfiles
 
         stop = asyncio.Event()
-        renewing = asyncio.create_task(self._until_other(folders, stop))
+        renewing = asyncio.create_task(self._track_until_moved(folders, stop))
         try:
             # Its stop event may be one of trio's, whose types are not there.
             async for _ in watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
@@ -157,8 +168,10 @@ class FileWatcher:
         finally:
             renewing.cancel()
 
-    async def _until_other(self, folders: frozenset[Path], stop: asyncio.Event) -> None:
-        """Keep the set of files; let the watch end once they lie in other folders."""
+    async def _track_until_moved(self, folders: frozenset[Path], stop: asyncio.Event) -> None:
+        """Update the watched files while the watch runs, and set ``stop`` once they lie in other
+        folders.
+        """
         # This runs once the watch stands; what changed while it was being set up is seen here.
         await self._check_files()
         while True:
@@ -171,7 +184,9 @@ class FileWatcher:
             await self._check_files()
 
     async def _check_files(self) -> None:
-        """Hash those files whose times or sizes moved, and report the ones that are others."""
+        """Hash the files whose time, size or inode changed, and report those that differ from what
+        was read or shown and that the app did not write.
+        """
         for path in tuple(self._places):
             place = self._places.get(path)
             stamp = _stamp_of(place.real) if place else ()
@@ -195,7 +210,7 @@ class FileWatcher:
                 self._store.dispatch(FileChangedOutside(path=path, sha=sha))
 
     def _shown_hashes(self, path: str) -> set[str]:
-        """The hashes of a file in the gates that show a change of it."""
+        """Return the hashes of a file from before the changes that open gates show."""
         found: set[str] = set()
         for gate in self._store.state.gates:
             for preview in gate.previews:
@@ -205,6 +220,7 @@ class FileWatcher:
 
 
 def _stamp_of(path: Path) -> tuple[int, ...]:
+    """Return modification time, size and inode of a file; empty where it does not exist."""
     try:
         info = path.stat()
     except OSError:
@@ -213,7 +229,7 @@ def _stamp_of(path: Path) -> tuple[int, ...]:
 
 
 def _folders_of(places: Iterable[Place]) -> frozenset[Path]:
-    """The folders of the files; for one that is not there, the nearest that is."""
+    """Return the folders of the files; for a missing folder, its nearest existing parent."""
     found: set[Path] = set()
     for place in places:
         folder = place.real.parent

@@ -1,7 +1,7 @@
-"""Ends what the app has started when the app can no more: when it was killed.
+"""The watchdog: a process that ends the programs started by the app if the app is killed.
 
-One small process for each session, started with the first command. It reads what runs from a pipe
-that nobody else holds, so the pipe ends with the app, and with any child that was being started.
+One process for each session, started with the first command. It reads from a pipe whose other end
+only the app holds, so the pipe is closed when the app dies.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _PROGRAM: Final = (
 
 
 class Watchdog:
-    """Ends the programs it is told of when the app dies. Used from the loop alone.
+    """The app's side of the watchdog. Use it from the event loop only.
 
-    ``expect`` comes before a start and ``leads`` after it, so that no moment is left in which a
-    killed app leaves something behind.
+    ``expect_program`` is called before a start and ``register_program`` after it, so that no moment
+    is left in which a killed app leaves a program behind.
     """
 
     def __init__(self) -> None:
@@ -42,17 +42,21 @@ class Watchdog:
 
     @property
     def pid(self) -> int | None:
-        """Its process; None while nothing was to be watched."""
+        """The id of the watchdog's process; None before the first command."""
         return self._process.pid if self._process is not None else None
 
     def expect_program(self) -> str:
-        """A ``process_table.MARK`` for what will start; raises OSError with nobody to watch."""
+        """Return a new mark for a program that is about to start, to put into its environment as
+        ``process_table.MARK``. Raises OSError if the watchdog cannot be started.
+        """
         mark = secrets.token_hex(8)
         self._tell_worker(mark, f"expect {mark}\n")
         return mark
 
     def register_program(self, mark: str, pid: int) -> int:
-        """The program under that mark was started; returns when it began, in ticks, 0: unknown."""
+        """Tell the watchdog the process id of a started program; return the program's start in
+        clock ticks, 0 if unknown.
+        """
         leader = read_process(pid, also_dead=True)
         began = leader.began if leader is not None else 0
         with contextlib.suppress(OSError):  # the mark was told, and what runs must not fail
@@ -60,13 +64,15 @@ class Watchdog:
         return began
 
     def forget_program(self, mark: str) -> None:
-        """It has ended, or goes on without the app."""
+        """Stop watching a program that has ended or may outlive the app."""
         if self._watched.pop(mark, None) is not None and self._process is not None:
             # One that is gone is started anew with the next command.
             self._write_line(self._process, f"forget {mark}\n")
 
     async def close(self) -> None:
-        """Let it go; what it still watches over is ended."""
+        """Close the pipe and wait up to a second for the watchdog to end. It first ends the
+        programs that it still watches.
+        """
         process, self._process = self._process, None
         self._watched.clear()
         if process is None:
@@ -78,6 +84,9 @@ class Watchdog:
             log.warning("the watchdog still ends what was left running")
 
     def _tell_worker(self, mark: str, line: str) -> None:
+        """Send a line about a program; start the watchdog, or start it anew if it is gone. Raises
+        OSError.
+        """
         self._watched[mark] = line
         if self._process is not None:
             if self._write_line(self._process, line):
@@ -93,6 +102,7 @@ class Watchdog:
             raise
 
     def _start_worker(self) -> subprocess.Popen[bytes]:
+        """Start the watchdog's process and send it all current lines. Raises OSError."""
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _PROGRAM, _PACKAGES],
             bufsize=0,
@@ -109,7 +119,7 @@ class Watchdog:
         return process
 
     def _write_line(self, process: subprocess.Popen[bytes], text: str) -> bool:
-        """Whether it was taken; a line is written whole or not at all."""
+        """Write a text to the watchdog's pipe, whole; return False where that failed."""
         assert process.stdin is not None
         data = text.encode("ascii")
         try:
@@ -118,6 +128,7 @@ class Watchdog:
             return False
 
     def _hang_up(self, process: subprocess.Popen[bytes]) -> None:
+        """Close the pipe to the watchdog."""
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.close()

@@ -1,8 +1,8 @@
-"""The watchdog's own program: when the app is gone, it ends what the app had started.
+"""The watchdog's own program: end the programs that the app had started when the app is gone.
 
-Reads lines from standard input: ``expect MARK`` before a start, ``leads MARK PID BEGAN`` after
-it, ``forget MARK`` at its end. The end of the input is the end of the app, however it came.
-Standard library only.
+Reads lines from standard input: ``expect MARK`` before a start, ``leads MARK PID BEGAN`` after it,
+``forget MARK`` at its end. The end of the input means that the app has ended. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SETTLE = 0.2  # seconds in which a start that was under way may still show itse
 
 
 def main() -> None:
-    """Read until the app is gone, then end what is left."""
+    """Read lines until the app is gone, then end the programs that are still watched."""
     # What ends the app by signal, or is meant for others, must not end this before its work.
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -32,6 +32,7 @@ def main() -> None:
 
 
 def _take_line(words: list[str], watched: dict[str, Offspring]) -> None:
+    """Apply a line of the app to the watched programs; an unknown one is ignored."""
     match words:
         case ["expect", mark]:
             watched[mark] = Offspring(mark)
@@ -44,9 +45,12 @@ def _take_line(words: list[str], watched: dict[str, Offspring]) -> None:
 
 
 def _end_programs(all_of_them: Iterable[Offspring]) -> None:
-    """Ask, give them the time that they have at a stop too, then kill."""
+    """Send SIGTERM to all processes of these programs, and kill those that run after GRACE
+    seconds.
+    """
 
     def left() -> frozenset[int]:
+        """Return the ids of the processes that still run."""
         return frozenset[int]().union(*(each.find_running(_has_group) for each in all_of_them))
 
     began = time.monotonic()
@@ -62,6 +66,7 @@ def _end_programs(all_of_them: Iterable[Offspring]) -> None:
 
 
 def _signal_members(members: frozenset[int], number: signal.Signals) -> None:
+    """Send a signal to these processes; without a process table, to their process groups too."""
     send_signal(members, number)
     if not os.path.isdir(PROC):  # then members are leaders of their groups
         for leader in members:
@@ -70,7 +75,9 @@ def _signal_members(members: frozenset[int], number: signal.Signals) -> None:
 
 
 def _has_group(leader: int) -> bool:
-    """Without a process table: whether the group is there and its leader leads a session."""
+    """Whether the leader's process group still exists and is the same one; for systems without a
+    process table.
+    """
     try:
         os.killpg(leader, 0)
     except ProcessLookupError:

@@ -1,1 +1,1 @@
-"""Words for people, in English and Japanese."""
+"""The app's texts for people, in English and Japanese."""

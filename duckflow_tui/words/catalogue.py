@@ -1,8 +1,9 @@
-"""The app's own words in English and Japanese, one folder of TOML files each.
+"""The catalogue of the app's texts in English and Japanese, read from a folder of TOML files for
+each language.
 
-Keys are dotted: the table and the entry of a file. No Textual here: headless runs and the
-command line speak through it too. The first frame waits for this module, so that what only
-words need is imported with the first word.
+Keys are dotted: table and entry of a file. Headless runs and the command line use it too, so
+nothing of Textual is imported. The first frame waits for this module; what only some texts need is
+imported with the first of them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _OF_SYSTEM: Final = frozenset({"reason", "detail", "why", "error"})
 
 @cache
 def _load_system_words(language: str) -> dict[str, str]:
-    """The words of a language for an error of the system or of a library, by their own."""
+    """Return translations for error messages of the system and of libraries, by their
+    English text.
+    """
     import errno
     import os
 
@@ -48,7 +51,7 @@ def _load_system_words(language: str) -> dict[str, str]:
 
 @cache
 def _operation_pattern() -> re.Pattern[str]:
-    """The names of the operations that have words."""
+    """Return the pattern that matches the names of operations that have words."""
     import re
 
     names = (
@@ -58,7 +61,9 @@ def _operation_pattern() -> re.Pattern[str]:
 
 
 class _Param(str):
-    """The text for ``{name}``, and for ``{name:line|lines}`` with the noun that fits."""
+    """A parameter of a text. ``{name:line|lines}`` formats it as a count with its noun: "1 line",
+    "2 lines".
+    """
 
     __slots__ = ()
 
@@ -67,15 +72,17 @@ class _Param(str):
         return f"{self!s} {one if self == '1' else many}" if counts else super().__format__(spec)
 
 
-class _Known(dict[str, _Param]):
+class _Params(dict[str, _Param]):
+    """Parameters by name; a missing one is left in the text as ``{name}``."""
+
     def __missing__(self, key: str) -> _Param:
         return _Param("{" + key + "}")
 
 
 @cache
 def load_entries(language: str, file: str = "*") -> dict[str, str]:
-    """The entries of a language, or of one file of it, by dotted key. Raises ValueError when two
-    files define one.
+    """Return the entries of a language, or of one file of it, by dotted key. Raises ValueError when
+    two files define the same key.
     """
     import tomllib
 
@@ -89,6 +96,7 @@ def load_entries(language: str, file: str = "*") -> dict[str, str]:
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return the entries of nested tables, by dotted key."""
     rows: list[tuple[str, str]] = []
     for name, value in table.items():
         if isinstance(value, dict):
@@ -99,15 +107,17 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 class Catalogue:
-    """Words of one language; a key that is missing there is said in English, else as itself."""
+    """The texts of one language. A missing key falls back to English, then to the key itself."""
 
     def __init__(self, language: str = "en") -> None:
+        """An unknown language falls back to English."""
         self.language: str = language if language in LANGUAGES else "en"
 
     def __call__(self, key: str, /, **params: object) -> SafeText:
-        """The entry with its ``{params}`` filled in; params are untrusted and made visible. A count
-        may bring its noun: ``{count:line|lines}`` is "1 line", and "2 lines". ``because``, the key
-        of a sentence with the same params, fills ``{reason}``.
+        """Return the text of a key with its ``{params}`` filled in; params are untrusted and their
+        control characters made visible. A count may bring its noun: ``{count:line|lines}`` gives
+        "1 line" or "2 lines". ``because`` is the key of a text, with the same params, that fills
+        ``{reason}``.
         """
         text = load_entries(self.language).get(key, load_entries("en").get(key, key))
         if not params:
@@ -116,15 +126,15 @@ class Catalogue:
 
         if because := params.pop("because", ""):
             params["reason"] = self(str(because), **params).rstrip(".。")
-        safe = _Known({name: _Param(make_visible(str(value))) for name, value in params.items()})
+        safe = _Params({name: _Param(make_visible(str(value))) for name, value in params.items()})
         if self.language != "en":
             for name in _OF_SYSTEM & safe.keys():
                 safe[name] = _Param(self.translate_error(safe[name]))
         return SafeText(text.format_map(safe))
 
     def translate_error(self, text: str) -> SafeText:
-        """The system's message of an error, in this language where it has words for it; also in
-        front of a name or behind one, as in "a.txt: Permission denied".
+        """Return an error message with the system's or a library's part in this language, where it
+        is known, as in "a.txt: Permission denied".
         """
         import re
 
@@ -137,15 +147,16 @@ class Catalogue:
         return cast("SafeText", said)
 
     def name_operations(self, text: str) -> str:
-        """The text with the words of the chat for each operation in it: ``edit a.py`` for
-        ``file_ops.edit_file a.py``. One without words, as of a server, keeps its name.
+        """Return the text with each operation's name replaced by its word in the chat: ``edit
+        a.py`` for ``file_ops.edit_file a.py``. An operation without a word, as of a server,
+        keeps its name.
         """
         return _operation_pattern().sub(lambda name: str(self(f"{_OPERATION}{name[0]}")), text)
 
-    def localize(self, said: LocalizedText | None) -> SafeText:
-        """A text of the engine, empty for none."""
-        return self(said.key, **said.params) if said is not None else cast("SafeText", "")
+    def localize(self, text: LocalizedText | None) -> SafeText:
+        """Return a text of the engine in this language; empty for None."""
+        return self(text.key, **text.params) if text is not None else cast("SafeText", "")
 
     def has(self, key: str) -> bool:
-        """Whether English knows the key."""
+        """Whether the catalogue has an English entry for the key."""
         return key in load_entries("en")

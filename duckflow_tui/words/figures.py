@@ -1,4 +1,4 @@
-"""The figures of a finished call in words, for the screen and for runs without one."""
+"""Format figures, times, costs and results in words, for the screen and for headless runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of 
 
 
 def size_text(size: int) -> str:
-    """Bytes in the largest unit that leaves a number of them: ``812 B``, ``12 KB``, ``3.4 MB``."""
+    """Return a size in bytes in its largest unit: ``812 B``, ``12 KB``, ``3.4 MB``."""
     if size < 1000:
         return f"{size} B"
     if size < 1_000_000:
@@ -36,8 +36,9 @@ def size_text(size: int) -> str:
 
 
 def figures_words(operation: str, summary: str, words: Catalogue) -> str:
-    """``3 matches in 2 files`` for a search, ``4 steps`` for a plan, ``exit code 1`` in the user's
-    language; the summary as it is where it says enough.
+    """Return the summary of a call's result in the user's language: ``3 matches in 2 files`` for a
+    search, ``4 steps`` for a plan, ``exit code 1`` for a command. Other summaries are returned
+    as they are.
     """
     if operation == _SEARCH and (found := _FOUND.fullmatch(summary)):
         matches, files = found.groups()
@@ -57,7 +58,9 @@ def figures_words(operation: str, summary: str, words: Catalogue) -> str:
 
 
 def no_digest_words(failure: str, words: Catalogue) -> str:
-    """Why a compaction has no digest; ``failure`` is its own word, or the code of a failed call."""
+    """Return why a compaction has no digest. ``failure`` is "unreadable", "budget", or the code of
+    a failed call to the model.
+    """
     if failure in ("unreadable", "budget"):
         return words(f"compaction.failure.{failure}")
     what = f"transcript.waiting.{failure}"
@@ -67,11 +70,12 @@ def no_digest_words(failure: str, words: Catalogue) -> str:
 
 
 def lack_words(what: str, words: Catalogue) -> str:
-    """The missing item, with its check's result in the user's language: the model is told of a
-    check in English. The rest is the user's and the model's text, not made safe.
+    """Return a missing item of a review with the English result of its check put into the user's
+    language. The text is the user's and the model's, and not made safe.
     """
 
     def format_check(check: re.Match[str]) -> str:
+        """Return the result of one check in words."""
         key = "review.check_failed" if check[2] else "review.check_not_run"
         return words(key, command=check[1], code=check[2] or "")
 
@@ -79,9 +83,9 @@ def lack_words(what: str, words: Catalogue) -> str:
 
 
 def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -> str:
-    """``Done: 2 of 2 · tests pass`` or ``Partly: 1 of 2 · README``: a review's result and what it
-    rests on or what is missing, on one line; ``outdated``: files changed since. It names text of
-    the user and the model, not made safe.
+    """Return a review's result on one line: ``Done: 2 of 2 · tests pass`` or ``Partly: 1 of 2 ·
+    README``, the last part being the evidence or what is missing. ``outdated``: files have
+    changed since, which is noted. Contains text of the user and the model that is not made safe.
     """
     if outdated:
         said = verdict_words(review, words), words("review.outdated")
@@ -114,7 +118,9 @@ def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -
 
 
 def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
-    """A cause or a hypothesis in words; the code itself where the catalogue has none."""
+    """Return a cause or a hypothesis in words; its code where the catalogue has no entry below
+    ``prefix``.
+    """
     key = f"{prefix}.{reason.code}"
     if not words.has(key):
         return visible_line(reason.code)
@@ -132,7 +138,9 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
 
 
 def find_target(args: JsonObject) -> tuple[str, bool]:
-    """The target of a call, on one line, and whether that is a path; empty when it names none."""
+    """Return what a call works on, by its arguments, on one line, and whether that is a path; empty
+    where no argument is a text.
+    """
     for name in TARGETS:
         value = args.get(name)
         if isinstance(value, str) and value.strip():
@@ -142,7 +150,7 @@ def find_target(args: JsonObject) -> tuple[str, bool]:
 
 
 def short_count(count: int) -> str:
-    """A count in at most four characters or so: 812, 4.2k, 42k, 1.3M."""
+    """Return a count in about four characters: 812, 4.2k, 42k, 1.3M."""
     if count < 1000:
         return str(count)
     if count < 9_950:
@@ -181,7 +189,7 @@ def time_words(seconds: float, words: Catalogue) -> str:
 
 
 def waiting_words(waiting: Waiting, now: float, words: Catalogue) -> str:
-    """Return why a call to a model makes no progress, and since or until when; ``now`` is in
+    """Return why a call to a model makes no progress, and since when or until when; ``now`` is in
     seconds since the epoch.
     """
     key = f"transcript.waiting.{waiting.reason}"

@@ -1,5 +1,5 @@
-"""Answers of a server that break the protocol in a place that need not matter, mended before the
-SDK reads them: it refuses an answer as a whole, so that one odd tool would take all others with it.
+"""Repair a server's answers before the SDK reads them. The SDK refuses an answer as a whole, so
+that one odd tool would cost all others.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LISTS: Final = {
 
 
 def mend_answer(answer: JsonObject, version: str) -> list[str]:
-    """Change an answer in place so that the SDK can read it; returns the names of the items that
-    were taken out of a list, because this version of the protocol knows nothing like them.
+    """Change an answer in place so that the SDK can read it under this version of the protocol;
+    return the names of the list items that had to be removed.
 
-    Descriptions of output are dropped: nothing is checked by them. A structured result that is no
-    object becomes the member ``result`` of one, as servers of the older protocol do it.
+    Output schemas are dropped, since results are not checked. A structured result that is no object
+    becomes the member ``result`` of one, as with servers of the older protocol.
     """
     if "structuredContent" in answer and not isinstance(answer["structuredContent"], dict):
         value = answer.pop("structuredContent")
@@ -56,7 +56,7 @@ def mend_answer(answer: JsonObject, version: str) -> list[str]:
 
 
 def _is_readable(answer: JsonObject, method: str, version: str) -> bool:
-    """Whether the SDK takes this answer to such a request."""
+    """Whether the SDK can read this answer to a request of this method."""
     from mcp.types.methods import parse_server_result
 
     try:
@@ -72,13 +72,16 @@ def _is_readable(answer: JsonObject, method: str, version: str) -> bool:
 async def mend_messages(
     messages: ReadStream[SessionMessage | Exception], mend: Callable[[JsonObject], None]
 ) -> AsyncGenerator[ReadStream[SessionMessage | Exception]]:
-    """The messages that come from a server, with each answer passed through ``mend`` first."""
+    """Yield the stream of a server's messages in which each answer has been passed through
+    ``mend``.
+    """
     import anyio
     from mcp.shared.message import SessionMessage
 
     inbox, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 
     async def pass_on() -> None:
+        """Pass the messages on until the stream ends."""
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with inbox:
                 async for item in messages:

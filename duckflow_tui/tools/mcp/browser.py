@@ -1,4 +1,4 @@
-"""Opens a page in the browser of this machine."""
+"""Check web addresses and open pages in the browser of this machine."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _KEPT: Final = "%/?:@!$&'()*+,;=[]~"  # what an address holds as it is, beside l
 
 
 class WebPage(NamedTuple):
-    """A page of the web: the site where a browser looks for it, and its address."""
+    """A web page: the host that a browser would contact, and its address in ASCII."""
 
     host: str
     url: str
 
 
 def parse_page(url: str) -> WebPage | None:
-    """The page at an http or https address, which is written anew: in ASCII, its host as it is
-    looked up. None for any other address, and for one that not every program reads as the same.
+    """Return the page at an http or https address, normalized: ASCII, host in IDNA form. None for
+    any other address, and for one that programs may read differently.
     """
     if "\\" in url or " " in url or not url.isprintable():
         return None
@@ -47,8 +47,8 @@ def parse_page(url: str) -> WebPage | None:
 
 
 async def open_page(url: str, environ: Mapping[str, str], workspace: Path) -> bool:
-    """Open a page in the browser; False where the address is none of a page, where no browser can
-    have a window, and where the program that opens it lies in the workspace.
+    """Start the browser with a page; return False where the address is no web page, no display is
+    available, or the program to open it is missing, fails to start or lies in the workspace.
     """
     page = parse_page(url)
     if page is None:

@@ -1,4 +1,4 @@
-"""The settings of one server."""
+"""The settings of an MCP server, operation names for its tools, and its texts made printable."""
 
 from __future__ import annotations
 
@@ -42,17 +42,20 @@ class McpServerConfig(BaseModel, extra="forbid", frozen=True):
 
     @property
     def transport(self) -> Literal["stdio", "http"]:
-        """How it is reached."""
+        """http" where the settings have an address, else "stdio"."""
         return "http" if self.url else "stdio"
 
     @property
     def secret_values(self) -> tuple[str, ...]:
-        """The values of its variables that are secrets by their name."""
+        """The values of its variables whose names suggest a secret."""
         return tuple(value for name, value in self.env.items() if _SECRET.search(name) and value)
 
     @field_validator("env")
     @classmethod
-    def _variables(cls, env: dict[str, str]) -> dict[str, str]:
+    def _check_env(cls, env: dict[str, str]) -> dict[str, str]:
+        """Return the variables. Raises a validation error for an invalid name or a NUL in
+        a value.
+        """
         for name, value in env.items():
             if not _VARIABLE.fullmatch(name) or "\0" in value:
                 raise PydanticCustomError(
@@ -62,7 +65,10 @@ class McpServerConfig(BaseModel, extra="forbid", frozen=True):
 
     @field_validator("url")
     @classmethod
-    def _address(cls, url: str) -> str:
+    def _check_url(cls, url: str) -> str:
+        """Return the address. Raises a validation error unless it is https, or http in the private
+        network, without user name and password.
+        """
         if not url:
             return url
         parts = urlsplit(url)
@@ -79,7 +85,10 @@ class McpServerConfig(BaseModel, extra="forbid", frozen=True):
         return url
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _check_transport(self) -> Self:
+        """Raise a validation error unless exactly one of command and url is set and no argument
+        holds a NUL.
+        """
         if bool(self.command) == bool(self.url):
             raise PydanticCustomError("command_or_url", "needs either a command or a url")
         if "\0" in "".join((self.command, *self.args)):
@@ -88,6 +97,7 @@ class McpServerConfig(BaseModel, extra="forbid", frozen=True):
 
 
 def _is_private(host: str) -> bool:
+    """Whether a host is localhost or an address of a private network."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -102,7 +112,10 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def operation_name(server: str, tool: str) -> str:
-    """``mcp.<server>.<tool>``; what is no letter, digit, ``_`` or ``-`` becomes ``_``."""
+    """Return the operation's name for a tool, ``mcp.<server>.<tool>``: other characters than
+    letters, digits, ``_`` and ``-`` become ``_``, and a long name is shortened with a hash at
+    its end.
+    """
     part = _OTHER.sub("_", tool)
     if len(part) > LONGEST:
         part = f"{part[:_KEPT]}_{hash_data(tool)[:8]}"
@@ -114,10 +127,12 @@ MAX_DESCRIPTION: Final = 1_000  # characters of a tool's description
 
 
 def printable_line(text: str, limit: int = MAX_SAID) -> str:
-    """A message of a server or the system, on one line."""
+    """Return a message of a server or the system on one line of at most ``limit`` characters, with
+    control characters made visible.
+    """
     return one_line(visible_line(text[: limit * 2].replace("\n", " ")), limit)
 
 
 def make_harmless(text: str) -> str:
-    """A text of any length with what could act or hide shown as signs; tabs stay."""
+    """Return a text with control and hidden characters made visible; line breaks and tabs stay."""
     return "\t".join(make_visible(part) for part in text.split("\t"))

@@ -1,4 +1,4 @@
-"""A connection to a server, from its start to its end, and the calls in between."""
+"""One connection to an MCP server: its start, the calls over it, and its end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ T = TypeVar("T")
 
 
 class Offers(NamedTuple):
-    """The lists of a server. ``odd``: names of tools that no call could be made of."""
+    """The tools, resources and prompts that a server lists. ``odd``: names of tools that the SDK
+    cannot read.
+    """
 
     tools: Sequence[types.Tool] = ()
     odd: Sequence[str] = ()
@@ -76,8 +78,9 @@ TakeOffers = Callable[[Offers], Awaitable[None]]
 
 
 class ConnectionFailed(Exception):
-    """A start or a request that came to nothing; the text says what the server or system said.
-    ``passing``: the same may go well in a moment: it was too slow, or the connection is gone.
+    """A server could not be started, or a request failed; the text gives the server's or the
+    system's reason. ``passing``: another try may succeed, since the answer was late or the
+    connection is gone.
     """
 
     def __init__(self, text: str, *, passing: bool = False) -> None:
@@ -86,7 +89,7 @@ class ConnectionFailed(Exception):
 
 
 def _import_sdk() -> None:
-    """The SDK, which takes a second: in a thread, that holds the loop for a part of it only."""
+    """Import the SDK, which takes a second; call it in a thread."""
     for name in ("jsonschema", "mcp", "mcp.client.streamable_http", "mcp.types.jsonrpc"):
         import_module(name)
 
@@ -107,16 +110,17 @@ class ServerParts(NamedTuple):
 
 
 class TimeLimits:
-    """Time limits of what a server does, which stand still while it waits for the user."""
+    """Time limits of requests to one server, which are suspended while it waits for the user."""
 
     def __init__(self, seconds: float) -> None:
+        """``seconds``: the time for each request."""
         self._seconds = seconds
         self._limits: set[asyncio.Timeout] = set()
         self._waits = 0  # for the user, at the same time
 
     @asynccontextmanager
     async def limit(self) -> AsyncGenerator[None]:
-        """Raise TimeoutError in the block once the time is up."""
+        """Raise TimeoutError if the block takes longer than the limit."""
         async with asyncio.timeout(None if self._waits else self._seconds) as limit:
             self._limits.add(limit)
             try:
@@ -126,7 +130,9 @@ class TimeLimits:
 
     @contextmanager
     def wait_for_user(self) -> Generator[None]:
-        """Stop the limits while the block runs; afterwards each has its whole time again."""
+        """Suspend all limits while the block runs; afterwards each starts again with its
+        full time.
+        """
         self._waits += 1
         self._set_all(None)
         try:
@@ -137,14 +143,17 @@ class TimeLimits:
                 self._set_all(asyncio.get_running_loop().time() + self._seconds)
 
     def _set_all(self, when: float | None) -> None:
+        """Set the end of all running limits to this time of the loop; None suspends them."""
         for limit in self._limits:
             if not limit.expired():
                 limit.reschedule(when)
 
 
 class Connection:
-    """Serves calls from the moment it took the tools until ``run`` returns. ``opened`` becomes
-    empty then, or why it never came to that; ``over`` why it ended.
+    """A connection that serves calls from the moment its tools are listed until ``run`` returns.
+
+    ``opened`` is resolved with an empty text when it serves calls, or with the reason why it failed
+    to; ``over`` is resolved with the reason why it ended. The caller of ``run`` resolves both.
     """
 
     def __init__(
@@ -155,6 +164,9 @@ class Connection:
         questions: ServerQuestions,
         make_tokens: Callable[[], KeptTokens],
     ) -> None:
+        """``questions`` puts the server's questions to the user; ``make_tokens`` returns the tokens
+        for a server at an address.
+        """
         self._config = config
         self._questions = questions
         self._make_tokens = make_tokens
@@ -184,19 +196,23 @@ class Connection:
         return self._client is not None and running and not self.over.done()
 
     def set_grace(self, grace_s: float) -> None:
-        """Set the seconds that the program may take to end when it is told to."""
+        """Set the seconds that the server's program has to end by itself; without effect on a
+        server at an address.
+        """
         if self._process is not None:
             self._process.grace_s = grace_s
 
     def end(self) -> None:
-        """Give it up: ``run`` returns, and what is left of the program is ended."""
+        """End the connection: ``run`` returns, and the server's program is ended."""
         if self._process is not None:
             self._process.end_output()
         else:
             self._on_ended()
 
     async def run(self, take_offers: TakeOffers) -> str:
-        """Start, hand over its lists now and whenever they change; returns why it ended."""
+        """Start the server and serve calls until it ends; ``take_offers`` receives its lists at the
+        start and whenever they change. Return why the connection ended, empty without a reason.
+        """
         try:
             await asyncio.to_thread(_import_sdk)
             await self._serve_calls(take_offers)
@@ -207,11 +223,14 @@ class Connection:
         return self._end_of_program()
 
     def _end_of_program(self) -> str:
-        """Why the program ended by itself; empty where it did not, or there is none."""
+        """Return why the server's program ended by itself; empty where it did not or there
+        is none.
+        """
         ended = self._process.ended if self._process is not None else None
         return printable_line(self._words(ended)) if ended is not None else ""
 
     async def _serve_calls(self, take_offers: TakeOffers) -> None:
+        """Open the client and serve calls until the connection ends. Raises ConnectionFailed."""
         import anyio
         import httpx2
         from mcp import MCPError
@@ -223,7 +242,7 @@ class Connection:
                     offers = await self._list_offers(client)
                 await take_offers(offers)
                 self._client = client
-                await stack.enter_async_context(self._told_of_changes(client))
+                await stack.enter_async_context(self._subscribe_to_changes(client))
                 while await self._news.wait() and not self._has_ended:
                     await asyncio.sleep(_SETTLE_S)
                     self._news.clear()
@@ -245,10 +264,13 @@ class Connection:
             raise ConnectionFailed(self._failure_reason(_first_exception(group))) from group
 
     def _failure_reason(self, error: Exception) -> str:
+        """Return why the program ended, or the error's message where it did not."""
         return self._end_of_program() or self._describe_error(error)
 
     def _describe_error(self, error: Exception) -> str:
-        """The words of an error on one line, in ours where it breaks the protocol."""
+        """Return the message of an error on one line; for an answer that breaks the protocol, in
+        the app's words.
+        """
         text = str(error) or type(error).__name__
         if isinstance(error, ToldError):
             return self._words(error.told)
@@ -261,6 +283,7 @@ class Connection:
         return printable_line(text)
 
     async def _open_client(self, stack: AsyncExitStack) -> Client:
+        """Open the SDK's client, which negotiates the protocol's version; ``stack`` closes it."""
         import mcp
         from mcp import Client
 
@@ -278,7 +301,10 @@ class Connection:
 
     @asynccontextmanager
     async def _open_mended_streams(self) -> AsyncGenerator[TransportStreams]:
+        """Open the streams to the server, with its answers repaired."""
+
         def mend(answer: JsonObject) -> None:
+            """Repair an answer, and note the names of the items removed from it."""
             if self._version:
                 self._odd_items += mend_answer(answer, self._version)
 
@@ -290,6 +316,7 @@ class Connection:
 
     @asynccontextmanager
     async def _open_streams(self) -> AsyncGenerator[TransportStreams]:
+        """Open the streams to the server, and start its program if it is one."""
         config = self._config
         if config.url:
             from mcp.client.streamable_http import streamable_http_client
@@ -313,7 +340,9 @@ class Connection:
             yield streams
 
     def _make_http_client(self) -> httpx2.AsyncClient:
-        """The client of a server at an address. Reads certificates, so in a thread."""
+        """Return the HTTP client for a server at an address. Reads certificates, so call it in a
+        thread.
+        """
         config, parts = self._config, self._parts
         sign_in = SignIn(
             config,
@@ -327,7 +356,10 @@ class Connection:
         )
 
     async def _list_offers(self, client: Client) -> Offers:
-        """Everything that the server offers by now; lists that it does not have are empty."""
+        """Ask the server for its tools, resources and prompts. Lists that it does not have are
+        empty; those of resources and prompts are also empty, with a line in the log, where they
+        fail or are late.
+        """
         from mcp import MCPError
 
         self._odd_items = []
@@ -354,13 +386,16 @@ class Connection:
     # --- what it tells by itself ----------------------------------------------------------------
 
     def _on_session_lost(self) -> None:
+        """Note that the server no longer knows the session."""
         self._session_lost = True
 
     def _on_ended(self) -> None:
+        """Let ``run`` end."""
         self._has_ended = True
         self._news.set()
 
     async def _handle_message(self, message: IncomingMessage) -> None:
+        """Note that the lists have to be read again when the server reports a change."""
         from mcp.types import (
             PromptListChangedNotification,
             ResourceListChangedNotification,
@@ -376,8 +411,10 @@ class Connection:
             self._news.set()
 
     @asynccontextmanager
-    async def _told_of_changes(self, client: Client) -> AsyncGenerator[None]:
-        """Newer servers tell of changes only on a stream that is asked for."""
+    async def _subscribe_to_changes(self, client: Client) -> AsyncGenerator[None]:
+        """Subscribe to changes of the server's lists in the block. Only newer protocols
+        need this.
+        """
         from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
         has = client.server_capabilities
@@ -395,6 +432,7 @@ class Connection:
             await asyncio.gather(listening, return_exceptions=True)
 
     async def _listen_to_changes(self, client: Client) -> None:
+        """Note each change of the lists that the server reports, until the stream ends."""
         from mcp import MCPError
 
         try:
@@ -409,7 +447,9 @@ class Connection:
     async def _answer_question(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
-        """The user's answer to a question of the server, which only a call of its tools may ask."""
+        """Return the user's answer to a question of the server; "cancel" where no call is
+        running.
+        """
         from mcp.types import ElicitResult
 
         del context
@@ -421,12 +461,14 @@ class Connection:
     # --- calls ----------------------------------------------------------------------------------
 
     async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
-        """The server's answer. Raises ConnectionFailed; a cancellation is told to the server."""
+        """Call a tool and return the server's result; ``progress`` receives notes on the way.
+        Raises ConnectionFailed. A cancellation is sent to the server.
+        """
         told = _Progress(progress)
         return await self.ask(lambda client: client.call_tool(tool, args, progress_callback=told))
 
     async def ask(self, send: Callable[[Client], Awaitable[T]]) -> T:
-        """The server's answer to a request. Raises ConnectionFailed."""
+        """Send a request with ``send`` and return the server's answer. Raises ConnectionFailed."""
         import anyio
         from mcp import MCPError
 
@@ -456,8 +498,8 @@ class Connection:
                 self._questions.withdraw_all()
 
     async def _open_pages(self, error: MCPError) -> str:
-        """Put the pages to the user that a call waits for, in the protocol before 2026-07-28;
-        returns what came of it, empty for any other error.
+        """For an error that asks the user to visit pages first (protocols before 2026-07-28), offer
+        to open them; return what to tell the model, empty for any other error.
         """
         from mcp.shared.exceptions import UrlElicitationRequiredError
 
@@ -471,13 +513,16 @@ class Connection:
         return self._words("server.why.visit")
 
     async def _end_reason(self) -> str:
+        """Return why the connection has ended; wait up to a second to learn it."""
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)
         reason = self.over.result() if done else ""
         return reason or self._words("server.why.closed")
 
 
 async def _list_pages(fetch: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
-    """All items of a list that comes in pages; ``member`` holds them in an answer."""
+    """Return all items of a paged list, from at most MAX_PAGES pages; ``member`` is the attribute
+    of a page that holds them.
+    """
     found: list[Any] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
@@ -490,7 +535,7 @@ async def _list_pages(fetch: Callable[..., Awaitable[Any]], member: str) -> list
 
 
 class _Progress:
-    """Passes on at most ten notes a second."""
+    """Formats progress notes of a server and passes on at most ten a second."""
 
     def __init__(self, tell: Progress) -> None:
         self._tell = tell
@@ -506,7 +551,7 @@ class _Progress:
 
 
 def _first_exception(group: BaseExceptionGroup[Exception]) -> Exception:
-    """The first real exception in nested groups."""
+    """Return the first exception in nested groups."""
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]  # type: ignore[reportUnknownMemberType]  # of any kind

@@ -1,7 +1,8 @@
-"""Questions of a server to the user (elicitation): one card for each field, or for a page to open.
+"""Questions of a server to the user (elicitation), as cards: one for each field of a form, or one
+for a page to open.
 
-A server's words are data. They are shown as its own, beside the server's name, and the answer goes
-to that server alone: neither to the model nor to another server.
+A server's words are data: they are shown with the server's name, and the answer goes to that server
+alone, neither to the model nor to another server.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _DIGITS: Final = 9  # choices that have a key; of more, one is typed
 
 
 class _Cancelled(Exception):
-    """The user was not asked to the end; the server is told that the question was dismissed."""
+    """The question could not be asked or finished; the server is told that it was dismissed."""
 
 
 class _Field(NamedTuple):
-    """A field of a form. ``choices`` are its values with the label of each."""
+    """A field of a form. ``choices`` are pairs of value and label."""
 
     name: str
     schema: JsonObject
@@ -68,8 +69,8 @@ class ServerQuestions:
         open_page: Callable[[str], Awaitable[bool]],
         notices: Notices,
     ) -> None:
-        """``redact`` takes the server's own secrets out of its words; ``open_page`` opens an
-        address in the user's browser and says whether it could.
+        """``redact`` removes the server's own secrets from its words; ``open_page`` opens an
+        address in the user's browser and returns whether it could.
         """
         self._notices = notices
         self._server = server
@@ -79,7 +80,9 @@ class ServerQuestions:
         self._cards: set[str] = set()  # those that are open
 
     async def answer(self, request: types.ElicitRequestParams) -> types.ElicitResult:
-        """The user's answer to a form or to a page; ``cancel`` where nobody gave one."""
+        """Ask the user to fill in a form or open a page, and return the answer; "cancel" where
+        nobody answered.
+        """
         from mcp.types import ElicitResult
 
         try:
@@ -98,12 +101,15 @@ class ServerQuestions:
         return ElicitResult(action="accept", content=values)
 
     async def ask_to_sign_in(self, url: str) -> bool:
-        """Open the page on which the user signs in at the server, as ``ask_to_open`` does."""
+        """Ask the user to open the page for signing in at the server; return False for a no. Raises
+        Unanswered.
+        """
         return await self.ask_to_open(url, signs_in=True)
 
     async def ask_to_open(self, url: str, message: str = "", *, signs_in: bool = False) -> bool:
-        """Open a page in the browser with the user's consent; False for a no. Only https and http
-        are opened. Where there is no browser, the card has shown the address. Raises Unanswered.
+        """Ask the user to open a page, and open it in the browser; return False for a no, or for an
+        address that is not http or https. If no browser can be opened, the user is told the
+        address. Raises Unanswered, and _Cancelled where too many cards are open.
         """
         page = parse_page(url)
         if page is None or len(page.url) > _MAX_URL:
@@ -121,7 +127,7 @@ class ServerQuestions:
         return True
 
     async def ask_to_contact(self, site: str) -> bool:
-        """Whether the user lets a site, as host and port, be contacted to sign in at the server.
+        """Ask whether requests may go to a site, given as host and port, to sign in at the server.
         Raises Unanswered.
         """
         try:
@@ -131,14 +137,16 @@ class ServerQuestions:
         return answer.action == ACCEPT.action
 
     def withdraw_all(self) -> None:
-        """Close the cards that are open: nobody waits for their answers any more."""
+        """Close the open cards of the server, since nobody waits for their answers."""
         for card_id in tuple(self._cards):
             self._desk.withdraw_question(card_id, "stopped")
 
     async def _ask(
         self, options: tuple[CardOption, ...], message: str, facts: dict[str, str]
     ) -> CardAnswer:
-        """Open a card and wait for its answer; raises _Cancelled, Unanswered."""
+        """Open a card and return its answer. Raises _Cancelled where too many cards are open, and
+        Unanswered.
+        """
         if len(self._cards) >= MAX_OPEN:
             raise _Cancelled
         words = "\n".join(printable_line(line) for line in message[:_MAX_MESSAGE].split("\n"))
@@ -155,7 +163,9 @@ class ServerQuestions:
             self._cards.discard(card.card_id)
 
     async def _ask_form(self, message: str, schema: JsonObject) -> dict[str, Any] | None:
-        """The values of a form, None where the user declines; raises _Cancelled, Unanswered."""
+        """Ask for the fields of a form one by one; return their values, None where the user
+        declines. Raises _Cancelled and Unanswered.
+        """
         fields = await asyncio.to_thread(_read_fields, schema)
         if not fields:
             answer = await self._ask((ACCEPT, DECLINE), message, {})
@@ -180,7 +190,7 @@ class ServerQuestions:
 
 
 def _read_fields(schema: JsonObject) -> tuple[_Field, ...]:
-    """The fields of a form; raises _Cancelled for a form that cannot be shown."""
+    """Return the fields of a form. Raises _Cancelled for a form that cannot be shown."""
     properties: object = schema.get("properties")
     names: object = schema.get("required")
     required = cast("list[object]", names) if isinstance(names, list) else []
@@ -206,7 +216,9 @@ def _read_fields(schema: JsonObject) -> tuple[_Field, ...]:
 
 
 def _read_choices(schema: JsonObject) -> tuple[tuple[str, str], ...]:
-    """Values with their labels, in each of the forms that the protocol has had."""
+    """Return the values that a field allows, each with its label, from any form that the protocol
+    has had; empty for a free field.
+    """
     options: object = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(options, list):
         tables = [
@@ -223,7 +235,7 @@ def _read_choices(schema: JsonObject) -> tuple[tuple[str, str], ...]:
 
 
 def _describe_field(field: _Field) -> dict[str, str]:
-    """The facts of a card about a field, the server's words made printable."""
+    """Return the facts that a card shows about a field, with the server's words made printable."""
     schema = field.schema
     facts = {"field": printable_line(str(schema.get("title") or field.name), 120)}
     facts["wants"] = str(schema.get("format") or field.kind)
@@ -247,6 +259,7 @@ def _describe_field(field: _Field) -> dict[str, str]:
 
 
 def _options_of(field: _Field) -> tuple[CardOption, ...]:
+    """Return the answers that a card offers for a field."""
     last = (DECLINE,) if field.required else (LEAVE_OUT, DECLINE)
     if field.kind == "boolean":
         return (YES, NO, *last)
@@ -258,7 +271,7 @@ def _options_of(field: _Field) -> tuple[CardOption, ...]:
 
 
 def _read_value(field: _Field, answer: CardAnswer) -> Any:
-    """The value that an answer means for a field; None where it is none of its kind."""
+    """Return the value that an answer gives for a field; None where it is of the wrong type."""
     text = answer.text.strip()
     if answer.action.startswith(OFFERED):
         return field.choices[int(answer.action.removeprefix(OFFERED)) - 1][0]
@@ -281,7 +294,9 @@ def _read_value(field: _Field, answer: CardAnswer) -> Any:
 
 
 def _fits(field: _Field, value: Any) -> bool:
-    """Whether a value keeps to the limits of its field; patterns and formats are the server's."""
+    """Whether a value keeps the limits of its field; patterns and formats are left to the
+    server.
+    """
     check = arguments_of({"type": "object", "properties": {field.name: field.schema}})
     try:
         check.model_validate({field.name: value})

@@ -1,4 +1,6 @@
-"""How servers are reached over HTTP: by the ways of models, bounded answers, counted traffic."""
+"""The HTTP client for MCP servers: reached through the same proxies as models, with bounded answers
+and counted traffic.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,16 @@ MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
 
 
 class _BoundedResponse(httpx2.Response):
+    """A response that fails once its body is too large, and reports the bytes of its body at the
+    end.
+    """
+
     body_read: Callable[[int], None]  # hears how many bytes of the body came, once it ends
 
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        """Yield the decoded body. Raises httpx2.ReadError beyond MAX_BODY, unless it is a stream of
+        events.
+        """
         streams = self.headers.get("content-type", "").startswith("text/event-stream")
         total = 0
         try:
@@ -36,9 +45,9 @@ class _BoundedResponse(httpx2.Response):
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
-    """Bounds what is read, tells the store of what is sent and received, and notices that the
-    server knows the session no more. Each origin is reached as models are: by the proxy and the
-    certificates of the environment.
+    """Sends requests, with bounded answers; reports the traffic to the store, and calls
+    ``on_session_lost`` when the server no longer knows the session. Each origin is reached with
+    the proxy and the certificates of the environment.
     """
 
     def __init__(
@@ -57,8 +66,9 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._store = store
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request. Signing in leads to other origins, which the server names: those are
-        reached by https alone, so that it cannot have this machine's network asked for it.
+        """Send a request and return the response. Origins other than the server's, to which signing
+        in may lead, are reached by https only, so that a server cannot make the app ask services
+        of the local network.
         """
         url = str(request.url)
         if request.url.scheme != "https" and origin_of(url) != self._origin:
@@ -102,6 +112,7 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         sent: int = 0,
         received: int = 0,
     ) -> None:
+        """Report requests and bytes to the store, for the host of this request."""
         self._store.dispatch(
             HostContacted(
                 host=origin_of(str(request.url)).partition("://")[2],
@@ -117,12 +128,13 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
+        """Close all connections."""
         for way in self._ways.values():
             await way.aclose()
 
 
 def _head_size(message: httpx2.Request | httpx2.Response) -> int:
-    """Bytes of the head, and of a request's body."""
+    """Return the bytes of a message's headers, for a request also those of its body."""
     size = sum(len(name) + len(value) for name, value in message.headers.raw)
     is_request = isinstance(message, httpx2.Request)
     return size + (int(message.headers.get("content-length", 0)) if is_request else 0)
@@ -136,9 +148,9 @@ def http_client(
     on_session_lost: Callable[[], None],
     auth: httpx2.Auth,
 ) -> httpx2.AsyncClient:
-    """A client of the server at an address, with no credentials of ours. An answer may take as
-    long as the request's own time-out allows. The store is told of what is sent to the server of
-    this name. ``on_session_lost``: the server was started anew.
+    """Return the HTTP client for a server: ``auth`` signs in, redirects are not followed, and
+    credentials of the environment are not used. Reading an answer has no time limit here.
+    ``on_session_lost`` is called when the server no longer knows the session.
     """
     return httpx2.AsyncClient(
         auth=auth,

@@ -1,4 +1,6 @@
-"""Resources and prompts of a server: as lists for the screen, and how the user writes them."""
+"""Resources and prompts of a server: lists for the screen, and the user's text that refers
+to them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ BEHIND: Final = ".,;:!?)…。、，；：！？）」"  # what may be written r
 
 
 class PromptRefused(Exception):
-    """A prompt that did not come; ``told`` says why, to the user."""
+    """A prompt could not be fetched; ``told`` is the reason for the user."""
 
     def __init__(self, key: str, **params: str) -> None:
         super().__init__(key)
@@ -39,7 +41,9 @@ class Mention(NamedTuple):
 
 
 def list_resources(offers: Offers) -> tuple[McpResource, ...]:
-    """Resources and templates that can be written without a space, in the server's order."""
+    """Return the server's resources and templates for the screen, in its order; those whose address
+    cannot be typed without a space are left out.
+    """
     listed = [(r.uri, r.title or r.name, r.description, False) for r in offers.resources]
     listed += [
         (t.uri_template.partition("{")[0], t.title or t.name, t.description, True)
@@ -57,7 +61,9 @@ def list_resources(offers: Offers) -> tuple[McpResource, ...]:
 
 
 def list_prompts(offers: Offers) -> tuple[McpPrompt, ...]:
-    """Prompts whose names can be written as a command."""
+    """Return the server's prompts for the screen; those whose name cannot be typed as a command are
+    left out.
+    """
     found: list[McpPrompt] = []
     for prompt in offers.prompts[:MAX_LISTED]:
         name = prompt.name
@@ -76,8 +82,9 @@ def list_prompts(offers: Offers) -> tuple[McpPrompt, ...]:
 
 
 def find_mentions(text: str, servers: Iterable[McpServer]) -> tuple[Mention, ...]:
-    """The resources that a message names as ``@server:uri``, each once, of servers that have some.
-    A stop behind an address belongs to the sentence, unless the server lists it so.
+    """Return the resources that a message names as ``@server:uri``, each once, for servers that
+    list resources. Punctuation behind an address is not part of it, unless the server lists it
+    so.
     """
     known = {s.name: {r.uri for r in s.resources} for s in servers if s.resources}
     found: list[Mention] = []
@@ -89,15 +96,15 @@ def find_mentions(text: str, servers: Iterable[McpServer]) -> tuple[Mention, ...
 
 
 def parse_prompt_name(name: str) -> tuple[str, str] | None:
-    """Server and prompt of a command ``server:prompt``; None where it is none."""
+    """Return server and prompt of a command ``server:prompt``; None for any other text."""
     found = _PROMPT.fullmatch(name)
     return (found.group(1), found.group(2)) if found else None
 
 
 def parse_prompt_arguments(prompt: McpPrompt, written: str) -> dict[str, str]:
-    """Read the arguments of a prompt, by name, from the text behind its command: as ``name=value``
-    or in their order; the last one in order takes all that is left. Raises PromptRefused where one
-    is missing that the prompt needs.
+    """Return the arguments of a prompt by name from the text behind its command: ``name=value``, or
+    values in order, of which the last takes the rest of the text. Raises PromptRefused where a
+    required one is missing.
     """
     try:
         words = shlex.split(written)

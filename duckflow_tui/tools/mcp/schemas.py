@@ -1,7 +1,8 @@
-"""Schemas of servers' tools: what a model is told of them, and whether a call fits them.
+"""Schemas of servers' tools: the description that a model gets, and the check of a call's
+arguments.
 
-A schema is a server's own text: it is rewritten within limits before it is told, and no regular
-expression of it is run, because one can be written that never ends.
+A schema is the server's text: it is rewritten within limits before a model sees it, and its regular
+expressions are never run, since one can be written that never ends.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ _UNCHECKED: Final = frozenset({"pattern", "patternProperties", "format", "$dynam
 
 
 class BadSchema(Exception):
-    """A schema that no call can be compared with; the text says why."""
+    """A schema by which no call can be checked; the text gives the reason."""
 
 
 class ToolArguments(Arguments):
-    """Arguments of a server's tool, compared with its schema."""
+    """Arguments of a server's tool, checked against its schema."""
 
     values: JsonObject
 
 
 def check_size(schema: JsonObject) -> None:
-    """Raises BadSchema for what is too deep or too wide to be worth being looked at."""
+    """Raise BadSchema for a schema that is too deep or has too many parts."""
     nodes = 0
     stack: list[tuple[object, int]] = [(schema, 1)]
     while stack:
@@ -68,9 +69,9 @@ def check_size(schema: JsonObject) -> None:
 
 
 def arguments_of(schema: JsonObject) -> type[ToolArguments]:
-    """A model of the arguments that fit the schema; raises BadSchema. What the schema does not name
-    is refused, unless it says that it takes more. Kept: a server that is started again, or has one
-    tool more, lists the same schemas, and a model of one takes milliseconds.
+    """Return a model that checks arguments against the schema; raises BadSchema. Arguments that the
+    schema does not name are refused, unless it allows more. The models are cached, since
+    building one takes milliseconds and restarted servers list the same schemas.
     """
     check_size(schema)
     return _arguments_of(json.dumps(schema))
@@ -78,12 +79,16 @@ def arguments_of(schema: JsonObject) -> type[ToolArguments]:
 
 @lru_cache(maxsize=512)
 def _arguments_of(schema: str) -> type[ToolArguments]:
+    """Build the model for a schema, given as JSON. Raises BadSchema."""
     check = _make_checker(json.loads(schema))
 
     class Checked(ToolArguments):
+        """Arguments checked against this schema."""
+
         @model_validator(mode="before")
         @classmethod
         def compare(cls, data: object) -> object:
+            """Check the arguments. Raises ValidationError with at most six problems."""
             if not isinstance(data, dict):
                 return data
             values = cast("JsonObject", data)
@@ -95,11 +100,14 @@ def _arguments_of(schema: str) -> type[ToolArguments]:
     return Checked
 
 
-class _Enough(Exception):
-    """So many comparisons that the rest is left to the server."""
+class _ChecksUsedUp(Exception):
+    """The number of checks for one call is used up."""
 
 
 def _make_checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDetails]]:
+    """Return a function that lists the problems of a call's arguments. Raises BadSchema. After
+    MAX_CHECKS comparisons, the rest is left to the server.
+    """
     from jsonschema import Draft202012Validator, SchemaError, validators
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -118,10 +126,11 @@ def _make_checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDe
     left = 0
 
     def counted(rule: Any, *given: Any) -> Iterator[Any]:
+        """Apply a rule of the schema and count it. Raises _ChecksUsedUp."""
         nonlocal left
         left -= 1
         if left < 0:
-            raise _Enough
+            raise _ChecksUsedUp
         return rule(*given) or iter(())
 
     rules: dict[str, Any] = {
@@ -139,6 +148,7 @@ def _make_checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDe
     validator: Any = counting(closed, registry=registry)
 
     def check(values: JsonObject) -> list[InitErrorDetails]:
+        """Return the problems of these arguments; none where they fit."""
         nonlocal left
         left = MAX_CHECKS
         found: list[InitErrorDetails] = []
@@ -148,7 +158,7 @@ def _make_checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDe
                 found.extend(p for p in _list_problems(error) if p.get("loc") not in known)
                 if len(found) >= _PROBLEMS:
                     break
-        except (_Enough, RecursionError, Unresolvable):
+        except (_ChecksUsedUp, RecursionError, Unresolvable):
             return found  # the server decides
         return found
 
@@ -165,7 +175,9 @@ _OPEN: Final = frozenset(
 
 
 def _list_problems(error: Any) -> list[InitErrorDetails]:
-    """One error of the schema's check as pydantic would tell it, so that all calls read alike."""
+    """Return an error of the schema's check as pydantic's errors, so that all calls have the same
+    messages.
+    """
     where = tuple(
         printable_line(part, _NAME) if isinstance(part, str) else part for part in error.path
     )
@@ -194,23 +206,27 @@ def _list_problems(error: Any) -> list[InitErrorDetails]:
 
 
 def _properties_of(schema: JsonObject) -> JsonObject:
+    """Return the ``properties`` of a schema; empty where it has none."""
     return _as_table(schema.get("properties"))
 
 
 def _as_table(value: object) -> JsonObject:
+    """Return a value that is a JSON object; an empty one for anything else."""
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
-class _Teller:
-    """A schema as the model sees it: the keywords it can act on, references written out,
-    the server's words made visible and cut, everything beyond the limits left open.
+class _SchemaDescriber:
+    """Describes a schema to the model: keywords that a model can use, references resolved, the
+    server's words made visible and cut. Parts beyond the limits are left open.
     """
 
-    def __init__(self, whole: JsonObject) -> None:
-        self._whole = whole
+    def __init__(self, document: JsonObject) -> None:
+        """``document`` is the schema that references point into."""
+        self._document = document
         self._left = _TOLD_NODES
 
     def describe_node(self, node: object, depth: int) -> JsonObject:
+        """Return the description of a part of the schema; ``depth`` is its level."""
         self._left -= 1
         if not isinstance(node, dict) or depth > _TOLD_DEPTH or self._left < 0:
             return {}
@@ -245,13 +261,15 @@ class _Teller:
         return told
 
     def _follow_reference(self, schema: JsonObject) -> JsonObject:
-        """A reference into the same document replaced by what it names; any other is left open."""
+        """Return a schema with its reference into the same document resolved; any other reference
+        is dropped.
+        """
         for _ in range(4):
             reference = schema.get("$ref")
             if not isinstance(reference, str):
                 return schema
             rest = {key: value for key, value in schema.items() if key != "$ref"}
-            target: object = self._whole
+            target: object = self._document
             if not reference.startswith("#/"):
                 return rest
             for part in reference[2:].split("/")[:6]:
@@ -263,7 +281,9 @@ class _Teller:
 
 
 def _plain_value(value: object) -> object:
-    """A value of a schema: short, and without what could hide in it."""
+    """Return a value of a schema for the model: texts shortened and made visible, objects
+    emptied.
+    """
     if isinstance(value, str):
         return (
             printable_line(value, _TEXT) if not value.isprintable() or len(value) > _TEXT else value
@@ -284,7 +304,7 @@ Why = Literal["name", "schema", "many", "size"]
 
 
 class OfferedTool(NamedTuple):
-    """A tool that can be offered: its entry, and the check of its arguments."""
+    """A tool that can be offered to models: its description, and the check of its arguments."""
 
     tool: McpTool
     parameters: JsonObject  # as the model is told
@@ -295,32 +315,32 @@ class OfferedTool(NamedTuple):
 
     @property
     def short_summary(self) -> str:
-        """The beginning of its description, where it is told by name."""
+        """The beginning of its description, for a list of tools without arguments."""
         return one_line(self.summary, SHORT)
 
     @property
     def effect(self) -> Effect:
-        """The server's own word that it only reads is taken as a hint: the policy still asks."""
+        """READ where the server calls it read-only, else REMOTE. The policy asks in either case."""
         return Effect.READ if self.tool.read_only else Effect.REMOTE
 
 
 class LeftOut(NamedTuple):
-    """A tool that is not offered. ``name`` is as the server calls it, made visible."""
+    """A tool that is not offered, and why. ``name`` is the server's name for it, made visible."""
 
     name: str
     why: Why
 
 
 class ToolList(NamedTuple):
-    """The result of reading a server's list of tools."""
+    """The tools of a server that can be offered, and those that cannot."""
 
     offered: tuple[OfferedTool, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
 
-def tool_list(server: str, tools: Sequence[types.Tool], odd: Sequence[str] = ()) -> ToolList:
-    """Sort a server's list into what can be offered and what not; ``odd`` are names of tools that
-    no call can be made of. Takes a while: in a thread.
+def sort_tools(server: str, tools: Sequence[types.Tool], odd: Sequence[str] = ()) -> ToolList:
+    """Sort a server's tools into those that can be offered and those that cannot. ``odd`` are names
+    of tools that the SDK cannot read. Slow: call it in a thread.
     """
     offered: dict[str, OfferedTool] = {}
     left_out = [LeftOut(printable_line(name, 60), "schema") for name in odd]
@@ -339,6 +359,7 @@ def tool_list(server: str, tools: Sequence[types.Tool], odd: Sequence[str] = ())
 
 
 def _make_offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
+    """Return the tool as models are offered it under this operation's name. Raises BadSchema."""
     hints = tool.annotations
     description = tool.description or tool.title or (hints.title if hints else None) or ""
     words = printable_line(description, MAX_DESCRIPTION)
@@ -347,7 +368,7 @@ def _make_offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
     told: JsonObject = {
         "type": "object",
         "properties": {},
-        **_Teller(schema).describe_node(schema, 0),
+        **_SchemaDescriber(schema).describe_node(schema, 0),
     }
     summary = f"The server {server} says: {words}" if words else f"A tool of the server {server}."
     return OfferedTool(
@@ -366,11 +387,14 @@ def _make_offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
 
 
 def describe_difference(before: OfferedTool, now: OfferedTool) -> str:
-    """The changes in a server's description of its tool, in lines; empty for none."""
+    """Return the differences between two versions of a tool's description, as lines with − and +;
+    empty for none.
+    """
     if before.version == now.version:
         return ""
 
     def lines(tool: OfferedTool) -> list[str]:
+        """Return the description of a tool as lines."""
         given = cast("JsonObject", tool.parameters["properties"])
         hint = "read-only" if tool.tool.read_only else "may change something"
         return [tool.summary, hint, *(f"{name}: {canonical_json(given[name])}" for name in given)]
@@ -380,15 +404,15 @@ def describe_difference(before: OfferedTool, now: OfferedTool) -> str:
     return "\n".join([*gone, *(f"+ {line}" for line in new if line not in old)] or [ELLIPSIS])
 
 
-def within_limits(
+def select_tools(
     servers: Sequence[tuple[str, Sequence[OfferedTool]]],
-    taken: Callable[[str], bool],
+    is_taken: Callable[[str], bool],
     *,
     by_name: bool,
 ) -> tuple[list[OfferedTool], dict[str, list[LeftOut]]]:
-    """The tools of all servers that fit into a request, the first ones first, and the others by
-    server. ``taken`` says of a name that another operation has it, and remembers it otherwise.
-    ``by_name``: they are told without their arguments.
+    """Return the tools of all servers that fit into a request, the first ones first, and the tools
+    left out, by server. ``is_taken`` returns whether another operation has a name, and reserves
+    the name otherwise. ``by_name``: models get the tools without arguments.
     """
     kept: list[OfferedTool] = []
     left_out: dict[str, list[LeftOut]] = {}
@@ -397,7 +421,7 @@ def within_limits(
         for tool in tools:
             size = len(tool.tool.operation) + SHORT if by_name else tool.size
             too_large = size > room
-            if too_large or taken(tool.tool.operation):
+            if too_large or is_taken(tool.tool.operation):
                 left = LeftOut(printable_line(tool.tool.name, 60), "size" if too_large else "name")
                 left_out.setdefault(server, []).append(left)
                 continue

@@ -1,4 +1,4 @@
-"""One server of the settings: started, used, ended, started again."""
+"""One MCP server of the settings: start it, use it, end it, and start it again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from duckflow_tui.tools.mcp.connection import (
 )
 from duckflow_tui.tools.mcp.elicitation import ServerQuestions
 from duckflow_tui.tools.mcp.offers import list_prompts, list_resources, parse_prompt_arguments
-from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, tool_list
+from duckflow_tui.tools.mcp.schemas import OfferedTool, ToolList, sort_tools
 from duckflow_tui.tools.mcp.sign_in import KeptTokens
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 from duckflow_tui.tools.mcp.tool_results import prompt_text, read_contents
@@ -38,11 +38,14 @@ Status = Literal["off", "starting", "ready", "failed", "stopped"]
 
 
 class Server:
-    """Knows the tools it has, or had when it last ran."""
+    """An MCP server with its current connection, if any. ``tools``, ``resources`` and ``status``
+    describe its present or last run.
+    """
 
     def __init__(
         self, config: McpServerConfig, parts: ServerParts, tools_changed: Callable[[], None]
     ) -> None:
+        """``tools_changed`` is called when its tools may have changed."""
         self.config = config
         self.name = config.name
         self._tools_changed = tools_changed
@@ -58,7 +61,7 @@ class Server:
         self._questions = ServerQuestions(
             config.name,
             parts.desk,
-            self.without_secrets,
+            self.remove_secrets,
             lambda url: open_page(url, parts.environ, parts.workspace),
             parts.notices,
         )
@@ -68,7 +71,9 @@ class Server:
 
     @property
     def is_offered(self) -> bool:
-        """Whether a call of its tools has a chance: the user did not stop it."""
+        """Whether its tools are offered to models: False before its first start and after the user
+        stopped it.
+        """
         return self.status not in ("off", "stopped")
 
     # --- its lives ------------------------------------------------------------------------------
@@ -84,20 +89,22 @@ class Server:
         connection.job = self._parts.spawn(self._run_connection(connection), "mcp")
 
     async def wait_until_ready(self) -> None:
-        """Wait until it has started or failed, at most ``start_s`` seconds from the start on."""
+        """Wait until it has started or failed, at most ``start_s`` seconds from its start on."""
         if self._connection is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(self._connection.started_at + self.config.start_s):
                     await self.wait_until_opened()
 
     async def wait_until_opened(self) -> str:
-        """Wait for a start that is under way; returns why it failed, empty where it serves."""
+        """Wait until the current start has succeeded or failed; return the reason of a failure,
+        empty for success.
+        """
         if self._connection is None:
             return self._error or self._words("server.why.off")
         return await asyncio.shield(self._connection.opened)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """End it, children included; returns once it has ended. ``grace_s``: seconds that its
+        """End the server with its child processes and wait for that. ``grace_s``: seconds that its
         program has to end by itself, and again after SIGTERM.
         """
         connection = self._connection
@@ -117,6 +124,7 @@ class Server:
             self._on_connection_over(connection, self._words("server.why.still_there"))
 
     async def _run_connection(self, connection: Connection) -> None:
+        """Run a connection from its start to its end, and record why it ended."""
         reason = self._words("server.why.stopped")
         try:
             if self.config.command:
@@ -129,7 +137,8 @@ class Server:
             self._on_connection_over(connection, reason)
 
     async def _take_offers(self, connection: Connection, offers: Offers) -> None:
-        self.tools = await asyncio.to_thread(tool_list, self.name, offers.tools, offers.odd)
+        """Store the server's lists, and report it as ready."""
+        self.tools = await asyncio.to_thread(sort_tools, self.name, offers.tools, offers.odd)
         self.resources = list_resources(offers)
         self._prompts = list_prompts(offers)
         self._report_status("ready")
@@ -139,6 +148,9 @@ class Server:
         self._tools_changed()
 
     def _on_connection_over(self, connection: Connection, reason: str) -> None:
+        """Forget the connection, report the end to the store, warn the user unless it was wanted,
+        and resolve its futures.
+        """
         if self._connection is not connection:
             return
         self._connection = None
@@ -155,6 +167,7 @@ class Server:
         self._tools_changed()
 
     def _report_status(self, status: Status, error: str = "") -> None:
+        """Set the status, and report the server to the store."""
         self.status: Status = status
         self._error = error
         self._parts.store.dispatch(
@@ -178,8 +191,8 @@ class Server:
     async def call(
         self, tool: OfferedTool, args: JsonObject, progress: Progress
     ) -> types.CallToolResult:
-        """One call; a server that has ended is started once more. Raises ConnectionFailed, also
-        where the server says something else of the tool by now.
+        """Call a tool and return the result; a server that has ended is started first. Raises
+        ConnectionFailed, also where the tool's description has changed since it was offered.
         """
         connection = await self._connect()
         now = {offered.tool.operation: offered.version for offered in self.tools.offered}
@@ -191,15 +204,15 @@ class Server:
             return await connection.call(tool.tool.name, args, progress)
 
     async def read_resource(self, uri: str) -> Output:
-        """A resource, with the server's secrets still in it. Raises ConnectionFailed."""
+        """Return a resource, with the server's secrets not yet removed. Raises ConnectionFailed."""
         connection = await self._connect()
         with self._redacted_failures():
             result = await connection.ask(lambda client: client.read_resource(uri))
         return await asyncio.to_thread(read_contents, result)
 
     async def fetch_prompt(self, name: str, argument: str) -> str:
-        """The text of a prompt with the arguments that were written behind its name. Raises
-        ConnectionFailed, and PromptRefused.
+        """Return the text of a prompt; ``argument`` is the user's text behind its name. Raises
+        ConnectionFailed and PromptRefused.
         """
         connection = await self._connect()
         prompt = next((prompt for prompt in self._prompts if prompt.name == name), None)
@@ -210,10 +223,10 @@ class Server:
         values = parse_prompt_arguments(prompt, argument)
         with self._redacted_failures():
             result = await connection.ask(lambda client: client.get_prompt(name, values))
-        return self.without_secrets(await asyncio.to_thread(prompt_text, result))
+        return self.remove_secrets(await asyncio.to_thread(prompt_text, result))
 
     async def _connect(self) -> Connection:
-        """The connection that serves; starts a server that has ended. Raises ConnectionFailed."""
+        """Return the open connection; start a server that has ended. Raises ConnectionFailed."""
         if self.status == "stopped":
             raise ConnectionFailed(self._words("server.why.stopped_by_user"))
         connection = self._connection
@@ -236,44 +249,48 @@ class Server:
 
     @contextmanager
     def _redacted_failures(self) -> Generator[None]:
-        """Take the server's secrets out of the words of a ConnectionFailed."""
+        """Remove the server's secrets from a ConnectionFailed that the block raises."""
         try:
             yield
         except ConnectionFailed as failed:
             words = self._redactor.redact_text(str(failed))
             raise ConnectionFailed(words, passing=failed.passing) from failed
 
-    def without_secrets(self, text: str) -> str:
-        """A result without the secrets that the server was given, or gave at the sign-in; nothing
-        else is changed.
-        """
+    def remove_secrets(self, text: str) -> str:
+        """Return a text without the server's secrets, from its settings or its sign-in."""
         for secret in sorted(self._secrets, key=len, reverse=True):  # one may hold another
             if len(secret) >= 8:
                 text = text.replace(secret, REDACTED)
         return text
 
     def _make_tokens(self) -> KeptTokens:
+        """Return the stored tokens of this server."""
         return KeptTokens(self.config, self._parts.keys, self._withhold)
 
     def _withhold(self, secrets: Iterable[str]) -> None:
-        """No result of this server holds these from now on, and nothing that is recorded."""
+        """Remove these secrets from all results of this server, and from all that is recorded, from
+        now on.
+        """
         self._secrets |= frozenset(secrets)
         self._redactor.add_secrets(self._secrets)
         self._parts.withhold(self._secrets)
 
     async def sign_out(self) -> None:
-        """Forget the tokens of a server at an address, and end it."""
+        """End the server and, if it is at an address, delete its tokens."""
         await self.stop()
         if self.config.url:
             await asyncio.to_thread(self._make_tokens().drop)
 
-    async def log_lines(self) -> str:
-        """The newest lines that it wrote to its standard error."""
+    async def read_log_lines(self) -> str:
+        """Return the newest lines of its log, which holds its standard error; empty for a server at
+        an address.
+        """
         if not self.config.command:
             return ""
         return await asyncio.to_thread(log_end, self._log.path)
 
 
 def _settle_future(future: asyncio.Future[str], value: str) -> None:
+    """Resolve a future, unless it already is."""
     if not future.done():
         future.set_result(value)

@@ -1,4 +1,4 @@
-"""All servers of a session, and their tools in the registry."""
+"""All MCP servers of a session, and the operations that call their tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from duckflow_tui.tools.mcp.schemas import (
     ToolArguments,
     Why,
     describe_difference,
-    within_limits,
+    select_tools,
 )
 from duckflow_tui.tools.mcp.server import Server
 from duckflow_tui.tools.mcp.stdio import GRACE_S
@@ -70,14 +70,15 @@ class ReadResource(Arguments):
 
 
 class UnknownServer(ValueError):
-    """No server of that name is in the settings."""
+    """No server in the settings has this name."""
 
 
 class McpServers:
-    """Starts the servers of the settings and offers their tools as ``mcp.<server>.<tool>``.
+    """Starts the servers of the settings and offers their tools as operations
+    ``mcp.<server>.<tool>``.
 
-    The list of operations changes between turns only, so that what a model was told stays the
-    beginning of what it is told next; what the user starts or stops counts at once.
+    Changes of the servers' tools are published between turns only, so that the beginning of a
+    model's prompt stays the same; a server that the user starts or stops is published at once.
     """
 
     def __init__(
@@ -88,7 +89,9 @@ class McpServers:
         *,
         approved: Iterable[str] = (),
     ) -> None:
-        """``approved``: operations, or ``mcp.<server>.*``, that the app itself vouches for."""
+        """``approved``: operations, or ``mcp.<server>.*``, that need no approval by the user, for
+        the app's own servers.
+        """
         self._store = parts.store
         self._notices = parts.notices
         self._registry = registry
@@ -103,7 +106,7 @@ class McpServers:
     # --- their lives ----------------------------------------------------------------------------
 
     async def start_all(self) -> None:
-        """Start all servers in the background, once."""
+        """Start all servers in the background; only the first call has an effect."""
         if self._begun:
             return
         self._begun = True
@@ -111,8 +114,8 @@ class McpServers:
             server.start_in_background()
 
     async def wait_until_ready(self) -> None:
-        """Start the servers, wait for each that is starting, at most its ``start_s`` seconds, and
-        bring the list of operations up to date. Called before the first request of a turn.
+        """Start the servers, wait at most ``start_s`` seconds for each, warn of those that are
+        late, and publish the operations. Called before the first request of a turn.
         """
         await self.start_all()
         servers = self._servers.values()
@@ -123,7 +126,9 @@ class McpServers:
         self._publish_operations()
 
     async def start(self, name: str) -> None:
-        """Start a server, and wait until it serves or failed. Raises UnknownServer."""
+        """Start a server, wait until it is ready or has failed, and publish the operations. Raises
+        UnknownServer.
+        """
         server = self._find_server(name)
         self._begun = True
         server.start_in_background()
@@ -131,7 +136,7 @@ class McpServers:
         self._publish_operations()
 
     async def stop(self, name: str) -> None:
-        """End a server; its tools are not offered until it is started. Raises UnknownServer."""
+        """End a server and withdraw its tools until it is started again. Raises UnknownServer."""
         await self._find_server(name).stop()
         self._publish_operations()
 
@@ -141,18 +146,18 @@ class McpServers:
         await self.start(name)
 
     async def sign_out(self, name: str) -> None:
-        """End a server and forget the tokens with which the user is signed in at it. Raises
+        """End a server, withdraw its tools, and delete the tokens of the user's sign-in. Raises
         UnknownServer.
         """
         await self._find_server(name).sign_out()
         self._publish_operations()
 
     async def newest_log_lines(self, name: str) -> str:
-        """The newest lines that a server wrote to its standard error. Raises UnknownServer."""
-        return await self._find_server(name).log_lines()
+        """Return the newest lines of a server's standard error. Raises UnknownServer."""
+        return await self._find_server(name).read_log_lines()
 
     async def fetch_prompt(self, server: str, prompt: str, argument: str) -> str:
-        """The text of a server's prompt, with the arguments that were written behind its name.
+        """Return the text of a server's prompt; ``argument`` is the user's text behind its name.
         Raises PromptRefused.
         """
         self._begun = True
@@ -165,11 +170,12 @@ class McpServers:
             raise PromptRefused("mcp.prompt_failed", server=server, reason=why) from failed
 
     async def close(self) -> None:
-        """End all servers, children included; waits at most 3 seconds for those that do not end."""
+        """End all servers with their child processes; takes at most 3 seconds."""
         self._begun = True
         await asyncio.gather(*map(Server.stop, self._servers.values(), repeat(GRACE_S)))
 
     def _find_server(self, name: str) -> Server:
+        """Return the server of this name. Raises UnknownServer."""
         try:
             return self._servers[name]
         except KeyError:
@@ -178,8 +184,9 @@ class McpServers:
     # --- consent --------------------------------------------------------------------------------
 
     def call_facts(self, operation: str) -> frozenset[CallFact]:
-        """The facts the policy needs about a call of a server's tool: whether the tool itself
-        was approved before, by the user in this session or by the app for its own servers.
+        """Return the facts that the policy needs about a call of a server's tool: APPROVED where
+        the user, in this session, or the app vouches for the tool, and CHANGED where its
+        description has changed since it was first offered.
         """
         if not operation.startswith(PREFIX):
             return frozenset()
@@ -198,18 +205,22 @@ class McpServers:
         return frozenset({CallFact.APPROVED}) if own else frozenset()
 
     def _describe_change(self, operation: str) -> str:
-        """The changes in this tool's description since it was first offered, in lines."""
+        """Return the changes in a tool's description since it was first offered, as lines; empty
+        for none.
+        """
         now = self._now.get(operation)
         return describe_difference(self._first[operation], now) if now is not None else ""
 
     # --- their tools as operations --------------------------------------------------------------
 
     def _tools_changed(self) -> None:
+        """Publish the operations now, or after the running turn."""
         self._stale = True
         if self._store.state.turn is None:
             self._publish_operations()
 
     def _publish_operations(self) -> None:
+        """Replace the servers' operations in the registry, if any tools may have changed."""
         if not self._stale:
             return
         self._stale = False
@@ -220,11 +231,12 @@ class McpServers:
         }
 
         def is_taken(name: str) -> bool:
+            """Whether another operation has this name; reserves it otherwise."""
             return taken.setdefault(wire_name(name), name) != name
 
         offered = [s for s in self._servers.values() if s.is_offered]
         by_name = sum(len(server.tools.offered) for server in offered) > MOST_WHOLE
-        kept, left_out = within_limits(
+        kept, left_out = select_tools(
             [(s.name, s.tools.offered) for s in offered], is_taken, by_name=by_name
         )
         self._now = {tool.tool.operation: tool for tool in kept}
@@ -243,6 +255,9 @@ class McpServers:
             self._tell_left_out(server, left_out.get(server.name, []))
 
     def _tell_left_out(self, server: Server, beyond_limits: list[LeftOut]) -> None:
+        """Warn the user of a server's tools that are not offered, once for each reason and set of
+        names.
+        """
         left_out = (*server.tools.left_out, *beyond_limits)
         for why in _WHYS:
             names = tuple(left.name for left in left_out if left.why == why)
@@ -258,7 +273,9 @@ class McpServers:
                 )
 
     def _make_resource_operation(self) -> Operation[ReadResource]:
-        """The operation that reads what the user names as ``@server:uri``, or a result links to."""
+        """Return the operation that reads a resource which the user names as ``@server:uri`` or a
+        result links to.
+        """
 
         async def prepare(args: ReadResource, _: object, context: ToolContext) -> Work:
             async def read() -> Output:
@@ -270,7 +287,7 @@ class McpServers:
                     raise ToolFault(text, Outcome.INVALID) from unknown
                 except ConnectionFailed as failed:
                     raise _make_fault(args.server, failed) from failed
-                return _tell_output(server, output, context)
+                return _make_output(server, output, context)
 
             return Work(read)
 
@@ -285,7 +302,9 @@ class McpServers:
         )
 
     def _make_describe_operation(self) -> Operation[DescribeTool]:
-        """The operation that tells what arguments a tool takes which is told by name."""
+        """Return the operation that describes the arguments of a tool that is listed
+        without them.
+        """
 
         async def prepare(args: DescribeTool, _: object, context: ToolContext) -> Work:
             async def describe() -> Output:
@@ -309,8 +328,8 @@ class McpServers:
     def _make_operation(
         self, server: Server, offered: OfferedTool, *, by_name: bool
     ) -> Operation[ToolArguments]:
-        """The operation that calls a server's tool; ``by_name``: models are told its arguments only
-        when they ask for them or call it with wrong ones.
+        """Return the operation that calls a server's tool. ``by_name``: models get its arguments
+        only when they ask for them or call it with wrong ones.
         """
 
         async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
@@ -335,8 +354,9 @@ class McpServers:
     def _check_schema_was_read(
         self, server: Server, offered: OfferedTool, args: ToolArguments
     ) -> None:
-        """Refuse a query until the server's schema tool has answered in this session, for the two
-        tools that the settings name, or for those that the common servers have (C37, S3-19, S3-33).
+        """Raise ToolFault for a database query if the server's schema tool has not succeeded in
+        this session. Applies to the tools that the settings name, or that common servers have
+        (C37, S3-19, S3-33).
         """
         schema_tool, asked = _schema_tool(server), offered.tool.name
         takes_query = not QUERIES.isdisjoint(args.values)
@@ -356,32 +376,33 @@ class McpServers:
     async def _run(
         server: Server, offered: OfferedTool, args: ToolArguments, context: ToolContext
     ) -> Output:
+        """Call the tool and return its result for the model. Raises ToolFault."""
         try:
             result = await server.call(offered, args.values, context.progress)
         except ConnectionFailed as failed:
             raise _make_fault(server.name, failed) from failed
         output = await asyncio.to_thread(read_result, result)
-        output = _tell_output(server, output, context)
+        output = _make_output(server, output, context)
         if result.is_error or (_schema_tool(server) and output.text.startswith(FAILED)):
             raise ToolFault("server.error", server=server.name, error=output.text)
         return output
 
 
-def _tell_output(server: Server, output: Output, context: ToolContext) -> Output:
-    """What a server gave as the model is told it: without secrets, and never empty."""
-    text = server.without_secrets(output.text) or context.words("server.nothing")
+def _make_output(server: Server, output: Output, context: ToolContext) -> Output:
+    """Return a server's output for the model: without secrets, with a note where it is empty."""
+    text = server.remove_secrets(output.text) or context.words("server.nothing")
     return replace(output, text=text)
 
 
 def _make_fault(server: str, failed: ConnectionFailed) -> ToolFault:
-    """The fault of a call that a server did not carry out."""
+    """Return the fault of a call that the server did not carry out."""
     values = {"server": server, "reason": make_harmless(str(failed))}
     return ToolFault(ModelText("server.failed", values), transient=failed.passing)
 
 
 def _schema_tool(server: Server) -> str:
-    """The tool that tells what a table consists of: by the settings, else by a name that the common
-    servers give it; empty where the server is none for a database.
+    """Return the name of the server's tool that describes a database table: from the settings, else
+    a name that common servers use; empty for none.
     """
     tools = {found.tool.name for found in server.tools.offered}
     return server.config.schema_tool or next((name for name in SCHEMA_TOOLS if name in tools), "")

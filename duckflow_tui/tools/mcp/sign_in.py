@@ -1,7 +1,8 @@
-"""Signing in at a server with OAuth: when it asks for that, in the browser, by the SDK's provider.
+"""Sign in at an MCP server with OAuth, in the browser, when the server asks for it; the SDK does
+the protocol.
 
-Tokens belong to the server's origin. They are in the system's keyring, or else in the private file
-of the program's keys; a file beside it only says where.
+Tokens belong to the server's origin. They are stored in the system's keyring, or else in the
+private file of the program's keys; a separate file notes only in which of them.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ _SECRETS: Final = ("access_token", "refresh_token", "client_secret")  # of what 
 
 
 class SignInFailed(ToldError):
-    """Signing in came to nothing."""
+    """Signing in failed."""
 
 
 class KeptTokens:
-    """The tokens of one server over sessions, and what it registered the program as.
+    """The stored tokens of one server, and the program's registration at it; kept over sessions.
 
-    ``withhold`` hears of each secret before it can be used: no result and no record may hold it.
+    ``withhold`` receives each secret before it is used, so that no result and no record holds it.
     """
 
     def __init__(
@@ -67,12 +68,12 @@ class KeptTokens:
         #: Origins that the user let be contacted for this; kept with the tokens.
         self.sites: set[str] = {origin_of(config.url)}
 
-    def is_there(self) -> bool:
-        """Whether the user has signed in before. Reads a file, and asks no keyring."""
+    def has_tokens(self) -> bool:
+        """Whether tokens are stored. Reads a file, but no keyring."""
         return self._user in self._read_places()
 
     def drop(self) -> None:
-        """Forget the tokens; waits for the keyring."""
+        """Delete the tokens; blocks on the keyring."""
         with lock_folder(self._file.parent):
             places = self._read_places()
             place = places.pop(self._user, None)
@@ -83,13 +84,13 @@ class KeptTokens:
         self._kept = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens, if any are kept."""
+        """Return the stored tokens; None for none."""
         from mcp.shared.auth import OAuthToken
 
         return await self._get("tokens", OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep the tokens."""
+        """Store the tokens, their expiry, and the sites that the user let be contacted."""
         until = time.time() + tokens.expires_in if tokens.expires_in else None
         # The tokens first: they are in use while these wait for the disk.
         await self._set("tokens", tokens.model_dump(mode="json", exclude_none=True))
@@ -97,21 +98,22 @@ class KeptTokens:
         await self._set("sites", sorted(self.sites))
 
     async def get_expiry(self) -> float | None:
-        """When the access token runs out, in seconds since the epoch; None where nobody said."""
+        """Return when the access token expires, in seconds since the epoch; None if unknown."""
         until: object = (await self._load()).get("until")
         return float(until) if isinstance(until, int | float) else None
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """The registration of the program at the server; None before it registered."""
+        """Return the program's registration at the server; None before it registered."""
         from mcp.shared.auth import OAuthClientInformationFull
 
         return await self._get("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep what the server registered the program as."""
+        """Store the program's registration at the server."""
         await self._set("client", client_info.model_dump(mode="json", exclude_none=True))
 
     async def _get(self, part: str, kind: Any) -> Any:
+        """Return a stored part as this type; None where it is missing or invalid."""
         kept = await self._load()
         try:
             return kind.model_validate(kept[part]) if part in kept else None
@@ -119,12 +121,14 @@ class KeptTokens:
             return None
 
     async def _set(self, part: str, value: object) -> None:
+        """Withhold the secrets of a part, and store it."""
         self._withhold(_list_secrets(value))
         kept = await self._load()
         kept[part] = value
         await asyncio.to_thread(self._write, json.dumps(kept))
 
     async def _load(self) -> dict[str, Any]:
+        """Return all stored parts, read at the first call; their secrets are withheld."""
         if self._kept is None:
             found = await asyncio.to_thread(self._read)
             for value in found.values():
@@ -137,6 +141,7 @@ class KeptTokens:
         return self._kept
 
     def _read(self) -> dict[str, Any]:
+        """Read all parts from the keyring or the private file; empty for none. Blocking."""
         place = self._read_places().get(self._user)
         secret = self._keys.get_secret(self._user, place) if place is not None else ""
         try:
@@ -146,30 +151,35 @@ class KeptTokens:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
     def _write(self, secret: str) -> None:
+        """Store all parts, as JSON, and note where. Blocking."""
         place = self._keys.put_secret(self._user, secret)
         with lock_folder(self._file.parent):
             self._write_places({**self._read_places(), self._user: place})
 
     def _read_places(self) -> dict[str, KeyPlace]:
+        """Return where the secrets of each server are stored; empty where the file cannot
+        be read.
+        """
         try:
             return _PLACES.validate_json(read_plain_file(self._file, MAX_FILE) or b"{}")
         except (OSError, ValueError):
             return {}
 
     def _write_places(self, places: dict[str, KeyPlace]) -> None:
+        """Write the file that notes where the secrets of each server are stored."""
         write_private(self._file, json.dumps(places, indent=1).encode())
 
 
 def _list_secrets(part: object) -> list[str]:
-    """The secrets in a part of what is kept."""
+    """Return the secrets in a stored part."""
     fields = cast("dict[str, object]", part) if isinstance(part, dict) else {}
     found = (fields.get(name) for name in _SECRETS)
     return [secret for secret in found if isinstance(secret, str) and secret]
 
 
 class SignIn(httpx2.Auth):
-    """Authenticates the requests to one server: with the tokens that are kept, and by signing in
-    once it answers 401. A server that never asks for it costs nothing and is told nothing.
+    """Authentication of the requests to one server: with stored tokens, and by signing in once the
+    server answers 401. A server that never asks for it gets no token.
     """
 
     def __init__(
@@ -180,9 +190,9 @@ class SignIn(httpx2.Auth):
         ask_to_contact: Callable[[str], Awaitable[bool]],
         wait_for_user: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """``ask_to_open`` opens a page with the user's consent, ``ask_to_contact`` asks for that to
-        send requests to another site; ``wait_for_user`` stops the time limits of the server
-        meanwhile. Reads a file.
+        """``ask_to_open`` asks the user to open a page, ``ask_to_contact`` whether requests may go
+        to another site; ``wait_for_user`` suspends the server's time limits meanwhile. Reads a
+        file.
         """
         self._ask_to_open = ask_to_open
         self._ask_to_contact = ask_to_contact
@@ -190,11 +200,12 @@ class SignIn(httpx2.Auth):
         self._port = redirect_port(config)
         self._tokens = tokens
         self._provider = self._make_provider(config, tokens)
-        self._is_used = tokens.is_there()
+        self._is_used = tokens.has_tokens()
         self._redirect: asyncio.Future[dict[str, str]] | None = None
         self._listener: asyncio.Server | None = None
 
     def _make_provider(self, config: McpServerConfig, tokens: KeptTokens) -> OAuthClientProvider:
+        """Return the SDK's OAuth provider for the server."""
         from mcp.client.auth import OAuthClientProvider
         from mcp.shared.auth import OAuthClientMetadata
         from pydantic import AnyUrl
@@ -211,6 +222,9 @@ class SignIn(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Yield the requests to send, beginning with this one; sign in where the server answers
+        401. Raises SignInFailed.
+        """
         answer: httpx2.Response | None = None
         if not self._is_used:
             answer = yield request
@@ -236,27 +250,30 @@ class SignIn(httpx2.Auth):
             await flow.aclose()
 
     async def _check_site(self, request: httpx2.Request) -> None:
-        """Ask the user before a request goes to a site that the server named, once. Raises
-        SignInFailed. Without https the transport sends it nowhere.
+        """Ask the user, once for each site, before a request goes to a site that the server named.
+        Raises SignInFailed for a no. Requests without https are not asked about, since the
+        transport refuses them.
         """
         site = origin_of(str(request.url))
         if site in self._tokens.sites or request.url.scheme != "https":
             return
-        with self._wait_for_user(), self._named_answers():
+        with self._wait_for_user(), self._fail_unanswered():
             if not await self._ask_to_contact(site.partition("://")[2]):
                 raise SignInFailed("server.why.declined")
         self._tokens.sites.add(site)
 
     @contextmanager
-    def _named_answers(self) -> Generator[None]:
-        """Raise SignInFailed where nobody answers a question in the block."""
+    def _fail_unanswered(self) -> Generator[None]:
+        """Turn an Unanswered in the block into SignInFailed."""
         try:
             yield
         except Unanswered as unanswered:
             raise SignInFailed("server.why.nobody") from unanswered
 
     async def _open_page(self, url: str) -> None:
-        """Listen for the way back, then ask the user to open the page. Raises SignInFailed."""
+        """Listen for the browser's redirect, then ask the user to open the page. Raises
+        SignInFailed.
+        """
         state = dict(parse_qsl(urlsplit(url).query)).get("state", "")
         self._redirect = asyncio.get_running_loop().create_future()
         try:
@@ -271,7 +288,7 @@ class SignIn(httpx2.Auth):
             raise SignInFailed("server.why.port", **values) from error
         opened = False
         try:
-            with self._wait_for_user(), self._named_answers():
+            with self._wait_for_user(), self._fail_unanswered():
                 opened = await self._ask_to_open(url)
             if not opened:
                 raise SignInFailed("server.why.declined")
@@ -280,7 +297,9 @@ class SignIn(httpx2.Auth):
                 self._listener.close()
 
     async def _wait_for_redirect(self) -> AuthorizationCodeResult:
-        """The code with which the browser came back. Raises SignInFailed."""
+        """Return the authorization code that the browser's redirect brings. Raises SignInFailed
+        after REDIRECT_S seconds or for a refusal.
+        """
         from mcp.shared.auth import AuthorizationCodeResult
 
         assert self._redirect is not None
@@ -303,7 +322,9 @@ class SignIn(httpx2.Auth):
     async def _answer_browser(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: str
     ) -> None:
-        """Take the redirect of this sign-in; any other request is answered and forgotten."""
+        """Answer a request of the browser, and take it as the redirect if it carries this sign-in's
+        ``state``.
+        """
         try:
             line = (await reader.readline()).decode("ascii", "replace").split(" ")
             target = urlsplit(line[1] if len(line) > 1 else "")
@@ -327,8 +348,8 @@ class SignIn(httpx2.Auth):
 
 
 def redirect_port(config: McpServerConfig) -> int:
-    """The port to which the browser comes back: the same in every session, because a server may
-    know the program by its whole address.
+    """Return the local port of the redirect. It is the same in every session, since a server may
+    have registered the program with the whole address.
     """
     first, count = _PORTS
     return first + zlib.crc32(f"{config.name} {config.url}".encode()) % count

@@ -1,4 +1,4 @@
-"""A server that is a program of this machine: its pipes, its limits, its log, and its end."""
+"""An MCP server that is a program on this machine: start, streams, log, and end."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ _TAIL: Final = 2_000  # characters kept at hand, for what is said of a server th
 
 
 class ServerLog:
-    """Takes pieces of bytes, writes whole lines without secrets, and starts anew when it is full.
-    What cannot be written is dropped: a full disk must not keep a server from working.
+    """The log of a server's standard error: whole lines without secrets, in a file that starts anew
+    when it is full. Lines that cannot be written are dropped, so that a full disk does not stop
+    a server.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        """``redact`` removes secrets from a text."""
         self.path = path
         self._redact = redact
         self._rest = ""
@@ -39,17 +41,21 @@ class ServerLog:
 
     @property
     def last_line(self) -> str:
-        """The newest line that is not empty."""
+        """The newest line that is not empty, without secrets."""
         lines = f"{self._tail}{self._rest}".strip().split("\n")
         return self._redact(lines[-1].strip()) if lines else ""
 
     def note_start(self, title: str) -> None:
-        """Note that the server starts."""
+        """Write a heading with ``title`` for a new start of the server, and forget the lines before
+        it.
+        """
         self._rest = self._tail = ""
         self._write_text(f"--- {title}\n")
 
     def add_piece(self, piece: bytes) -> None:
-        """Take a piece in."""
+        """Add a piece of the server's standard error; its last line is kept back until it is
+        complete.
+        """
         text = self._rest + piece.decode("utf-8", "replace")
         head, newline, self._rest = text.rpartition("\n")
         if len(self._rest) > _LINE:
@@ -60,10 +66,11 @@ class ServerLog:
         self._write_text(self._redact(f"{head}\n"))
 
     def add_line(self, text: str) -> None:
-        """A line of the app's own."""
+        """Write a line of the app itself."""
         self._write_text(f"{self._redact(text)}\n")
 
     def _write_text(self, text: str) -> None:
+        """Append a text to the file; a full file is moved to ``.1`` first. Errors are ignored."""
         raw = text.encode("utf-8", "replace")
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -72,7 +79,9 @@ class ServerLog:
                 self._append_if_room(raw[-MAX_BYTES:])
 
     def _append_if_room(self, raw: bytes) -> bool:
-        """Append it where there is room; whether there was."""
+        """Append bytes to the file; return False, without writing, where it would exceed MAX_BYTES.
+        Raises OSError.
+        """
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
         try:
@@ -85,7 +94,7 @@ class ServerLog:
 
 
 def log_end(path: Path) -> str:
-    """The newest lines of a log, at most ``SHOWN`` bytes; empty where there is none."""
+    """Return the newest lines of a log, at most ``SHOWN`` bytes; empty where there is none."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -114,18 +123,21 @@ _PASSED_ON: Final = (
 
 
 def server_environment(config: McpServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a server: a safe few of ours, and those of its settings."""
+    """Return the environment of a server: a few harmless variables of the app, and those of its
+    settings.
+    """
     base = {name: environ[name] for name in _PASSED_ON if name in environ}
     return {**base, **config.env}
 
 
 class ProgramRefused(ToldError):
-    """A server's program that is not started."""
+    """A server's program must not be started."""
 
 
 def server_program(config: McpServerConfig, environ: Mapping[str, str], workspace: Path) -> str:
-    """The program to start, absolute where PATH has it. One that PATH or a relative name finds in
-    the workspace is refused: whatever wrote it there would run. Raises ProgramRefused.
+    """Return the program to start: its absolute path if PATH has it, else the name as it is. Raises
+    ProgramRefused for a program in the workspace found by PATH or a relative name, since
+    whatever wrote it there would run.
     """
     name = config.command
     if os.path.isabs(name):
@@ -141,7 +153,7 @@ def server_program(config: McpServerConfig, environ: Mapping[str, str], workspac
 
 
 class ServerProcess:
-    """The program, all that it started, and why it ended."""
+    """The running program of a server, with its children; ``ended`` is why it ended by itself."""
 
     def __init__(self, group: ProcessGroup, log: ServerLog, on_end: Callable[[], None]) -> None:
         self._group = group
@@ -154,11 +166,13 @@ class ServerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the program itself has not ended."""
+        """Whether the program runs and has not broken the protocol."""
         return self._group.program.exit_code is None and not self.fault
 
     def end_output(self, fault: ModelText | None = None) -> None:
-        """Note that it sends nothing more, or, with a ``fault``, nothing that could be used."""
+        """Note that no more messages come, because the program ended or because of this ``fault``,
+        and call ``on_end``.
+        """
         self.fault = self.fault or fault
         if not (self._told_to_end or self.ended):
             code = self._group.program.exit_code
@@ -176,13 +190,15 @@ class ServerProcess:
         self._on_end()
 
     async def wait(self, within_s: float) -> None:
-        """Let it finish by itself, as long as that."""
+        """Wait at most so many seconds for the program to end."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._group.program.wait()
 
     async def end(self) -> None:
-        """Input closed, time to finish, then everything is ended, children included."""
+        """Close the program's input, give it ``grace_s`` seconds, then end it with its child
+        processes.
+        """
         self._told_to_end = True
         try:
             if self._group.program.stdin is not None:
@@ -203,7 +219,9 @@ async def stdio_server(
     on_end: Callable[[], None],
     watchdog: Watchdog,
 ) -> AsyncGenerator[tuple[ServerProcess, TransportStreams]]:
-    """The program in a group of its own, and the streams for the SDK; raises OSError."""
+    """Start a server's program and yield it with the streams for the SDK; it is ended with the
+    block. Raises OSError.
+    """
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp.types.jsonrpc import jsonrpc_message_adapter
@@ -229,7 +247,7 @@ async def stdio_server(
     write, outbox = anyio.create_memory_object_stream[SessionMessage](_WAITING)
 
     async def deliver(line: bytes) -> bool:
-        """Whether it was a message."""
+        """Pass a line on to the SDK; return False, with a line in the log, if it is no message."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -240,6 +258,7 @@ async def stdio_server(
         return True
 
     async def listen() -> None:
+        """Read messages from the program until it ends or sends unusable output."""
         garbage = 0
         try:
             async with inbox:
@@ -258,6 +277,7 @@ async def stdio_server(
             pass  # the session has gone first
 
     async def speak() -> None:
+        """Write the SDK's messages to the program."""
         async with outbox:
             async for item in outbox:
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -268,6 +288,7 @@ async def stdio_server(
                     return  # it has ended, which its output tells
 
     async def keep_log() -> None:
+        """Write the program's standard error to the log."""
         while piece := await stderr.read(_PIECE):
             log.add_piece(piece)
             if len(piece) == _PIECE:
@@ -294,10 +315,11 @@ async def stdio_server(
 
 
 class _TooLong(Exception):
-    """A line over ``MAX_LINE``."""
+    """A line is longer than ``MAX_LINE``."""
 
 
 async def _iter_lines(pipe: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    """Yield the lines of a pipe without their line breaks. Raises _TooLong."""
     parts: list[bytes] = []
     size = 0
     while piece := await pipe.read(_PIECE):

@@ -1,4 +1,4 @@
-"""Results of servers' tools, and resources, as models are given them."""
+"""Convert results of servers' tools, resources and prompts into output for models."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def read_result(result: types.CallToolResult) -> Output:
-    """The result of a tool: structured content as JSON, then texts that do not repeat it; pictures
-    that models can be shown. The text is empty where the server answered with nothing.
+    """Return a tool's result: structured content as JSON, then the texts that do not repeat it, and
+    pictures that models can be shown. The text is empty where the server returned nothing.
     """
     parts: list[str] = []
     images: list[bytes] = []
@@ -34,7 +34,7 @@ def read_result(result: types.CallToolResult) -> Output:
 
 
 def read_contents(result: types.ReadResourceResult) -> Output:
-    """The texts of a resource, each behind its address, and its pictures; what is neither by its
+    """Return a resource's texts, each below its address, and its pictures; of other data only the
     kind and size. The text is empty where there is nothing.
     """
     images: list[bytes] = []
@@ -43,7 +43,7 @@ def read_contents(result: types.ReadResourceResult) -> Output:
 
 
 def prompt_text(result: types.GetPromptResult) -> str:
-    """The messages of a prompt as one text; those that the assistant would have said are marked."""
+    """Return the messages of a prompt as one text; those of the assistant are marked."""
     parts: list[str] = []
     for message in result.messages:
         text = _read_block(message.content, [])
@@ -52,7 +52,7 @@ def prompt_text(result: types.GetPromptResult) -> str:
 
 
 def _repeats_structured(block: types.ContentBlock, structured: Any) -> bool:
-    """Whether a text says what the structured content says; servers send both for old clients."""
+    """Whether a text repeats the structured content, as servers do for old clients."""
     if structured is None or block.type != "text":
         return False
     inner = _unwrap_result(structured)
@@ -66,7 +66,7 @@ def _repeats_structured(block: types.ContentBlock, structured: Any) -> bool:
 
 
 def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> bool:
-    """Whether the texts are the items of a list, one block each."""
+    """Whether the texts are the items of the structured content's list, one each."""
     items = _unwrap_result(structured)
     if not isinstance(items, list):
         return False
@@ -75,7 +75,7 @@ def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> boo
 
 
 def _unwrap_result(structured: Any) -> Any:
-    """Unwrap ``result``, the only member of an object that carries a value of another type."""
+    """Return the value of an object's only member ``result``; anything else unchanged."""
     if isinstance(structured, dict):
         table = cast("JsonObject", structured)
         return table["result"] if list(table) == ["result"] else table
@@ -83,7 +83,7 @@ def _unwrap_result(structured: Any) -> Any:
 
 
 def _read_block(block: types.ContentBlock, images: list[bytes]) -> str:
-    """The text of a block; its picture is added to ``images``."""
+    """Return the text of a block; its picture, if any, is added to ``images``."""
     match block.type:
         case "text":
             return block.text
@@ -98,6 +98,7 @@ def _read_block(block: types.ContentBlock, images: list[bytes]) -> str:
 def _read_resource(
     resource: types.TextResourceContents | types.BlobResourceContents, images: list[bytes]
 ) -> str:
+    """Return an embedded resource as text; a picture is added to ``images``."""
     head = f"[resource {printable_line(str(resource.uri))}"
     text = getattr(resource, "text", None)
     if isinstance(text, str):
@@ -107,7 +108,9 @@ def _read_resource(
 
 
 def _read_data(kind: str | None, base64: str, images: list[bytes]) -> str:
-    """The kind and size of data, which is added to ``images`` where models can be shown it."""
+    """Return the kind and size of base64 data; a picture that models can be shown is added to
+    ``images``.
+    """
     try:
         data = b64decode(base64)
     except ValueError:

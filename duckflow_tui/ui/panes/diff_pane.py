@@ -22,7 +22,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.tools.undo import last_changed
+from duckflow_tui.tools.undo import find_last_change
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
@@ -240,7 +240,7 @@ class DiffPane(Vertical, SidePane):
 
     def _changed_by(self, state: AgentState) -> tuple[object, ...]:
         """Return the newest calls that changed files."""
-        calls = (last_changed(state), find_newest_change(state.messages)[0])
+        calls = (find_last_change(state), find_newest_change(state.messages)[0])
         return tuple(call and call.call_id for call in calls)
 
     def open(self, document: DiffDocument, call_id: str = "", *, at: int = 0) -> None:
