@@ -28,9 +28,7 @@ MAX_CONNECTIONS: Final = 64  # of one command at a time
 HEAD_S: Final = 30.0  # seconds in which the head of a request must arrive
 CONNECT_S: Final = 20.0  # seconds for a name and a connection to its address
 IDLE_S: Final = 300.0  # seconds without a byte in either direction
-TOLD_S: Final = (
-    1.0  # seconds between two reports on one host: a command may send thousands of requests
-)
+TOLD_S: Final = 1.0  # seconds between two reports on one host
 _HEAD: Final = 32 * 1024  # bytes of a request before its body
 _PIECE: Final = 64 * 1024  # bytes; the first message of TLS is shorter
 _TOLD: Final = 10  # refused hosts that are reported

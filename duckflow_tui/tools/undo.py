@@ -24,8 +24,8 @@ from duckflow_tui.tools.changes import compare_bytes
 from duckflow_tui.tools.operation import RUN, Blobs
 from duckflow_tui.tools.watch import OwnWrites
 
-_UNKNOWN: Final = "?"  # instead of the hash of what is not looked at
-_MODE: Final = 0o777  # permission bits that a change brings back
+_UNKNOWN: Final = "?"  # instead of a hash: the file cannot be read
+_MODE: Final = 0o777  # permission bits that an undo restores
 
 log = logging.getLogger("duckflow.tools")
 
@@ -34,13 +34,13 @@ log = logging.getLogger("duckflow.tools")
 class UndoReport:
     """The result of an undo or a redo, for the screen and for the model."""
 
-    key: str  # of the catalogue: what the screen says
+    key: str  # key of the message on the screen
     params: dict[str, str] = field(default_factory=dict[str, str])
-    #: What the model is told: names of texts, each with its values; none when nothing was done.
+    #: Texts for the model: keys, each with its values; none when nothing was done.
     for_model: tuple[tuple[str, dict[str, str]], ...] = ()
-    undone: tuple[FileChange, ...] = ()  # or made again
-    complete: bool = False  # every change of the call
-    why: ModelText | None = None  # of a failure; joins ``params`` once it is rendered
+    undone: tuple[FileChange, ...] = ()  # or redone
+    complete: bool = False  # whether all changes of the call were made
+    why: ModelText | None = None  # the reason of a failure; becomes ``params["why"]`` once rendered
 
 
 class _Refused(Exception):
@@ -58,9 +58,9 @@ class _Step(NamedTuple):
     """A change to make; ``done`` if the file already is in its final state."""
 
     change: FileChange
-    place: Place  # where the file lies
-    to: Place  # where it is to lie
-    data: bytes | None  # what it is to hold; None: it goes, or it only moves
+    place: Place  # where the file is
+    to: Place  # where it will be
+    data: bytes | None  # its new content; None: it is removed, or only moved
     done: bool = False
 
 
@@ -121,7 +121,7 @@ def place_of(workspace: Workspace, path: str) -> Place | None:
     where the path leads outside or through a link, which may have replaced the file or a folder
     since. Raises WorkspaceError.
     """
-    # A name may begin with ``~``, or be a space: what is recorded has no other meaning.
+    # A recorded path is literal, even if it begins with ``~`` or is a space.
     place = workspace.locate_path(f"./{path}")
     return place if place.shown == place.resolved == path else None
 
@@ -280,7 +280,7 @@ class Undoing:
         """Return the paths of the files that would block an undo of these calls, in this order,
         because their content has changed; nothing is changed.
         """
-        found: dict[str, str] = {}  # what each file would hold by then
+        found: dict[str, str] = {}  # hash of each file at that point
 
         async def held(path: str) -> str:
             """Return the hash that the file would have by then; empty where it would not exist."""
@@ -333,7 +333,7 @@ class Undoing:
                 except _Refused as refused:
                     if refused.why != "lost" or word != "undo":
                         raise
-                    lost.insert(0, change.path)  # an undo goes backwards
+                    lost.insert(0, change.path)  # an undo runs in reverse order
             if lost and not steps:
                 raise _Refused("lost", name_files(lost))
             for step in steps:
@@ -349,7 +349,7 @@ class Undoing:
             key, params = "changed_now", {"path": changed.shown}
         except WorkspaceError as error:
             params, why = {"path": error.shown}, error.told
-        except OSError as error:  # of the store of what was there before
+        except OSError as error:  # from storing the earlier content
             params = {"path": "", "why": error.strerror or str(error)}
         return made, lost, UndoReport(f"operations.{word}.{key}", params, why=why)
 
@@ -370,7 +370,7 @@ class Undoing:
         only_mode = change.before == change.after
         if now == change.after and not (only_mode and _modes_differ(place.mode, mode)):
             return _Step(change, place, place, None, done=True)
-        others = _modes_differ(place.mode, change.before_mode)  # somebody else set this mode since
+        others = _modes_differ(place.mode, change.before_mode)  # somebody else changed the mode
         if (now != change.before or (only_mode and others)) and not anyway:
             raise await self._refuse_changed(change, place, now)
         if others and not only_mode:
@@ -396,7 +396,7 @@ class Undoing:
         """Return the content that the file has after the change. Raises _Refused where it is not
         stored.
         """
-        if change.after == change.before:  # also where it was never kept
+        if change.after == change.before:  # even if the content was never stored
             return await self.workspace.read_bytes(self._locate_path(change.path))
         try:
             return await self.blobs.get(change.after)
@@ -422,7 +422,7 @@ class Undoing:
             return
         with self.own.expect_writes({change.path: change.after}):
             if change.before:
-                # An undo is a change too: what it overwrites stays in the store.
+                # An undo is a change too: the content that it overwrites is stored.
                 await self.blobs.put(await workspace.read_bytes(step.place))
             if step.data is None:
                 await workspace.remove_file(step.place, change.before)

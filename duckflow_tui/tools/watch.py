@@ -23,10 +23,10 @@ from duckflow_tui.state.calls import (
 from duckflow_tui.state.gates import GateAnswered, GateOpened, GateWithdrawn
 from duckflow_tui.state.store import Record, Store
 
-#: Milliseconds between two looks of the watching thread at what the system reported; it sleeps
-#: in between, so that nothing is spent while nothing changes.
+#: Milliseconds between two checks of the watching thread for reports of the system; it sleeps
+#: in between, so that it costs nothing while no file changes.
 _STEP_MS: Final = 200
-#: The same where the system has no watches left and folders must be looked through.
+#: Milliseconds between two scans of the folders where the system has no watches left.
 _POLL_MS: Final = 5_000
 
 log = logging.getLogger("duckflow.watch")
@@ -53,7 +53,7 @@ class OwnWrites:
         self._last = {**before, **files}
         try:
             yield
-        except BaseException:  # a cancellation too: nothing of it was written
+        except BaseException:  # also a cancellation: nothing was written
             self._last = before
             raise
 
@@ -73,9 +73,9 @@ class FileWatcher:
         self._own = own
         self._stale = asyncio.Event()  # the set of files may have changed
         self._places: dict[str, Place] = {}
-        self._stamps: dict[str, tuple[int, ...]] = {}  # of the file when it was last hashed
-        self._void: set[str] = set()  # what is known of these is known to be old
-        self.polling = False  # the system has no watches left: folders are looked through
+        self._stamps: dict[str, tuple[int, ...]] = {}  # when the files were last hashed
+        self._void: set[str] = set()  # files whose change was reported already
+        self.polling = False  # the system has no watches left: folders are scanned
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -140,7 +140,7 @@ class FileWatcher:
         stop = asyncio.Event()
         renewing = asyncio.create_task(self._track_until_moved(folders, stop))
         try:
-            # Its stop event may be one of trio's, whose types are not there.
+            # Its stop event may be one of trio, whose types are missing.
             async for _ in watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
                 *folders,
                 watch_filter=None,
@@ -157,7 +157,7 @@ class FileWatcher:
                 if _folders_of(self._places.values()) != folders:
                     return
         except FileNotFoundError:
-            return  # a folder went between the look and the watch: look again
+            return  # a folder was removed before the watch began: try again
         except OSError as error:
             if self.polling:
                 log.warning("files cannot be watched: %s", error)
@@ -172,7 +172,7 @@ class FileWatcher:
         """Update the watched files while the watch runs, and set ``stop`` once they lie in other
         folders.
         """
-        # This runs once the watch stands; what changed while it was being set up is seen here.
+        # The watch is active now; this finds changes made while it was being set up.
         await self._check_files()
         while True:
             await self._stale.wait()

@@ -20,7 +20,7 @@ from duckflow_tui.tools.process_table import read_process
 
 log = logging.getLogger("duckflow.commands")
 
-_END: Final = 1.0  # seconds it may take to end with nothing left to do
+_END: Final = 1.0  # seconds it may take to end
 _PACKAGES: Final = str(Path(__file__).parents[2])
 #: Isolated from the user's site and environment; the app's own package comes last.
 _PROGRAM: Final = (
@@ -38,7 +38,7 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._watched: dict[str, str] = {}  # mark → the newest line about it
+        self._watched: dict[str, str] = {}  # mark → newest line about its program
 
     @property
     def pid(self) -> int | None:
@@ -59,14 +59,14 @@ class Watchdog:
         """
         leader = read_process(pid, also_dead=True)
         began = leader.began if leader is not None else 0
-        with contextlib.suppress(OSError):  # the mark was told, and what runs must not fail
+        with contextlib.suppress(OSError):  # the mark is known; the running program must not fail
             self._tell_worker(mark, f"leads {mark} {pid} {began}\n")
         return began
 
     def forget_program(self, mark: str) -> None:
         """Stop watching a program that has ended or may outlive the app."""
         if self._watched.pop(mark, None) is not None and self._process is not None:
-            # One that is gone is started anew with the next command.
+            # A watchdog that is gone is started anew with the next command.
             self._write_line(self._process, f"forget {mark}\n")
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ class Watchdog:
             if self._write_line(self._process, line):
                 return
             log.warning("the watchdog was gone and is started anew")
-            self._process.kill()  # before the end of its pipe tells it that the app is gone
+            self._process.kill()  # before it sees its pipe closed and ends the programs
             self._process.wait()
             self._hang_up(self._process)
         try:
@@ -111,10 +111,10 @@ class Watchdog:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={},
-            start_new_session=True,  # no terminal, and no signal of ours or of a command's group
+            start_new_session=True,  # no terminal, and no signals to the app's or a command's group
         )
         assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)  # one that was halted must not halt us
+        os.set_blocking(process.stdin.fileno(), False)  # a stopped watchdog must not block the app
         self._write_line(process, "".join(self._watched.values()))
         return process
 

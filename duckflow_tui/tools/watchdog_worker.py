@@ -16,12 +16,12 @@ from collections.abc import Iterable
 
 from duckflow_tui.tools.process_table import GRACE, LOOK, PROC, Offspring, kill_all, send_signal
 
-_SETTLE = 0.2  # seconds in which a start that was under way may still show itself
+_SETTLE = 0.2  # seconds to wait for a program that was just being started
 
 
 def main() -> None:
     """Read lines until the app is gone, then end the programs that are still watched."""
-    # What ends the app by signal, or is meant for others, must not end this before its work.
+    # Signals that end the app must not end the watchdog before its work is done.
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     watched: dict[str, Offspring] = {}
@@ -41,7 +41,7 @@ def _take_line(words: list[str], watched: dict[str, Offspring]) -> None:
         case ["forget", mark]:
             watched.pop(mark, None)
         case _:
-            pass  # a line that was cut off by the end
+            pass  # an incomplete last line
 
 
 def _end_programs(all_of_them: Iterable[Offspring]) -> None:
@@ -68,7 +68,7 @@ def _end_programs(all_of_them: Iterable[Offspring]) -> None:
 def _signal_members(members: frozenset[int], number: signal.Signals) -> None:
     """Send a signal to these processes; without a process table, to their process groups too."""
     send_signal(members, number)
-    if not os.path.isdir(PROC):  # then members are leaders of their groups
+    if not os.path.isdir(PROC):  # then the members are the leaders of their groups
         for leader in members:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(leader, number)
@@ -83,8 +83,8 @@ def _has_group(leader: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # some of them are another user's
+        pass  # some members belong to another user
     try:
         return os.getsid(leader) == leader
     except OSError:
-        return True  # the leader has ended, others of its group have not
+        return True  # the leader has ended, but not all of its group

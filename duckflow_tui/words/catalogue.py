@@ -27,7 +27,7 @@ _FOLDER = Path(__file__).parent
 _OPERATION: Final = "transcript.operation."
 
 
-#: Params that may hold what the system says of an error.
+#: Params that may hold an error message of the system.
 _OF_SYSTEM: Final = frozenset({"reason", "detail", "why", "error"})
 
 
@@ -121,7 +121,7 @@ class Catalogue:
         """
         text = load_entries(self.language).get(key, load_entries("en").get(key, key))
         if not params:
-            return cast("SafeText", text)  # our own
+            return cast("SafeText", text)  # the app's own text
         from duckflow_tui.safety.safe_text import SafeText, make_visible
 
         if because := params.pop("because", ""):

@@ -12,18 +12,18 @@ from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.usage import Waiting
 from duckflow_tui.words.catalogue import Catalogue
 
-#: Arguments that say what an operation works on, the first that is there.
+#: Arguments that name the target of a call; the first one present counts.
 TARGETS: Final = (
     "command", "pattern", "glob", "path", "source", "query", "goal", "step_id", "text", "message",
 )  # fmt: skip
 _SEARCH: Final = "file_ops.search_text"
 _FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
-_EXIT: Final = re.compile(r"exit (\d+)(.*)")  # of a command; what follows is how long it ran
+_EXIT: Final = re.compile(r"exit (\d+)(.*)")  # exit code of a command, then its duration
 _CHECKED: Final = re.compile(r"`([^`]*)` (?:ended with exit code (\d+)|did not run)")
-_NAMED: Final = 2  # requirements that a verdict names; the others are counted
+_NAMED: Final = 2  # items that a verdict names; the others are counted
 _PATHS: Final = frozenset({"path", "source"})
-_PARAM: Final = 60  # characters of what a cause names
-_PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of a plan
+_PARAM: Final = 60  # characters of a parameter of a cause
+_PLANNED: Final = ("accepted", "closed", "deleted")  # results of an operation on a plan
 
 
 def size_text(size: int) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 
-#: The lists that a server is asked for, by the member of the answer that holds the items.
+#: Methods that list something, by the member of the answer that holds the items.
 _LISTS: Final = {
     "tools": "tools/list",
     "resources": "resources/list",
@@ -64,7 +64,7 @@ def _is_readable(answer: JsonObject, method: str, version: str) -> bool:
     except (ValidationError, RecursionError):
         return False
     except KeyError:
-        return True  # that version has no such request
+        return True  # this version has no such request
     return True
 
 

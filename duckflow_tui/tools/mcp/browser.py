@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from duckflow_tui.safety.paths import lies_inside
 
 _HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
-_KEPT: Final = "%/?:@!$&'()*+,;=[]~"  # what an address holds as it is, beside letters and digits
+_KEPT: Final = "%/?:@!$&'()*+,;=[]~"  # characters that stay unquoted, with letters and digits
 
 
 class WebPage(NamedTuple):
@@ -33,7 +33,7 @@ def parse_page(url: str) -> WebPage | None:
         return None
     try:
         parts = urlsplit(url)
-        host = (parts.hostname or "").encode("idna").decode()  # no letter that looks like one
+        host = (parts.hostname or "").encode("idna").decode()  # no letters that look like ASCII
         port = "" if parts.port is None else f":{parts.port}"
     except ValueError:
         return None
@@ -60,7 +60,7 @@ async def open_page(url: str, environ: Mapping[str, str], workspace: Path) -> bo
     program = os.path.abspath(found) if found else None  # noqa: ASYNC240  # asks no disk
     if program is None or lies_inside(program, workspace):
         return False
-    nowhere = asyncio.subprocess.DEVNULL  # what it prints would stand on the screen
+    nowhere = asyncio.subprocess.DEVNULL  # its output would disturb the screen
     try:
         await asyncio.create_subprocess_exec(
             program, page.url, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True

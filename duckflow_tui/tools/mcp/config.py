@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import hash_data, one_line
 
-#: Names that fit into an operation's name as they are, in every protocol.
+#: Valid names of servers: they need no change in an operation's name in any protocol.
 SERVER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,24}")
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -106,8 +106,8 @@ def _is_private(host: str) -> bool:
         return False
 
 
-LONGEST: Final = 48  # characters of a tool's part, so that the whole fits a line of the prompt
-_KEPT: Final = 39  # of a longer one, then "_" and 8 hex digits of its SHA-256
+LONGEST: Final = 48  # characters of a tool's part, so that the name fits a line of the prompt
+_KEPT: Final = 39  # characters kept of a longer one, before "_" and 8 hex digits of its SHA-256
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -122,7 +122,7 @@ def operation_name(server: str, tool: str) -> str:
     return f"mcp.{server}.{part}"
 
 
-MAX_SAID: Final = 300  # characters of an error that is repeated
+MAX_SAID: Final = 300  # characters of a server's message that is shown
 MAX_DESCRIPTION: Final = 1_000  # characters of a tool's description
 
 

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
 
 
-MAX_PAGES: Final = 20  # of a list
-_EXTRAS_S: Final = 3.0  # for the lists of resources and prompts, without which tools are served
-_SETTLE_S: Final = 0.2  # a list that changes again and again is asked for at most so often
-#: The words of the SDK where the connection has gone; by a code alone, servers say other things.
+MAX_PAGES: Final = 20  # pages read of one list
+_EXTRAS_S: Final = 3.0  # seconds for the lists of resources and prompts, which are optional
+_SETTLE_S: Final = 0.2  # seconds between two reads of lists that keep changing
+#: Messages of the SDK for a closed connection; its code alone is used by servers for other errors.
 _CLOSED: Final = frozenset(
     {
         "Connection closed",
@@ -56,7 +56,7 @@ _CLOSED: Final = frozenset(
         "SSE stream ended and reconnection attempts were exhausted",
     }
 )
-_REASON_S: Final = 1.0  # to learn why a connection ended under a call
+_REASON_S: Final = 1.0  # seconds to learn why a connection ended during a call
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -100,13 +100,13 @@ class ServerParts(NamedTuple):
     store: Store
     notices: Notices
     spawn: Spawn
-    folder: Path  # of their logs, with a working folder for each
+    folder: Path  # holds their logs and a working folder for each
     environ: Mapping[str, str]
     watchdog: Watchdog
-    workspace: Path  # the folder that is worked in
-    desk: Desk  # where the questions of a server are put to the user
-    keys: KeyStore  # where tokens of servers are kept
-    withhold: Callable[[Iterable[str]], None]  # takes these secrets out of all that is recorded
+    workspace: Path  # the root of the workspace
+    desk: Desk  # puts a server's questions to the user
+    keys: KeyStore  # stores the tokens of servers
+    withhold: Callable[[Iterable[str]], None]  # removes these secrets from all that is recorded
 
 
 class TimeLimits:
@@ -116,7 +116,7 @@ class TimeLimits:
         """``seconds``: the time for each request."""
         self._seconds = seconds
         self._limits: set[asyncio.Timeout] = set()
-        self._waits = 0  # for the user, at the same time
+        self._waits = 0  # number of current waits for the user
 
     @asynccontextmanager
     async def limit(self) -> AsyncGenerator[None]:
@@ -171,22 +171,22 @@ class Connection:
         self._questions = questions
         self._make_tokens = make_tokens
         self._limits = TimeLimits(config.timeout_s)
-        self._calls = 0  # that run
+        self._calls = 0  # number of running requests
         self._parts = parts
         self._words = parts.notices.words
         self._log = log
         self._client: Client | None = None
         self._process: ServerProcess | None = None
-        self._news = asyncio.Event()  # its tools changed, or it ended
+        self._news = asyncio.Event()  # its lists changed, or it ended
         self._has_ended = False
         self._session_lost = False
-        self._version = ""  # of the protocol, once it was agreed on
-        self._odd_items: list[str] = []  # names of what was left out of the newest list
+        self._version = ""  # version of the protocol, once negotiated
+        self._odd_items: list[str] = []  # names of items removed from the newest list
         loop = asyncio.get_running_loop()
         self.started_at = loop.time()
         self.opened: asyncio.Future[str] = loop.create_future()
         self.over: asyncio.Future[str] = loop.create_future()
-        self.job: Job | None = None  # that runs it
+        self.job: Job | None = None  # the job that runs the connection
         self.unwanted = False  # the user or the end of the session ended it
 
     @property
@@ -256,7 +256,7 @@ class Connection:
         except (
             MCPError, httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError,
             OSError, ToldError,
-            # What is no answer of this protocol: the SDK's models and its negotiation say so.
+            # Answers that break the protocol, raised by the SDK's models and its negotiation.
             ValueError, RuntimeError, RecursionError,
         ) as error:  # fmt: skip
             raise ConnectionFailed(self._failure_reason(error)) from error
@@ -383,7 +383,7 @@ class Connection:
             self._log.add_line(f"[no list] {self._describe_error(error)}")
         return offers
 
-    # --- what it tells by itself ----------------------------------------------------------------
+    # --- changes and questions ------------------------------------------------------------------
 
     def _on_session_lost(self) -> None:
         """Note that the server no longer knows the session."""

@@ -37,11 +37,11 @@ from duckflow_tui.tools.notices import Notices
 if TYPE_CHECKING:
     from mcp import types
 
-MAX_FIELDS: Final = 20  # of one form
-MAX_OPEN: Final = 5  # cards of one server at the same time; more are dismissed
+MAX_FIELDS: Final = 20  # fields of one form
+MAX_OPEN: Final = 5  # cards of one server open at the same time; more are dismissed
 _MAX_MESSAGE: Final = 2_000  # characters of a server's words on a card
 _MAX_URL: Final = 2_000
-_DIGITS: Final = 9  # choices that have a key; of more, one is typed
+_DIGITS: Final = 9  # most choices with a key each; with more, the user types one
 
 
 class _Cancelled(Exception):
@@ -77,7 +77,7 @@ class ServerQuestions:
         self._desk = desk
         self._redact = redact
         self._open_page = open_page
-        self._cards: set[str] = set()  # those that are open
+        self._cards: set[str] = set()  # ids of the open cards
 
     async def answer(self, request: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask the user to fill in a form or open a page, and return the answer; "cancel" where

@@ -16,7 +16,7 @@ from duckflow_tui.llm.transport import Proxy, WayClosed, find_proxy, open_transp
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import HostContacted
 
-MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer that is no stream of events (R18)
+MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer, unless it is an event stream (R18)
 MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
 
 
@@ -25,7 +25,7 @@ class _BoundedResponse(httpx2.Response):
     end.
     """
 
-    body_read: Callable[[int], None]  # hears how many bytes of the body came, once it ends
+    body_read: Callable[[int], None]  # called with the bytes of the body at its end
 
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         """Yield the decoded body. Raises httpx2.ReadError beyond MAX_BODY, unless it is a stream of

@@ -16,13 +16,13 @@ from duckflow_tui.tools.mcp.config import printable_line
 if TYPE_CHECKING:
     from duckflow_tui.tools.mcp.connection import Offers
 
-READ_RESOURCE: Final = "mcp_resources.read"  # the operation
+READ_RESOURCE: Final = "mcp_resources.read"  # operation that reads a resource
 MAX_LISTED: Final = 500  # resources, and prompts, of one server
 LONGEST: Final = 300  # characters of an address or a name
 _ABOUT: Final = 160  # characters
 _MENTION: Final = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9_-]{1,24}):(\S+)")
 _PROMPT: Final = re.compile(r"([A-Za-z0-9_-]{1,24}):(\S+)")
-BEHIND: Final = ".,;:!?)…。、，；：！？）」"  # what may be written right behind an address
+BEHIND: Final = ".,;:!?)…。、，；：！？）」"  # punctuation that may follow an address
 
 
 class PromptRefused(Exception):
@@ -108,7 +108,7 @@ def parse_prompt_arguments(prompt: McpPrompt, written: str) -> dict[str, str]:
     """
     try:
         words = shlex.split(written)
-    except ValueError:  # a quotation mark that stands alone
+    except ValueError:  # an unbalanced quotation mark
         words = written.split()
     values: dict[str, str] = {}
     rest: list[str] = []

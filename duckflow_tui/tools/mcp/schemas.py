@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from mcp import types
 
 
-MAX_DEPTH: Final = 32  # levels of a schema that is looked at
-MAX_NODES: Final = 4_000  # tables and lists in it
-MAX_CHECKS: Final = 4_000  # keywords that are compared with one call; the server checks the rest
-_TOLD_DEPTH: Final = 5  # levels that are told
+MAX_DEPTH: Final = 32  # levels of a schema
+MAX_NODES: Final = 4_000  # objects and lists of a schema
+MAX_CHECKS: Final = 4_000  # keywords checked for one call; the rest is left to the server
+_TOLD_DEPTH: Final = 5  # levels described to the model
 _TOLD_NODES: Final = 600
 _TEXT: Final = 300  # characters of a description in a schema
 _NAME: Final = 120  # characters of an argument's name
@@ -144,7 +144,7 @@ def _make_checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDe
     closed = schema
     if "properties" in schema and not schema.keys() & _OPEN:
         closed = {**schema, "additionalProperties": False}
-    registry = cast("Any", Registry)()  # knows no address: nothing is fetched for a reference
+    registry = cast("Any", Registry)()  # without addresses, so that no reference is fetched
     validator: Any = counting(closed, registry=registry)
 
     def check(values: JsonObject) -> list[InitErrorDetails]:
@@ -165,7 +165,7 @@ def _make_checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDe
     return check
 
 
-#: Keywords with which a schema says more about its arguments than ``properties`` does.
+#: Keywords that can allow arguments beyond ``properties``.
 _OPEN: Final = frozenset(
     {
         "additionalProperties", "unevaluatedProperties", "patternProperties", "$ref", "allOf",
@@ -295,10 +295,10 @@ def _plain_value(value: object) -> object:
     return value
 
 
-MAX_TOOLS: Final = 128  # of one server
+MAX_TOOLS: Final = 128  # tools of one server
 MAX_TOLD: Final = 40 * 1024  # bytes of all servers' tools in a request
-MOST_WHOLE: Final = 40  # tools of all servers that are told with their arguments; of more the names
-SHORT: Final = 120  # characters of the description of a tool that is told by name
+MOST_WHOLE: Final = 40  # tools described with their arguments; more are listed by name
+SHORT: Final = 120  # characters of the description of a tool that is listed by name
 
 Why = Literal["name", "schema", "many", "size"]
 
@@ -307,11 +307,11 @@ class OfferedTool(NamedTuple):
     """A tool that can be offered to models: its description, and the check of its arguments."""
 
     tool: McpTool
-    parameters: JsonObject  # as the model is told
+    parameters: JsonObject  # as the model sees them
     arguments: type[ToolArguments]
     summary: str
     size: int  # bytes of its entry
-    version: str  # of its name, its description and its schema, all that consent rests on
+    version: str  # hash of name, description and schema, on which consent rests
 
     @property
     def short_summary(self) -> str:

@@ -31,8 +31,8 @@ from duckflow_tui.tools.operation import Output
 if TYPE_CHECKING:
     from mcp import types
 
-STOP_GRACE_S: Final = 1.0  # a server that the user stops may take longer than one the exit ends
-_END_S: Final = 2.5  # within which a life is over once it was told to end
+STOP_GRACE_S: Final = 1.0  # seconds; at the end of the app a server has less time
+_END_S: Final = 2.5  # seconds, beyond the grace, until a connection must have ended
 
 Status = Literal["off", "starting", "ready", "failed", "stopped"]
 
@@ -65,7 +65,7 @@ class Server:
             lambda url: open_page(url, parts.environ, parts.workspace),
             parts.notices,
         )
-        self._connection: Connection | None = None  # from one start to the end that follows
+        self._connection: Connection | None = None  # None while the server is not running
         self._calls = 0
         self._report_status("off")
 
@@ -76,7 +76,7 @@ class Server:
         """
         return self.status not in ("off", "stopped")
 
-    # --- its lives ------------------------------------------------------------------------------
+    # --- start and end---------------------------------------------------------------------------
 
     def start_in_background(self) -> None:
         """Start it in the background, unless it runs."""
@@ -115,7 +115,7 @@ class Server:
         connection.unwanted = True
         connection.set_grace(grace_s)
         if connection.job is not None:
-            # Behind its first step, without which it could not clean up after itself.
+            # After the job's first step, since before it nothing would be cleaned up.
             asyncio.get_running_loop().call_soon(connection.job.cancel)
         try:
             async with asyncio.timeout(grace_s * 2 + _END_S):
@@ -143,7 +143,7 @@ class Server:
         self._prompts = list_prompts(offers)
         self._report_status("ready")
         if not connection.opened.done():
-            # One step later the connection takes calls.
+            # The connection takes calls one step of the loop later.
             asyncio.get_running_loop().call_soon(_settle_future, connection.opened, "")
         self._tools_changed()
 
@@ -186,7 +186,7 @@ class Server:
             )
         )
 
-    # --- its work -------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------
 
     async def call(
         self, tool: OfferedTool, args: JsonObject, progress: Progress
@@ -258,7 +258,7 @@ class Server:
 
     def remove_secrets(self, text: str) -> str:
         """Return a text without the server's secrets, from its settings or its sign-in."""
-        for secret in sorted(self._secrets, key=len, reverse=True):  # one may hold another
+        for secret in sorted(self._secrets, key=len, reverse=True):  # a secret may contain another
             if len(secret) >= 8:
                 text = text.replace(secret, REDACTED)
         return text

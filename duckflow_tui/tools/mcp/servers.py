@@ -45,13 +45,13 @@ PREFIX: Final = "mcp."
 ANY: Final = "*"  # all tools of a server
 DESCRIBE: Final = "mcp_tools.describe"
 OPEN_SCHEMA: Final[JsonObject] = {"type": "object", "additionalProperties": True}
-#: Tools of servers for sqlite, postgres and mysql that tell what a table consists of.
+#: Tools of servers for SQLite, PostgreSQL and MySQL that describe a table.
 SCHEMA_TOOLS: Final = ("describe_table", "get_object_details", "get_table_schema", "table_schema")
 #: Arguments in which a tool of such a server takes a query.
 QUERIES: Final = frozenset({"sql", "query"})
-#: Beginnings of the text of a failure in such a server, which calls none an error.
+#: How texts of failures begin in such servers, which do not mark them as errors.
 FAILED: Final = ("Database error: ", "Error: ")
-RETRIES: Final = 2  # more tries of a read that failed for a passing reason (S3-22)
+RETRIES: Final = 2  # further attempts of a read that failed for a passing reason (S3-22)
 
 _WHYS: Final[tuple[Why, ...]] = get_args(Why)
 
@@ -97,13 +97,13 @@ class McpServers:
         self._registry = registry
         self._approved = frozenset(approved)
         self._servers = {c.name: Server(c, parts, self._tools_changed) for c in configs}
-        self._now: dict[str, OfferedTool] = {}  # by their operations
-        self._first: dict[str, OfferedTool] = {}  # as each was when it was first offered
+        self._now: dict[str, OfferedTool] = {}  # the published tools, by operation
+        self._first: dict[str, OfferedTool] = {}  # each tool as it was first offered
         self._begun = False
         self._stale = False
         self._said: dict[tuple[str, Why], tuple[str, ...]] = {}
 
-    # --- their lives ----------------------------------------------------------------------------
+    # --- start and end-------------------------------------------------------------------------
 
     async def start_all(self) -> None:
         """Start all servers in the background; only the first call has an effect."""
@@ -211,7 +211,7 @@ class McpServers:
         now = self._now.get(operation)
         return describe_difference(self._first[operation], now) if now is not None else ""
 
-    # --- their tools as operations --------------------------------------------------------------
+    # --- operations ---------------------------------------------------------------------------
 
     def _tools_changed(self) -> None:
         """Publish the operations now, or after the running turn."""

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 SIGN_INS: Final = "mcp_sign_ins.json"
 MAX_FILE: Final = 64 * 1024  # bytes
-REDIRECT_S: Final = 600.0  # seconds that the user has in the browser
+REDIRECT_S: Final = 600.0  # seconds that the user has for signing in
 _UNAUTHORIZED: Final = 401
-_PORTS: Final = (49152, 16_000)  # the first one of those that no service has, and how many
+_PORTS: Final = (49152, 16_000)  # first of the dynamic ports, and how many are used
 _PLACES: Final = TypeAdapter(dict[str, KeyPlace])
-_SECRETS: Final = ("access_token", "refresh_token", "client_secret")  # of what is kept
+_SECRETS: Final = ("access_token", "refresh_token", "client_secret")  # members that are secret
 
 
 class SignInFailed(ToldError):
@@ -64,8 +64,8 @@ class KeptTokens:
         self._user = f"mcp {parts.scheme}://{parts.netloc} {config.name}"
         self._keys = keys
         self._file = keys.folder / SIGN_INS
-        self._kept: dict[str, Any] | None = None  # as read or written last
-        #: Origins that the user let be contacted for this; kept with the tokens.
+        self._kept: dict[str, Any] | None = None  # all stored parts, once they were read
+        #: Origins that the user allowed for signing in; stored with the tokens.
         self.sites: set[str] = {origin_of(config.url)}
 
     def has_tokens(self) -> bool:
@@ -92,7 +92,7 @@ class KeptTokens:
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store the tokens, their expiry, and the sites that the user let be contacted."""
         until = time.time() + tokens.expires_in if tokens.expires_in else None
-        # The tokens first: they are in use while these wait for the disk.
+        # The tokens first: they are used while the rest is written.
         await self._set("tokens", tokens.model_dump(mode="json", exclude_none=True))
         await self._set("until", until)
         await self._set("sites", sorted(self.sites))
@@ -232,13 +232,13 @@ class SignIn(httpx2.Auth):
                 return
             self._is_used = True
         context = self._provider.context
-        if context.token_expiry_time is None:  # the SDK keeps no time over a restart
+        if context.token_expiry_time is None:  # the SDK does not keep the expiry over a restart
             context.token_expiry_time = await self._tokens.get_expiry()
         flow = self._provider.async_auth_flow(request)
         try:
             sent = await flow.__anext__()
             if context.is_token_valid():
-                answer = None  # another request has signed in meanwhile: send this one again
+                answer = None  # another request has signed in meanwhile: repeat this one
             while True:
                 if answer is None:
                     await self._check_site(sent)
@@ -342,7 +342,7 @@ class SignIn(httpx2.Auth):
             if ours and self._redirect is not None and not self._redirect.done():
                 self._redirect.set_result(query)
         except (ConnectionError, ValueError):
-            pass  # a browser that went away, or what is no request
+            pass  # the browser hung up, or sent no valid request
         finally:
             writer.close()
 

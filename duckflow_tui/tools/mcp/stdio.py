@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 
-MAX_BYTES: Final = 512 * 1024  # of one file; one older file is kept
-SHOWN: Final = 32 * 1024  # bytes of the end that is shown
-_LINE: Final = 8 * 1024  # characters of a line that is kept whole before it is written
-_TAIL: Final = 2_000  # characters kept at hand, for what is said of a server that ended
+MAX_BYTES: Final = 512 * 1024  # bytes of a log file; one older file is kept
+SHOWN: Final = 32 * 1024  # bytes of a log's end that are shown
+_LINE: Final = 8 * 1024  # characters of a line that is held back until it is complete
+_TAIL: Final = 2_000  # characters of the last lines, kept in memory for the reason of an end
 
 
 class ServerLog:
@@ -107,14 +107,14 @@ def log_end(path: Path) -> str:
 
 
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one message (R18)
-MAX_GARBAGE: Final = 1_000  # lines in a row that are no messages
-GRACE_S: Final = 0.15  # to end after its input was closed, and again after SIGTERM
-_WAITING: Final = 64  # messages on their way to a server that reads slowly
+MAX_GARBAGE: Final = 1_000  # lines in a row that are no messages, until the server is ended
+GRACE_S: Final = 0.15  # seconds to end after its input was closed, and again after SIGTERM
+_WAITING: Final = 64  # messages queued for a server that reads slowly
 _PIECE: Final = 64 * 1024
-_STDERR_PAUSE_S: Final = 0.01  # after a full piece: a server that floods its log waits, not we
-_LAST_WORDS_S: Final = 0.2  # for what it wrote before it ended
+_STDERR_PAUSE_S: Final = 0.01  # after a full piece, so that a flood of log lines slows the server
+_LAST_WORDS_S: Final = 0.2  # seconds to read the output that it wrote before it ended
 
-#: What a server's environment holds beside its settings: nothing of it is a secret.
+#: Variables of the app that a server gets besides its settings; none holds a secret.
 _PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_ALL",
     "LC_CTYPE", "LC_MESSAGES", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "SYSTEMROOT",
@@ -144,7 +144,7 @@ def server_program(config: McpServerConfig, environ: Mapping[str, str], workspac
         return name
     found = shutil.which(name, path=server_environment(config, environ).get("PATH"))
     if found is None:
-        return name  # the system says so where it is started
+        return name  # starting it will fail with the system's message
     here = os.path.abspath(found)
     if lies_inside(here, workspace):
         values = {"program": printable_line(name, 80), "path": printable_line(here)}
@@ -160,7 +160,7 @@ class ServerProcess:
         self._log = log
         self._on_end = on_end
         self.grace_s = GRACE_S  # seconds
-        self.fault: ModelText | None = None  # what it did that made us end it
+        self.fault: ModelText | None = None  # why the app ends it, such as output without messages
         self._told_to_end = False
         self.ended: ModelText | None = None  # why it ended by itself, once it has
 
@@ -237,7 +237,7 @@ async def stdio_server(
     # No await up to the try: a cancellation in between would leave the program behind.
     program = group.program
     server = ServerProcess(group, log, on_end)
-    # Also while a child of it holds its output open.
+    # Also if a child process keeps its output open.
     program.exited.add_done_callback(lambda _: loop.call_later(_LAST_WORDS_S, server.end_output))
     assert program.stdin is not None
     assert program.stdout is not None
@@ -267,14 +267,14 @@ async def stdio_server(
                     if garbage >= MAX_GARBAGE:
                         server.end_output(ModelText("server.why.text", {}))
                         return
-                await server.wait(_LAST_WORDS_S)  # so that its status can be told
-                await asyncio.wait({logging}, timeout=_LAST_WORDS_S)  # and its last words
+                await server.wait(_LAST_WORDS_S)  # so that its exit code is known
+                await asyncio.wait({logging}, timeout=_LAST_WORDS_S)  # and its last log lines
                 server.end_output()
         except _TooLong:
             limit = {"limit": str(MAX_LINE // 1024 // 1024)}
             server.end_output(ModelText("server.why.too_long", limit))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the session has gone first
+            pass  # the session ended first
 
     async def speak() -> None:
         """Write the SDK's messages to the program."""
@@ -285,7 +285,7 @@ async def stdio_server(
                     stdin.write(f"{text}\n".encode("utf-8", "replace"))
                     await stdin.drain()
                 except (ConnectionError, RuntimeError):
-                    return  # it has ended, which its output tells
+                    return  # the program has ended, which ``listen`` notices
 
     async def keep_log() -> None:
         """Write the program's standard error to the log."""
