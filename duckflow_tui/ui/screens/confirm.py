@@ -1,4 +1,4 @@
-"""A question that only a deliberate ``y`` answers with yes."""
+"""A small page with a question to which only the key ``y`` means yes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ Answer = Literal["yes", "no", "past"]
 
 
 class Confirm(Dialog[Answer | None]):
-    """``y`` is yes, Shift+Tab goes past, every other key leaves things as they are.
-
-    A text that is typed here goes to the composer, which is no yes.
+    """Asks a question: ``y`` gives "yes", Shift+Tab "past", every other key "no". Text that is
+    typed here goes to the composer and gives None.
 
     ``about`` is a table of the catalogue with ``title``, ``means``, ``yes`` and ``no``.
     """
@@ -54,6 +53,7 @@ class Confirm(Dialog[Answer | None]):
             )
 
     async def on_key(self, event: events.Key) -> None:
+        """Answer by ``y``, or by any other key; the guard hands typed text to the composer."""
         if event.key == "shift+tab":
             return
         event.stop()
@@ -70,18 +70,23 @@ class Confirm(Dialog[Answer | None]):
         self._guard.take_paste(event)
 
     async def _answer_yes(self) -> None:
+        """Close the page with "yes"."""
         self.dismiss("yes")
 
     async def _answer_no(self) -> None:
+        """Close the page with "no"."""
         self.dismiss("no")
 
     def _show_standing(self) -> None:
+        """Show in the border how the key guard treats the keys now."""
         if self.is_mounted:
             said = self._guard.standing_words(self._words, self._entry_text("yes"))
             self.query_one(".card").border_subtitle = said
 
     def action_past(self) -> None:
+        """Close the page with "past"."""
         self.dismiss("past")
 
     def _entry_text(self, entry: str) -> str:
+        """Return the text of an entry of the question's table."""
         return self._words(f"{self._about}.{entry}", **self._params)

@@ -1,4 +1,4 @@
-"""``/connect``: what is connected, what else there is, and a way to write an address or a key."""
+"""``/connect``: the list of connections and of servers and providers that can be connected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ConnectSource(ListSource[Source]):
-    """Gives back the line that was taken."""
+    """The connections and possible sources; the page returns the chosen one."""
 
     TITLE: ClassVar[str] = "connect.title"
 
@@ -74,7 +74,7 @@ class ConnectSource(ListSource[Source]):
         return (self.make_action("keys.connect_forget", ask),)
 
     def _forget_connection(self, name: str) -> None:
-        """Drop the connection and its key."""
+        """Delete the connection and its key, and report the result."""
         try:
             self._connections.forget_connection(name)
         except OSError as error:

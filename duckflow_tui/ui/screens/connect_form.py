@@ -1,4 +1,6 @@
-"""An address and a key: asked of the server as they are written, and corrected in place."""
+"""A form for a server's address and key. The server is asked for its models before the form closes;
+a mistake is corrected in place.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from duckflow_tui.words.catalogue import Catalogue
 
 @dataclass(frozen=True, slots=True)
 class WrittenConnection:
-    """The entered connection, confirmed by its server."""
+    """A connection entered by the user and confirmed by its server. ``place`` says where to store
+    ``secret``; ``variable`` is the environment variable that holds it instead.
+    """
 
     base_url: str
     models: Sequence[ModelLine]
@@ -32,7 +36,7 @@ class WrittenConnection:
 
 
 class ConnectForm(Form[WrittenConnection | None]):
-    """Gives back what was written once the server answers to it."""
+    """The form; returns the connection once its server has answered, or None."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""  # a key typed at once is never written in the clear
     APPLY: ClassVar[tuple[str, str]] = ("Enter", "keys.connect_apply")
@@ -46,7 +50,9 @@ class ConnectForm(Form[WrittenConnection | None]):
         place: Literal["keyring", "file"],
         path: str,
     ) -> None:
-        """``place`` is where a key would be kept by itself, ``path`` the file for one."""
+        """``place``: where keys are stored by default; ``path``: the file for keys; ``problem``:
+        shown at first.
+        """
         first = "#connect-key" if address else "#connect-address"
         super().__init__(words, words("connect.form.title"), first)
         self._address = address
@@ -82,7 +88,9 @@ class ConnectForm(Form[WrittenConnection | None]):
         self.query_one("#connect-said").display = bool(self._first_problem)
 
     def on_one_of_changed(self) -> None:
-        """Say where the key will be; what was written for another place is taken away."""
+        """Show where the key will be stored. A key typed for a hidden field is cleared when the
+        field becomes visible, and the other way round.
+        """
         place, key = self._place, self.query_one("#connect-key", Input)
         hidden = place != "variable"
         if key.password != hidden:
@@ -93,14 +101,16 @@ class ConnectForm(Form[WrittenConnection | None]):
 
     @property
     def _place(self) -> KeyPlace:
+        """The chosen place for the key."""
         return self._places[self.query_one("#connect-place", OneOf).at]
 
     def apply(self) -> None:
+        """Ask the server about the entered connection, unless it is being asked."""
         if not self._asking:
             self.run_worker(self._submit_once(), exit_on_error=False)
 
     async def _submit_once(self) -> None:
-        """Ask the server, unless it is being asked."""
+        """Ask the server; ``apply`` starts this only where it is not being asked already."""
         self._asking = True
         try:
             await self._ask_server()
@@ -108,7 +118,9 @@ class ConnectForm(Form[WrittenConnection | None]):
             self._asking = False
 
     async def _ask_server(self) -> None:
-        """Ask the typed address for its models; close the form, or show what is wrong."""
+        """Ask the typed address for its models; close the form, or show the problem. The typed key
+        is redacted in logs from now on.
+        """
         place = self._place
         written = self.query_one("#connect-key", Input).value.strip()
         variable = written if place == "variable" else ""
@@ -120,7 +132,7 @@ class ConnectForm(Form[WrittenConnection | None]):
                 typed, self._show_problem, secret, variable
             )
         except NotTaken as error:
-            if error.code in REFUSED and not variable:  # of dots nothing can be corrected
+            if error.code in REFUSED and not variable:  # a hidden key cannot be corrected
                 self.query_one("#connect-key", Input).value = ""
             if error.said:
                 self._show_problem(error.said)
@@ -129,6 +141,7 @@ class ConnectForm(Form[WrittenConnection | None]):
         self.dismiss(WrittenConnection(address, models, kept, variable, "" if variable else secret))
 
     def _show_problem(self, said: str) -> None:
+        """Show a problem above the fields."""
         line = self.query_one("#connect-said", Prose)
         line.update(said)
         line.display = True

@@ -1,4 +1,4 @@
-"""``/context``: what each request to a model was made of, and the text that was sent."""
+"""``/context``: the size and parts of each request to a model, and the text that was sent."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 class ContextSource(StateSource[PromptFigures]):
-    """The requests, the newest at the top; the parts of the chosen one in its window. The cursor
-    begins at the newest of the conversation.
+    """The requests, newest first, with the parts of the chosen one by size. The cursor begins at
+    the newest request of the conversation.
     """
 
     EMPTY: ClassVar[str] = "context.none"
@@ -55,7 +55,9 @@ class ContextSource(StateSource[PromptFigures]):
         )
 
     def _open_request(self, engine: Engine, request: PromptFigures) -> None:
-        """Open the parts of a request that was sent."""
+        """Open a page with the messages of a request; without their text, report that only figures
+        are known.
+        """
         parts = engine.context.list_sent_parts(request.llm_id)
         if parts is None:
             self.page.report(self.words("context.only_figures"))
@@ -83,6 +85,7 @@ class ContextSource(StateSource[PromptFigures]):
         return f"{title}  {said} · {self._format_forecast()}"
 
     def _format_forecast(self) -> str:
+        """Return how many turns fit before the conversation is compacted, in words."""
         room = request_room(self.state.usage.context_window)
         left = turns_left(self.state.requests, room)
         if left is None:
@@ -145,6 +148,9 @@ class ContextSource(StateSource[PromptFigures]):
         return rows
 
     def _list_facts(self, request: PromptFigures) -> Sequence[str]:
+        """Return sentences about the request: shared beginning, how tokens were counted, limits,
+        tokens that a compaction frees.
+        """
         words = self.words
         shared = words("context.shared_none")
         if request.shared:
@@ -163,7 +169,9 @@ class ContextSource(StateSource[PromptFigures]):
         return facts
 
     def _find_limits(self, request: PromptFigures) -> Limits | None:
-        """Those of a request with the conversation in a window that is known."""
+        """Return the limits of a request of the conversation; None for other requests, or an
+        unknown window.
+        """
         if not request.window or request.purpose != "main" or request.aside:
             return None
         room, parts = request_room(request.window), request.parts
@@ -172,7 +180,7 @@ class ContextSource(StateSource[PromptFigures]):
         return Limits(reply=request.window - room, compacts_at=fixed + full)
 
     def _format_purpose(self, request: PromptFigures) -> str:
-        """The purpose of the request, and its step."""
+        """Return the purpose of the request in words, with its step."""
         said = self.words(f"context.purpose.{'aside' if request.aside else request.purpose}")
         for plan in self.state.plans:
             for number, step in enumerate(plan.steps, 1):
@@ -183,13 +191,14 @@ class ContextSource(StateSource[PromptFigures]):
 
 
 def _as_counted(parts: tuple[SentPart, ...], request: PromptFigures) -> tuple[SentPart, ...]:
-    """With the sizes that the list has: what each part is estimated at is a share of them."""
+    """Return the parts with token counts scaled to those that the list shows for the request."""
     raw: dict[PartName, int] = {}
     for part in parts:
         raw[part.part] = raw.get(part.part, 0) + part.tokens
     whole = request.tokens / max(sum(raw.values()), 1)
 
     def size(part: SentPart) -> int:
+        """Return the tokens of a part, scaled."""
         listed, estimated = getattr(request.parts, part.part), raw[part.part]
         if listed and estimated:
             return max(round(part.tokens * listed / estimated), 1)
@@ -199,7 +208,9 @@ def _as_counted(parts: tuple[SentPart, ...], request: PromptFigures) -> tuple[Se
 
 
 class SentSource(StateSource[SentPart]):
-    """The messages of one request, as the endpoint got them; the text of the chosen one."""
+    """The messages of one request as the endpoint received them; the full text of the
+    chosen one.
+    """
 
     EMPTY: ClassVar[str] = "context.none"
 

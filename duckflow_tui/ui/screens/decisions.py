@@ -1,4 +1,4 @@
-"""``/decisions``: what was approved, refused, done by rule and undone, and how often."""
+"""``/decisions``: the session's approvals, refusals, rules and undone calls, and counts of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WIDE: Final = 64  # cells of a page from which the time has a column
 
 
 class DecisionSource(StateSource[AuditEntry]):
-    """The decisions of the session, the newest first, with how often each kind was made."""
+    """The decisions of the session, newest first, with counts of each kind."""
 
     TITLE: ClassVar[str] = "decisions.title"
     EMPTY: ClassVar[str] = "decisions.none"
@@ -105,8 +105,8 @@ class DecisionSource(StateSource[AuditEntry]):
 def render_entry(
     state: AgentState, entry: AuditEntry, width: int, look: tuple[Palette, Catalogue, float]
 ) -> Row:
-    """``✓ 14:05  approved  edit src/a.py   undone``; ``look``: colours, words, and what time it
-    is: what is of another day has its date.
+    """Render ``✓ 14:05  approved  edit src/a.py   undone``. ``look``: palette, words, and the
+    present time; a decision of another day shows its date.
     """
     palette, words, now = look
     sign, colour = get_mark(entry.kind, palette)
@@ -132,7 +132,7 @@ def render_entry(
 def list_entry_facts(
     state: AgentState, entry: AuditEntry, palette: Palette, words: Catalogue
 ) -> list[tuple[str, str, str]]:
-    """Label, text and colour of all that is known of it."""
+    """Return label, text and colour of each known fact about a decision."""
     then = to_datetime(entry.at)
     sign, colour = get_mark(entry.kind, palette)
     kind = [kind_words(entry, words), choice_words(entry, words)]
@@ -154,7 +154,7 @@ def list_entry_facts(
 
 
 def get_mark(kind: AuditKind, palette: Palette) -> tuple[str, str]:
-    """A sign, which says the same as its colour."""
+    """Return the sign for a kind of decision, and its colour."""
     match kind:
         case AuditKind.APPROVED | AuditKind.EDITED:
             return "✓", palette.good

@@ -1,6 +1,4 @@
-"""Behaviour shared by the pages over the workbench: each closes once, and gets the keys meant for
-it.
-"""
+"""The base class of pages above the workbench, and a widget for sentences on them."""
 
 from __future__ import annotations
 
@@ -20,10 +18,10 @@ T = TypeVar("T")
 
 
 class Dialog(ModalScreen[T], Generic[T]):
-    """A page that the first key that closes it closes, however many more came in the same burst.
+    """A page that closes once, even if several keys that close it arrive in one burst.
 
-    Such keys still reach the page when it is closed already. Textual would then close the page
-    below, or raise where there is none.
+    Such keys still reach the page after it is closed; Textual would then close the page below, or
+    raise where there is none.
     """
 
     is_ready = False  # its fields are there, and one has the focus
@@ -32,16 +30,17 @@ class Dialog(ModalScreen[T], Generic[T]):
         self.call_later(self._mark_ready)  # behind the focus, where the page moves it by itself
 
     def _mark_ready(self) -> None:
+        """Note that the fields have the focus, and release the keys held for the page."""
         self.is_ready = True
         host = host_of(self)
         host.call_later(host.key_queue.release_if_ready)
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
-        """Close the page and give back ``result``; nothing where it is not the one on top."""
+        """Close the page and return ``result``; does nothing where the page is not on top."""
         return super().dismiss(result) if host_of(self).screen is self else AwaitComplete()
 
     def hand_on(self, typed: Sequence[Typed]) -> None:
-        """Close the page: this was typed here, and is a text for the composer."""
+        """Move typed keys to the composer and close the page with None."""
         bench = host_of(self).bench
         if bench.composer.is_attached:
             bench.to_composer(*typed)
@@ -49,7 +48,7 @@ class Dialog(ModalScreen[T], Generic[T]):
 
 
 class Prose(Static):
-    """Sentences on a page, which break between the characters of Japanese too."""
+    """Wrapped sentences on a page; lines also break between Japanese characters."""
 
     def __init__(self, text: str = "", *, id: str | None = None, classes: str = "") -> None:
         super().__init__(text, markup=False, id=id, classes=classes)
@@ -61,5 +60,6 @@ class Prose(Static):
         return "\n".join(self._wrapped_rows(self.content_size.width))
 
     def _wrapped_rows(self, width: int) -> list[str]:
+        """Return the lines of the text at this width."""
         lines = str(self.content).split("\n")
         return [line[start:stop] for line in lines for start, stop in wrap(line, width)]

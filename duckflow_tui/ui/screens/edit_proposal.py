@@ -1,4 +1,6 @@
-"""Edit a proposed file before it is applied; the gate then shows the difference anew."""
+"""An editor for a proposed file before it is applied; the gate then shows the new difference. Also
+edits queued messages.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ _LINES_BEFORE: Final = 4  # lines shown above the first change
 
 
 def _changed_lines(preview: FilePreview) -> frozenset[int]:
-    """Lines of the proposed text, from 0, that the proposal adds; where it only removes, the line
-    that comes up instead.
+    """Return the lines of the proposed text, from 0, that the proposal adds; for a hunk that only
+    removes lines, the line after them.
     """
     added: set[int] = set()
     for hunk in preview.hunks:
@@ -44,8 +46,8 @@ def _changed_lines(preview: FilePreview) -> frozenset[int]:
 def leave_out_hunks(
     text: str, preview: FilePreview, out: Iterable[int]
 ) -> tuple[str, FilePreview] | None:
-    """The proposed text with the hunks ``out`` as they were before, and the preview of the rest;
-    None where the text is not the one that the preview shows.
+    """Return the proposed text with the hunks numbered ``out`` reverted, and the preview of the
+    other hunks; None where the text is not the one in the preview.
     """
     lines, left = text.split("\n"), frozenset(out)
     end = "\r" if lines[0].endswith("\r") else ""
@@ -70,15 +72,17 @@ def leave_out_hunks(
 
 
 def can_edit(text: str) -> bool:
-    """Whether the editor shows the text as it is and gives it back unchanged: it shows no control
-    characters, and joins all lines with one kind of ending.
+    """Whether the editor shows the text completely and returns it unchanged: it shows no control
+    characters, and writes one kind of line ending.
     """
     shown = is_safe(text.replace("\r\n", "\n").replace("\t", " "))
     return shown and Document(text).text == text
 
 
 def _move_marks(changed: frozenset[int], before: list[str], now: list[str]) -> frozenset[int]:
-    """The marks after the user wrote: what they touched is marked, the rest moves along."""
+    """Return the marked lines after an edit: edited lines are marked, marks below them
+    move along.
+    """
     if before == now:
         return changed
     shortest = min(len(before), len(now))
@@ -93,14 +97,14 @@ def _move_marks(changed: frozenset[int], before: list[str], now: list[str]) -> f
 
 
 class ProposalEditor(TextArea):
-    """Marks in the gutter what the proposal changes.
+    """A text editor that marks changed lines in the gutter.
 
-    It acts on the keys of the surface in their turn: a priority binding would overtake letters
-    that were typed just before, and what it hands on would lack them.
+    Ctrl+S and Esc are handled in the order of all keys: a priority binding would run before letters
+    typed just earlier, and the returned text would lack them.
     """
 
     class Pressed(Message):
-        """Ctrl+S, which applies the text, or Esc, after everything typed before it."""
+        """Posted after Ctrl+S (``applies``) or Esc, once all earlier keys were handled."""
 
         def __init__(self, *, applies: bool) -> None:
             super().__init__()
@@ -113,6 +117,7 @@ class ProposalEditor(TextArea):
         self._marks: frozenset[int] = self.changed
 
     def on_text_area_changed(self) -> None:
+        """Move the marks along with the text."""
         self._marks = _move_marks(self.changed, self._proposed, self.text.split("\n"))
         self.refresh()
 
@@ -125,6 +130,7 @@ class ProposalEditor(TextArea):
         return Strip.join([strip.crop(0, at - 1), sign, strip.crop(at)])
 
     def on_key(self, event: events.Key) -> None:
+        """Post ``Pressed`` for Ctrl+S and Esc."""
         if event.key in ("ctrl+s", "escape"):
             event.stop()
             event.prevent_default()
@@ -132,14 +138,12 @@ class ProposalEditor(TextArea):
 
 
 class EditText(Dialog[str | None]):
-    """A text in an editor that has all the screen; gives it back, or None when left alone."""
+    """An editor on the whole screen; returns the text, or None after Esc."""
 
     def __init__(
         self, words: Catalogue, editor: ProposalEditor, title: str, apply: str, *, about: str = ""
     ) -> None:
-        """``apply`` is the label of the key that gives the text back, ``about`` stands behind the
-        title.
-        """
+        """``apply`` is the label of Ctrl+S; ``about`` is shown after the title."""
         super().__init__()
         self.words = words
         self.editor = editor
@@ -161,15 +165,16 @@ class EditText(Dialog[str | None]):
         self.editor.focus()
 
     def on_proposal_editor_pressed(self, event: ProposalEditor.Pressed) -> None:
+        """Close the editor with its text, or after Esc with None."""
         event.stop()
         self.dismiss(self.editor.text if event.applies else None)
 
 
 class EditProposal(EditText):
-    """The whole proposed text, with its first change in sight."""
+    """An editor for a proposed file, scrolled to the first change."""
 
     def __init__(self, words: Catalogue, preview: FilePreview, text: str) -> None:
-        """``text`` is one that the editor can edit."""
+        """``text`` must be one for which ``can_edit`` is True."""
         editor = ProposalEditor(
             text, soft_wrap=False, show_line_numbers=True, tab_behavior="indent"
         )

@@ -1,4 +1,4 @@
-"""Ctrl+F: a line to search with; what it finds is marked where it stands."""
+"""Ctrl+F: a search field; matches are marked in the searched pane."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from duckflow_tui.words.catalogue import Catalogue
 
 
 class Find(Dialog[None]):
-    """Typing searches, Enter goes on, ↑ goes back, Esc ends the search."""
+    """Searches a pane while the user types: Enter goes to the next match, ↑ to the one before, Esc
+    ends the search.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c", "leave", show=False),
@@ -25,7 +27,7 @@ class Find(Dialog[None]):
     ]
 
     def __init__(self, words: Catalogue, pane: DiffView | Transcript, below: int = 1) -> None:
-        """``below`` is how many lines of the screen stay free under the line."""
+        """``below`` is the number of screen rows below the search field."""
         super().__init__()
         self._below = below
         self._words = words
@@ -44,6 +46,7 @@ class Find(Dialog[None]):
             yield Static("", markup=False, classes="find-count")
 
     def on_input_changed(self, event: Input.Changed) -> None:
+        """Search for the text, and go to the newest match."""
         self._at = 0
         self._found = self._pane.search(event.value, self._count_more)
         if self._found:
@@ -52,7 +55,7 @@ class Find(Dialog[None]):
             self._show_count(event.value)
 
     def _count_more(self) -> None:
-        """A long chat is read piece by piece."""
+        """Update the count while a long chat is still being searched."""
         found = self._found
         self._at, self._found = self._pane.search_position
         if self._found and not found:
@@ -61,15 +64,18 @@ class Find(Dialog[None]):
             self._show_count(self.query_one(Input).value)
 
     def action_go(self, step: int) -> None:
+        """Go to the next match, or with -1 to the one before."""
         if self._found:
             self._at = self._pane.next_match(step)
         self._show_count(self.query_one(Input).value)
 
     def action_leave(self) -> None:
+        """End the search and close the page."""
         self._pane.search("")
         self.dismiss(None)
 
     def _show_count(self, query: str) -> None:
+        """Show the number of the present match and of all matches."""
         text = ""
         if query:
             text = (

@@ -1,4 +1,4 @@
-"""Pages with fields to write in: several with keys of their own, or one line."""
+"""Base classes of pages with text fields: several fields, or one line."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ T = TypeVar("T")
 
 
 class Form(Dialog[T], Generic[T]):
-    """Fields under their labels; gives back what was written, or None where Esc left it."""
+    """Fields below their labels; returns the entered values, or None after Esc."""
 
     #: The key that gives back what was written, and the text of what it does.
     APPLY: ClassVar[tuple[str, str]] = ("Ctrl+S", "keys.form_apply")
     LABELS: ClassVar[str]  # table of the catalogue with the words of the fields
 
     def __init__(self, words: Catalogue, title: str, first: str) -> None:
-        """``first`` selects the field where writing begins."""
+        """``first`` is the selector of the field that gets the focus."""
         super().__init__()
         self.words = words
         self._title = title
         self._first = first
 
     def compose_fields(self) -> ComposeResult:
-        """The fields, each below its label."""
+        """Yield the fields, each below its label."""
         raise NotImplementedError
 
     def apply(self) -> None:
-        """Give back what was written, or say what is in the way."""
+        """Close the form with the entered values, or show the problem."""
         raise NotImplementedError
 
     def make_label(self, name: str) -> Static:
-        """The label above a field."""
+        """Return the label above a field."""
         return Static(self.words(f"{self.LABELS}.{name}"), markup=False, classes="form-label")
 
     def show_problem(self, problem: str, **params: str) -> None:
-        """Say what is in the way."""
+        """Show a problem below the fields, by its entry in ``LABELS``."""
         line = self.query_one(".form-problem", Static)
         line.update(self.words(f"{self.LABELS}.{problem}", **params))
         line.display = True
@@ -66,6 +66,7 @@ class Form(Dialog[T], Generic[T]):
         self.query_one(self._first).focus()
 
     def on_key(self, event: events.Key) -> None:
+        """Handle Ctrl+S (apply), Esc (cancel) and Tab (next field)."""
         if event.key in ("ctrl+s", "escape", "tab"):
             event.stop()
             event.prevent_default()
@@ -82,10 +83,10 @@ class Form(Dialog[T], Generic[T]):
 
 
 class LineForm(Dialog[str | None]):
-    """One line; gives back what was written, empty too, or None where Esc left it.
+    """A single text field; returns the text, which may be empty, or None after Esc.
 
-    ``about`` is a table of the catalogue with ``title`` and ``hint``, and for a line about some
-    ``subject`` with ``because``, which stands above it.
+    ``about`` is a table of the catalogue with ``title`` and ``hint``, and with ``because`` for a
+    text about a ``subject``, which is shown above the field.
     """
 
     def __init__(self, words: Catalogue, about: str, text: str = "", *, subject: str = "") -> None:
@@ -123,7 +124,7 @@ class LineForm(Dialog[str | None]):
 
 
 def make_writable(text: str, *, one_line: bool = False) -> str:
-    """The text as a field can show it: hidden characters become visible ones."""
+    """Return the text with hidden characters made visible, so that a field can show it."""
     if one_line:
         return text if is_safe(text) and "\n" not in text else visible_line(text)
     return text if is_safe(text) else make_visible(text)

@@ -1,4 +1,4 @@
-"""``/doctor``: what this machine has of what the program uses, each thing with its fix."""
+"""``/doctor``: whether this machine has everything the program uses, and how to mend it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _MARKS: Final = {"ok": "✓", "missing": "!", "broken": "✗"}
 
 
 class HealthSource(ListSource[Found]):
-    """The checks in their order, each as soon as it is done."""
+    """The checks in order, each shown as soon as it is done."""
 
     TITLE: ClassVar[str] = "doctor.title"
 
     def __init__(self, checks: Iterator[Found]) -> None:
-        """``checks`` are made in a thread: each may ask a program or a server."""
+        """``checks`` is iterated in a thread, because a check may wait for a program or a
+        server.
+        """
         self._checks = checks
         self._found: dict[str, Found] = {}
         self._done = False
@@ -33,6 +35,7 @@ class HealthSource(ListSource[Found]):
         self.page.run_worker(self._run_checks(), exit_on_error=False)
 
     async def _run_checks(self) -> None:
+        """Run the checks one by one and show each; put the cursor on the first broken one."""
         while (check := await asyncio.to_thread(next, self._checks, None)) is not None:
             self._found[f"{len(self._found)}"] = check
             self.page.invalidate()

@@ -1,4 +1,4 @@
-"""``/requirements``: what the user asked for, how far each is met, and what shows it."""
+"""``/requirements``: the user's requirements, how far each is met, and the evidence."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ if TYPE_CHECKING:
 
 
 def _state_name(item: RequirementItem) -> str:
-    """The name of the words for a state; one that only the work's own check shows is for now."""
+    """Return the name of the words for a requirement's state; ``provisional`` for one that only the
+    work's own check shows.
+    """
     return "provisional" if item.provisional else item.state.value
 
 
 class RequirementSource(StateSource[RequirementItem | TaskObjective]):
-    """The requirements in the order in which they were found; the evidence of the chosen one.
+    """The requirements in the order in which they were found, with the evidence of the chosen one.
 
-    Below them the requests that were left before they were done, the newest first, with their
-    requirements, to be read only.
+    Below them, read-only, earlier requests that were left unfinished, newest first, with their
+    requirements.
     """
 
     def list_items(self) -> Mapping[str, RequirementItem | TaskObjective]:
@@ -49,12 +51,14 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         }
         for request in reversed(self.state.earlier):
             items[request.objective_id] = request
-            for item in request.extracted_requirements:  # whose ids begin anew with each request
+            for item in request.extracted_requirements:  # ids are unique within a request only
                 items[f"{request.objective_id}/{item.requirement_id}"] = item
         return items
 
     def _find_own(self, item: RequirementItem | TaskObjective | None) -> RequirementItem | None:
-        """The requirement itself where it is one of the request in hand, which can be changed."""
+        """Return the requirement if it belongs to the current request and so can be changed; else
+        None.
+        """
         return next((own for own in self._items if own is item), None)
 
     def get_main_action(self, item: RequirementItem | TaskObjective) -> PageAction | None:
@@ -81,23 +85,25 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return actions
 
     def _waive(self, item: RequirementItem, engine: Engine) -> None:
-        """Ask why a requirement no longer counts, and waive it."""
+        """Ask for the reason why a requirement no longer counts, and waive it."""
 
         def waive(because: str | None) -> None:
+            """Waive the requirement for the entered reason; nothing after Esc."""
             if because is not None:
                 self._report_problem(engine.ledger.waive_requirement(item.requirement_id, because))
 
         self.host.push_screen(LineForm(self.words, "ledger.waive", subject=item.requirement), waive)
 
     def _open_form(self, item: RequirementItem | None, engine: Engine) -> None:
-        """Let the user write a requirement; without an item a new one."""
+        """Open the form of a requirement; without an item, of a new one."""
 
         def take_draft(draft: RequirementDraft | None) -> None:
+            """Add or change the requirement as entered; nothing after Esc."""
             if draft is not None and item is None:
                 problem = engine.ledger.add_requirement(
                     draft.requirement, draft.priority, draft.check
                 )
-                if self._items:  # the next key is meant for what was just added
+                if self._items:  # the next key is meant for the new requirement
                     self.page.choose(self._items[-1].requirement_id)
                 self._report_problem(problem)
             elif draft is not None and item is not None:
@@ -106,7 +112,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         self.host.push_screen(RequirementForm(self.words, item), take_draft)
 
     def _change_item(self, engine: Engine, item: RequirementItem, draft: RequirementDraft) -> None:
-        """Change the touched fields of a requirement."""
+        """Change the edited fields of a requirement."""
         text = draft.requirement if draft.requirement != item.requirement else None
         priority = draft.priority if draft.priority != item.priority else None
         check = draft.check if draft.check != item.check else None
@@ -117,6 +123,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
             self._report_problem(problem)
 
     def _report_problem(self, problem: LocalizedText | None) -> None:
+        """Show a problem on the page; None clears it."""
         self.page.report(self.words.localize(problem))
 
     def get_title(self) -> str:
@@ -159,6 +166,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return rows
 
     def _render_facts(self, item: RequirementItem, width: int) -> list[Row]:
+        """Render words, state, priority, check and reasons of a requirement."""
         palette, words = self.palette, self.words
         state = words(f"ledger.state.{_state_name(item)}")
         if item.state is not RequirementState.OPEN and item.is_counted:
@@ -183,7 +191,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return render_facts(named, width, palette)
 
     def _render_evidence(self, number: int, evidence: Evidence, width: int) -> list[Row]:
-        """``1 ✓ pytest -q   exit 0 · 3 min ago``, and its excerpt."""
+        """Render ``1 ✓ pytest -q   exit 0 · 3 min ago``, and the excerpt below it."""
         palette, words = self.palette, self.words
         mark, colour = ("✓", palette.good) if evidence.supports else ("✗", palette.bad)
         source = visible_line(evidence.source)
@@ -213,12 +221,15 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return rows
 
     def _find_places(self, evidence: Evidence) -> tuple[str, ...]:
-        """Where the chat has it: the call, and the first review that came after it was seen."""
+        """Return the ids of the messages in the chat about the evidence: its call, and the first
+        review after it.
+        """
         reviews = (m for m in self.state.messages if isinstance(m, ReviewMessage))
         review = next((m.message_id for m in reviews if m.at >= evidence.at), "")
         return tuple(filter(None, (evidence.call_id, review)))
 
     def _pick_ink(self, evidence: Evidence, line: str) -> Style:
+        """Return the style of a line of evidence; lines of a diff are coloured."""
         palette = self.palette
         if evidence.kind != "diff":
             return ink(palette.quiet)
@@ -227,11 +238,12 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
 
     @property
     def _items(self) -> tuple[RequirementItem, ...]:
+        """Requirements of the current request."""
         objective = self.state.objective
         return objective.extracted_requirements if objective else ()
 
     def _describe_end(self, request: TaskObjective) -> str:
-        """How it ended, and how far it was met."""
+        """Return how an earlier request ended, and how far it was met."""
         ended = self.words(f"ledger.left.{'closed' if request.closed else request.left}")
         said = [self.words("ledger.earlier"), ended]
         met, total = request.met_counts
@@ -241,10 +253,12 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
 
 
 def _restore(item: RequirementItem, engine: Engine) -> LocalizedText | None:
+    """Make a waived requirement count again; returns the problem, or None."""
     return engine.ledger.restore_requirement(item.requirement_id)
 
 
 def _pick_colour(item: RequirementItem, colour: str, otherwise: str) -> str:
+    """Return ``colour`` for a refuted or partly met requirement, else ``otherwise``."""
     return (
         colour if item.state in (RequirementState.REFUTED, RequirementState.PARTLY) else otherwise
     )

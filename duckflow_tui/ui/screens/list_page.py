@@ -1,6 +1,6 @@
-"""One page for every list: rows, details of the chosen one, a menu of actions, a filter.
+"""One page for every list: rows, details of the chosen row, a menu of actions, a filter.
 
-A ``ListSource`` has the items and the actions; several sources are the tabs of one page.
+A ``ListSource`` provides the items and actions; several sources become the tabs of one page.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _LEAST: Final = 3  # rows of the list that are shown however little room there i
 
 
 class ListPage(Dialog[T], Generic[T]):
-    """The page of one list, or of several under tabs.
+    """The page of one list, or of several lists as tabs.
 
-    Letters are no keys here: text that is typed goes to the composer, unless the filter is open.
+    Letters are not keys here: typed text goes to the composer, unless the filter or a row is being
+    edited.
     """
 
     AUTO_FOCUS: ClassVar[str | None] = ""  # the field has the focus only while a filter is written
@@ -65,7 +66,7 @@ class ListPage(Dialog[T], Generic[T]):
     def __init__(
         self, words: Catalogue, clock: Clock, sources: Sequence[ListSource[Any]], at: int = 0
     ) -> None:
-        """``at`` is the tab that is shown first."""
+        """``at`` is the tab shown first."""
         super().__init__()
         self.words = words
         self.clock = clock
@@ -75,18 +76,18 @@ class ListPage(Dialog[T], Generic[T]):
         self._tab = at
         self._guard = KeyGuard(self, clock, self.hand_on, lambda: None)
         self._guard.begin_settling()
-        self._asked: PageAction | None = None  # waits for Enter, or for any other key that drops it
+        self._asked: PageAction | None = None  # waits for Enter; any other key drops it
         self._said = ""  # outcome of the last action
         self._is_wrong = False
         self._chosen = ""
-        self._at = 0  # where the chosen row was when it was last seen
-        self._first = 0  # the row that the list began with when it was last drawn
-        #: The words of a filter with the items that were searched for them, and what was found.
+        self._at = 0  # last known index of the chosen row
+        self._first = 0  # first visible row at the last drawing
+        #: The last filter with the items that were searched, and its result.
         self._searched: tuple[Sequence[str], Mapping[str, Any]] = [], {}
         self._found: Mapping[str, Any] = {}
-        self._ids_at: dict[int, str] = {}  # by the line of the screen on which the row is drawn
+        self._ids_at: dict[int, str] = {}  # ids of rows by the line on which they are drawn
         self._ticker: Timer | None = None
-        #: Takes what was written on a row, and returns what is wrong with it, empty for nothing.
+        #: Takes the text of an edited row; returns the problem, empty for none.
         self._submit: Callable[[str], str] = str
         self._entry = Input(compact=True, classes="card-field list-entry", select_on_focus=False)
         self._entry.cursor_blink = self._entry.display = False
@@ -97,25 +98,26 @@ class ListPage(Dialog[T], Generic[T]):
 
     @property
     def source(self) -> ListSource[Any]:
-        """The source of the tab that is shown."""
+        """The source of the tab shown now."""
         return self.sources[self._tab]
 
-    # --- what sources call -------------------------------------------------------------------
+    # --- called by sources -------------------------------------------------------------------
 
     def report(self, said: str, *, wrong: bool = True) -> None:
-        """Show the outcome of an action until another row is chosen; empty for none."""
+        """Show the outcome of an action until another row is chosen; an empty text clears it."""
         self._said, self._is_wrong = said, wrong
         self.invalidate()
 
     def ask_first(self, said: str, then: Callable[[], object]) -> None:
-        """Do something on a further Enter only; every other key leaves things as they are."""
+        """Show a question; Enter then calls ``then``, every other key drops it."""
         self._asked = PageAction(said, then)
-        self._guard.begin_settling()  # nobody has read yet what is asked
+        self._guard.begin_settling()  # the user has to read the question first
         self.report("")
 
     def edit_row(self, text: str, submit: Callable[[str], str]) -> None:
-        """Let the user write on the row at the cursor, beginning with ``text``. Enter hands it to
-        ``submit``, which returns what is wrong with it, empty for nothing; Esc leaves the row.
+        """Open a field on the row at the cursor, with ``text`` in it. Enter passes the input to
+        ``submit``, which returns the problem, or an empty text to close the field; Esc closes
+        it.
         """
         self._entry.value, self._submit = text, submit
         self._entry.display = True
@@ -124,7 +126,7 @@ class ListPage(Dialog[T], Generic[T]):
 
     def _place_entry(self) -> None:
         """Lay the field over the right half of the row at the cursor."""
-        self.paint(*self._page.size)  # which says where the row will be
+        self.paint(*self._page.size)  # updates ``_ids_at``
         line = next((y for y, row_id in self._ids_at.items() if row_id == self._chosen), 0)
         width = self._page.size.width // 2
         place = self._page.region.offset - self._card.content_region.offset
@@ -132,7 +134,7 @@ class ListPage(Dialog[T], Generic[T]):
         self._entry.styles.offset = (place.x + self._page.size.width - width, place.y + line)
 
     def choose(self, row_id: str) -> None:
-        """Put the cursor on a row."""
+        """Put the cursor on a row, as the user does."""
         self._chosen = row_id
         self.scrolled = 0
         self._asked = None
@@ -140,12 +142,16 @@ class ListPage(Dialog[T], Generic[T]):
         self.report("")
 
     def put_cursor(self, row_id: str) -> None:
-        """Put the cursor on a row, or for an empty id on the first, without the user's doing."""
+        """Put the cursor on a row, or for an empty id on the first one, without the effects of a
+        choice by the user.
+        """
         self._chosen, self._at, self.scrolled = row_id, 0, 0
 
     @property
     def chosen_id(self) -> str:
-        """The id of the row at the cursor, empty for none; its neighbour where it is gone."""
+        """The id of the row at the cursor; empty for an empty list. If the row is gone, the cursor
+        moves to its neighbour.
+        """
         ids = list(self.list_items())
         if self._chosen in ids:
             self._at = ids.index(self._chosen)
@@ -158,7 +164,7 @@ class ListPage(Dialog[T], Generic[T]):
         return self._chosen
 
     def list_items(self) -> Mapping[str, Any]:
-        """The items that the filter leaves, by id."""
+        """Return the items that match the filter, by id."""
         source, items = self.source, self.source.list_items()
         words = half_width(self.query_text).casefold().split()
         if not words or source.ANSWERS_FILTER:
@@ -178,16 +184,16 @@ class ListPage(Dialog[T], Generic[T]):
 
     @property
     def room(self) -> int:
-        """Rows of the page below its title."""
+        """The number of rows below the title."""
         return self._page.size.height
 
     @property
     def is_settled(self) -> bool:
-        """Whether keys are meant for this page."""
+        """Whether keys count as meant for this page, because it has been visible for a moment."""
         return self._guard.is_settled
 
     def invalidate(self) -> None:
-        """Draw the page anew."""
+        """Draw the page again, and start or stop the timer that redraws running times."""
         if not self.is_mounted:
             return
         self.source.fetch_detail()
@@ -231,28 +237,33 @@ class ListPage(Dialog[T], Generic[T]):
 
     @property
     def host(self) -> DuckflowApp:
-        """The app, and the composer under the page."""
+        """The app."""
         return host_of(self)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """A page may show anything: each event is news."""
+        """Return a new object each time, so that the page is drawn again after every event."""
         return (object(),)
 
     def show(self, state: AgentState) -> None:
-        """Draw what the state says now."""
+        """Draw the page again for the new state."""
         self.invalidate()
 
     # --- keys --------------------------------------------------------------------------------
 
     @property
     def _card(self) -> Vertical:
+        """The container of the page's contents."""
         return self.query_one(".list-card", Vertical)
 
     @property
     def _field(self) -> Input:
+        """The filter's field."""
         return self.query(Input).first()
 
     async def on_key(self, event: events.Key) -> None:
+        """Handle a key by the guard, the filter or the edited row; typed text goes to the
+        composer.
+        """
         key = event.key
         self._card.border_subtitle = ""
         if not self.is_current:  # an earlier key of the same burst closed it
@@ -284,6 +295,7 @@ class ListPage(Dialog[T], Generic[T]):
             self._card.border_subtitle = self.words("guard.too_soon", key="Enter")
 
     def _handle_field_key(self, event: events.Key) -> None:
+        """Handle a key while the filter is edited."""
         match event.key:
             case "up" | "down":
                 self.action_walk(-1 if event.key == "up" else 1)
@@ -303,6 +315,7 @@ class ListPage(Dialog[T], Generic[T]):
             self._guard.take_paste(event)
 
     def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter the list by the changed text."""
         if event.input is self._field and event.value.strip() != self.query_text:
             self.query_text = event.value.strip()
             self.put_cursor("")
@@ -310,6 +323,7 @@ class ListPage(Dialog[T], Generic[T]):
             self.report("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Run the main action after the filter, or submit the edited row."""
         if event.input is self._field:
             self._leave_field()
             self.action_run_main()
@@ -319,36 +333,43 @@ class ListPage(Dialog[T], Generic[T]):
             self._leave_entry()
 
     def _leave_entry(self) -> None:
+        """Close the field on a row."""
         self.set_focus(None)
         self._entry.display = False
         self.invalidate()
 
     def _leave_field(self) -> None:
+        """Leave the filter's field, which stays visible while it has a text."""
         self.set_focus(None)
         self._field.can_focus = False
         self._field.display = bool(self._field.value)
         self.invalidate()
 
     def action_open_filter(self) -> None:
+        """Open the filter's field."""
         self._field.can_focus = self._field.display = True
         self._field.focus()
 
     def action_walk(self, by: int) -> None:
+        """Move the cursor by rows."""
         ids = list(self.list_items())
         if ids:
             at = ids.index(self.chosen_id)
             self.choose(ids[min(max(at + by, 0), len(ids) - 1)])
 
     def action_scroll_rows(self, by: int) -> None:
+        """Scroll the details."""
         step = -SCROLLED_ROWS if self.source.NEWEST_LAST else SCROLLED_ROWS
         self.scrolled += by * step
         self._page.invalidate()
 
     def _get_main_action(self) -> PageAction | None:
+        """Return the action of Enter on the row at the cursor, if any."""
         item = self.source.chosen_item
         return self.source.get_main_action(item) if item is not None else None
 
     def action_run_main(self) -> None:
+        """Run the action that waits for confirmation, else that of Enter."""
         action = self._asked or self._get_main_action()
         self._asked = None
         self.report("")
@@ -356,7 +377,7 @@ class ListPage(Dialog[T], Generic[T]):
             action.run()
 
     def action_open_menu(self) -> None:
-        """Let the user choose among the actions of the row at the cursor."""
+        """Open a menu of the actions on the row at the cursor."""
         source, item_id, item = self.source, self.chosen_id, self.source.chosen_item
         main = self._get_main_action()
         actions = [*([main] if main is not None else []), *source.list_actions(item)]
@@ -375,6 +396,7 @@ class ListPage(Dialog[T], Generic[T]):
         self.host.push_screen(PickList(self.words, title, choices), run_chosen)
 
     def action_turn_tab(self, by: int) -> None:
+        """Switch to another tab."""
         if len(self.sources) > 1:
             self._tab = (self._tab + by) % len(self.sources)
             self._field.value = ""
@@ -383,6 +405,7 @@ class ListPage(Dialog[T], Generic[T]):
             self.choose(self.chosen_id)
 
     def action_leave(self) -> None:
+        """Clear the filter; without one close the page."""
         if self._field.value:
             self._field.value = ""
             self._leave_field()
@@ -392,10 +415,11 @@ class ListPage(Dialog[T], Generic[T]):
     # --- drawing -----------------------------------------------------------------------------
 
     def _read_title(self) -> str:
+        """Return the title of the shown tab, safe to show."""
         return visible_line(self.source.get_title())
 
     def _make_title(self) -> Content | str:
-        """The title, or the titles of all tabs with the others fainter."""
+        """Return the title; with several tabs the titles of all, the others fainter."""
         width = max(1, self._page.size.width)
         if len(self.sources) == 1:
             return fit(self._read_title(), width)
@@ -411,14 +435,14 @@ class ListPage(Dialog[T], Generic[T]):
         )
 
     def choose_line(self, line: int) -> None:
-        """Put the cursor on the row that is drawn there, if one is."""
+        """Put the cursor on the row drawn on this line, if any."""
         if line in self._ids_at:
             self.choose(self._ids_at[line])
 
     def paint(self, width: int, height: int) -> list[Row]:
-        """All rows below the title."""
+        """Return all rows below the title, and note on which lines the list's rows are."""
         source, palette = self.source, palette_of(self)
-        low = not self._title.display  # there the chosen row counts most
+        low = not self._title.display  # then only the chosen row is shown
         rows: list[Row] = [] if low else source.render_head(width)
         foot = self._render_foot(width)[: height // 3 if low else None]
         gap: list[Row] = [] if low else [[]]
@@ -451,7 +475,9 @@ class ListPage(Dialog[T], Generic[T]):
     def _render_list(
         self, items: Mapping[str, Any], chosen: str, width: int, most: int, top: int
     ) -> list[Row]:
-        """At most ``most`` rows from line ``top`` on; the last counts those that are hidden."""
+        """Render at most ``most`` rows of the list; ``top`` is the line of the first. If rows are
+        hidden, the last one counts them.
+        """
         palette, ids = palette_of(self), list(items)
         shown = len(ids) if len(ids) <= most else max(1, most - 1)
         at = ids.index(chosen)
@@ -475,7 +501,9 @@ class ListPage(Dialog[T], Generic[T]):
         return rows
 
     def _cut_detail(self, rows: list[Row], room: int) -> list[Row]:
-        """The rows in sight as they are scrolled; hidden ones below are counted in the last."""
+        """Return the visible part of the details; where rows below are hidden, the last one counts
+        them.
+        """
         if self.source.CUTS_DETAIL:
             return rows
         spare = max(0, len(rows) - room)
@@ -495,7 +523,7 @@ class ListPage(Dialog[T], Generic[T]):
         return shown
 
     def _render_said(self, width: int) -> list[Row]:
-        """The question before an action, or the outcome of the last one."""
+        """Render the question before an action, or the outcome of the last action."""
         palette = palette_of(self)
         if self._asked is not None:
             return rows_of([(self._asked.label, ink(palette.accent))], width)
@@ -505,7 +533,7 @@ class ListPage(Dialog[T], Generic[T]):
         return rows_of([(f"{sign} {visible_line(self._said)}", ink(colour))], width)
 
     def _render_foot(self, width: int) -> list[Row]:
-        """The keys that do something now; behind the menu's key the names of its actions."""
+        """Render the keys that work now; after the menu's key the names of its actions."""
         words = self.words
         if self._asked is not None:
             keys = [("Enter", words("list.do_it")), ("Esc", words("list.drop_it"))]
@@ -523,7 +551,7 @@ class ListPage(Dialog[T], Generic[T]):
 
 
 def render_keys(keys: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[Row]:
-    """Keys with their effects, in as many rows as they take."""
+    """Render keys with their effects, in as many rows as needed."""
     rows: list[Row] = [[]]
     for label, effect in keys:
         cells = cell_len(label) + 1 + cell_len(effect)
@@ -539,7 +567,7 @@ def render_keys(keys: Sequence[tuple[str, str]], width: int, palette: Palette) -
 
 
 class Page(Rows):
-    """The rows of a list page below its title."""
+    """Widget that draws the rows of a list page below its title."""
 
     def __init__(self, owner: ListPage[Any]) -> None:
         super().__init__()

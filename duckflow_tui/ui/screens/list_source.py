@@ -1,4 +1,6 @@
-"""The rows of a list page, the details of each, and the actions on them, apart from any widget."""
+"""The base classes of list pages' contents: items, their rows and details, and actions, without
+widgets.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,20 @@ ItemT = TypeVar("ItemT")
 #: A text and its colour.
 Part = tuple[str, str | None]
 
-_SEARCH_CELLS: Final = 500  # width at which a row is searched: nothing of it is cut
+_SEARCH_CELLS: Final = 500  # width at which a row is rendered for the search, so uncut
 
 
 class PageAction(NamedTuple):
-    """One thing that can be done on a page."""
+    """An action on a page: its label, and the function that runs it."""
 
     label: str
     run: Callable[[], object]
 
 
 class ListSource(Generic[ItemT]):
-    """The items of a list, how each is drawn, and what can be done with it.
+    """The items of a list, how each is drawn, and the actions on it.
 
-    ``page`` is set before any method is called.
+    The page sets ``page`` before it calls any method.
     """
 
     #: Key of the words of the title; a source without one has a ``get_title`` of its own.
@@ -65,7 +67,7 @@ class ListSource(Generic[ItemT]):
 
     @property
     def palette(self) -> Palette:
-        """The colours of the theme now."""
+        """The colours of the current theme."""
         return palette_of(self.page)
 
     @property
@@ -75,93 +77,95 @@ class ListSource(Generic[ItemT]):
 
     @property
     def host(self) -> DuckflowApp:
-        """The app, on which actions act."""
+        """The app."""
         return host_of(self.page)
 
-    # --- what a source says of its list -------------------------------------------------------
+    # --- to be overridden: the list -----------------------------------------------------------
 
     def list_items(self) -> Mapping[str, ItemT]:
-        """All items from the top, by ids that stay the same while the page is open."""
+        """Return all items from the top, by ids that stay the same while the page is open."""
         raise NotImplementedError
 
     def get_title(self) -> str:
-        """The first line of the page."""
+        """Return the first line of the page."""
         return self.words(self.TITLE)
 
     def get_empty_text(self) -> str:
-        """The text of a list without items."""
+        """Return the text shown for a list without items."""
         return self.words(self.EMPTY) if self.EMPTY else ""
 
     def render_head(self, width: int) -> list[Row]:
-        """The rows between title and list, with those that are blank."""
+        """Return the rows between title and list, blank ones included."""
         return [[]]
 
     def render_empty(self, width: int) -> list[Row]:
-        """The rows below the text of an empty list."""
+        """Return the rows below the text of an empty list."""
         return []
 
     def render_row(self, item: ItemT, width: int) -> Row:
-        """A row of the list, at most so many cells wide."""
+        """Return an item's row of the list, at most ``width`` cells wide."""
         raise NotImplementedError
 
     def get_search_text(self, item: ItemT) -> str:
-        """The text in which every word of the filter has to be found."""
+        """Return the text in which the filter's words are searched."""
         return row_text(self.render_row(item, _SEARCH_CELLS))
 
     def render_note(self, item: ItemT, width: int) -> list[Row]:
-        """Rows on the chosen item that stay while the details are scrolled."""
+        """Return rows about the chosen item that do not scroll with its details."""
         return []
 
     def render_detail(self, item: ItemT, width: int, room: int) -> list[Row]:
-        """The details of the chosen item; those beyond ``room`` rows can be scrolled to."""
+        """Return the details of the chosen item; more than ``room`` rows can be scrolled."""
         return []
 
     def get_main_action(self, item: ItemT) -> PageAction | None:
-        """The action of Enter on this item, if there is one."""
+        """Return the action of Enter on this item, if any."""
         return None
 
     def list_actions(self, item: ItemT | None) -> Sequence[PageAction]:
-        """The actions of the menu; ``item`` is None for an empty list."""
+        """Return the actions of the menu; ``item`` is None for an empty list."""
         return ()
 
     def is_ticking(self) -> bool:
-        """Whether a running time is shown, so that the page is drawn every second."""
+        """Whether the page shows a running time and must be drawn every second."""
         return False
 
-    # --- when the page calls it ---------------------------------------------------------------
+    # --- to be overridden: events ------------------------------------------------------------
 
     def on_open(self) -> None:
-        """Called once the page is on the screen, to begin with what takes long."""
+        """Called once the page is on the screen; starts slow work."""
 
     def on_choose(self) -> None:
-        """Called when the cursor was put on a row."""
+        """Called when the user put the cursor on a row."""
 
     def fetch_detail(self) -> None:
-        """Called before each drawing, to fetch beside it what the chosen item needs."""
+        """Called before each drawing; starts to fetch details of the chosen item."""
 
     def on_filter(self) -> None:
         """Called when the filter of the page has changed."""
 
-    # --- what sources share -------------------------------------------------------------------
+    # --- shared by sources --------------------------------------------------------------------
 
     @property
     def chosen_item(self) -> ItemT | None:
-        """The item at the cursor; None in an empty list."""
+        """The item at the cursor; None for an empty list."""
         return self.list_items().get(self.page.chosen_id)
 
     def make_action(self, label: str, run: Callable[[], object]) -> PageAction:
-        """An action whose label is a text of the catalogue."""
+        """Return an action whose label is an entry of the catalogue."""
         return PageAction(self.words(label), run)
 
     def make_session_action(
         self, label: str, act: Callable[[Engine], object], *, question: str = ""
     ) -> PageAction:
-        """An action on the session at work, which a replay refuses. A ``question`` is shown first,
-        and a further Enter confirms it. A coroutine that ``act`` returns is run beside the screen;
-        a problem that it returns is reported.
+        """Return an action on the open session; a replay refuses it.
+
+        With a ``question`` a further Enter must confirm it. A coroutine returned by ``act`` runs in
+        the background; a LocalizedText that it returns is shown as a problem.
         """
 
         def run() -> None:
+            """Run the action on the open session, after the question if there is one."""
             engine = self.host.session.get_writable_engine()
             if engine is not None and question:
                 self.page.ask_first(question, lambda: finish(engine))
@@ -169,6 +173,7 @@ class ListSource(Generic[ItemT]):
                 finish(engine)
 
         def finish(engine: Engine) -> None:
+            """Run the action; start its coroutine, or report its problem."""
             result = act(engine)
             if inspect.iscoroutine(result):
                 self.host.spawn(result, "page")
@@ -178,11 +183,12 @@ class ListSource(Generic[ItemT]):
         return self.make_action(label, run)
 
     def make_place_action(self, refs: Sequence[str]) -> PageAction:
-        """An action that closes the page at the first of these places that the chat has; it says
-        so if the chat has none.
+        """Return an action that closes the page and scrolls the chat to the first of these messages
+        it has; without any it reports that.
         """
 
         def go_to_place() -> None:
+            """Show the place in the chat and close the page, or report that there is none."""
             if self.host.bench.go_to(refs):
                 self.page.dismiss(None)
             else:
@@ -191,12 +197,12 @@ class ListSource(Generic[ItemT]):
         return self.make_action("keys.plan_go_to", go_to_place)
 
     def wrap_text(self, text: str, width: int, colour: str | None = None) -> list[Row]:
-        """A text as rows, by default in the colour of secondary text."""
+        """Return a text as rows, by default in the colour of secondary text."""
         return rows_of([(text, ink(colour or self.palette.quiet))], width)
 
 
 class StateSource(ListSource[ItemT]):
-    """A source that shows the state of a session, and is drawn anew with every event."""
+    """A source that shows a session's state, and is drawn again after every event."""
 
     def __init__(self, store: Store) -> None:
         self.state: AgentState = store.state
@@ -205,17 +211,21 @@ class StateSource(ListSource[ItemT]):
 def make_row(
     width: int, left: Sequence[Part], right: Sequence[Part] = (), *, bold: bool = False
 ) -> Row:
-    """Coloured texts: ``right`` at the right edge, ``left`` cut to what it leaves."""
+    """Return a row of coloured texts: ``right`` at the right edge, ``left`` cut to the space it
+    leaves.
+    """
     return two_sided(color_parts(left, bold=bold), color_parts(right), width)
 
 
 def color_parts(parts: Sequence[Part], *, bold: bool = False) -> Row:
-    """Coloured texts behind each other; empty ones are left out."""
+    """Return coloured texts one after the other; empty ones are left out."""
     return [Segment(text, ink(colour, bold=bold)) for text, colour in parts if text]
 
 
 def render_facts(facts: Sequence[tuple[str, str, str]], width: int, palette: Palette) -> list[Row]:
-    """Label, text and colour of each, below each other; texts stand beside the longest label."""
+    """Render facts, each a label, a text and a colour, one below the other; the texts begin in one
+    column.
+    """
     names = max((cell_len(label) for label, _, _ in facts), default=0)
     rows: list[Row] = []
     for label, text, colour in facts:

@@ -1,4 +1,4 @@
-"""``/help`` and F1: the pages of the manual, read inside the program."""
+"""``/help`` and F1: the manual inside the program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _PAGE_LINK: Final = re.compile(r"\[([^\]]+)\]\([a-z]+\.md(?:#[^)]*)?\)")
 
 
 class Manual(Dialog[None]):
-    """All pages in a list, one of them beside it. A small screen shows the page alone."""
+    """The list of the manual's pages with one of them beside it; a small screen shows the page
+    alone.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c", "leave", show=False),
@@ -74,13 +76,14 @@ class Manual(Dialog[None]):
         self.set_class(event.size.height < HIGH, "low")
 
     def open_page(self, topic: str) -> None:
-        """Show a page from its beginning, whole."""
+        """Show a page from its beginning, without a filter."""
         self.topic = topic
         self.query_one(OptionList).highlighted = PAGES.index(topic)
         self._close_filter()
         self._show_page()
 
     def _show_page(self) -> None:
+        """Show the page's text, filtered by the field."""
         page = self.query_one(ManualPage)
         text = _PAGE_LINK.sub(r"\1", read_page(self.topic, self._words.language))
         page.text = filter_page(text, self.query_one(Input).value)
@@ -89,11 +92,13 @@ class Manual(Dialog[None]):
         self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def action_open_filter(self) -> None:
+        """Open the filter's field."""
         field = self.query_one(Input)
         field.can_focus = field.display = True
         field.focus()
 
     def _close_filter(self) -> None:
+        """Clear and hide the filter's field."""
         field = self.query_one(Input)
         field.value = ""
         field.can_focus = field.display = False
@@ -105,19 +110,24 @@ class Manual(Dialog[None]):
         self.open_page(PAGES[event.option_index])
 
     def action_turn(self, by: int) -> None:
+        """Show the next page, or with -1 the one before."""
         self.open_page(PAGES[(PAGES.index(self.topic) + by) % len(PAGES)])
 
     def action_scroll(self, by: int) -> None:
+        """Scroll the page by rows."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_edge(self, side: int) -> None:
+        """Scroll to the end of the page, or with -1 to its beginning."""
         scroll = self.query_one(VerticalScroll)
         scroll.scroll_to(y=0 if side < 0 else scroll.max_scroll_y, animate=False)
 
     def action_keys(self) -> None:
+        """Show the page about the keys."""
         self.open_page("keys")
 
     def action_leave(self) -> None:
+        """Close the filter; without one close the manual."""
         if self.query_one(Input).display:
             self._close_filter()
         else:
@@ -125,7 +135,9 @@ class Manual(Dialog[None]):
 
 
 def filter_page(text: str, query: str) -> str:
-    """The paragraphs and rows of a page that, with their heading, hold all words of a query."""
+    """Return the paragraphs and table rows of a page that contain, together with their heading, all
+    words of the query.
+    """
     words = half_width(query).casefold().split()
     if not words:
         return text
@@ -146,7 +158,7 @@ def filter_page(text: str, query: str) -> str:
 
 
 class ManualPage(Rows):
-    """The text of a page, drawn as replies in the chat are."""
+    """The text of a page, drawn like replies in the chat."""
 
     text = ""
 

@@ -1,4 +1,4 @@
-"""``/memory``: what is noted on the project over its sessions, and where."""
+"""``/memory``: the notes on the project across sessions, and their file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def fault_words(fault: MemoryFault, path: str, words: Catalogue) -> SafeText:
-    """Why a line was not noted or removed."""
+    """Return why a note was not added or removed."""
     return words(f"memory.fault.{fault.code}", path=path, detail=fault.detail)
 
 
@@ -38,6 +38,7 @@ class MemorySource(StateSource[MemoryLine]):
         self.page.run_worker(self._read_notes(), exclusive=True, exit_on_error=False)
 
     async def _read_notes(self) -> None:
+        """Read the notes and draw them; an error is reported."""
         try:
             self._lines = await self._memory.notes.list_lines()
         except MemoryFault as fault:
@@ -57,9 +58,11 @@ class MemorySource(StateSource[MemoryLine]):
         return self.make_session_action("keys.memory_delete", delete_line, question=asks), edit
 
     async def _edit_file(self) -> None:
-        """The file itself is opened, so that what the editor leaves alone stays byte for byte."""
+        """Open the notes file in the user's editor and read it again. The file itself is edited, so
+        that untouched lines stay byte for byte.
+        """
         fault = await self._memory.create_file()
-        # A file that the app cannot read or add to is what the user opens it for.
+        # Also a file that the app cannot read: the user may open it to mend it.
         if fault is None or fault.code != "disk":
             fault = None
             await self.host.editor.edit_file(Path(self._path))
@@ -67,6 +70,7 @@ class MemorySource(StateSource[MemoryLine]):
         self._report_fault(fault)
 
     def _report_fault(self, fault: MemoryFault | None) -> None:
+        """Show a fault, or clear the last one, and read the notes again."""
         if self.page.is_mounted:
             self.page.report(fault_words(fault, self._path, self.words) if fault else "")
             self.on_open()

@@ -1,4 +1,4 @@
-"""``/model``: the models there are, the favourites first; which one does which work."""
+"""``/model``: the list of models, favourites first, to choose one for each role."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from duckflow_tui.words.figures import short_count
 if TYPE_CHECKING:
     from duckflow_tui.ui.connecting import Connecting
 
-BURST_S: Final = 1.0  # seconds that the field has for what was typed into it
+BURST_S: Final = 1.0  # seconds to wait until typed keys have reached the field
 _ALWAYS: Final = ("take", "leave")  # also where no model is connected yet
 ROLES: Final[tuple[Role, ...]] = ("main", "creative", "fast", "evaluator")
 
 
 class ModelList(PickList):
-    """Gives back ``endpoint/model``; ``role`` is the work that it was chosen for."""
+    """Returns the chosen model as ``endpoint/model``; ``role`` is the role it was chosen for."""
 
     HINT = "models.hint"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before the field, so that what is typed behind them goes to the composer.
+        # Handled before the field, so that later keys go to the composer.
         Binding("enter", "take", show=False, priority=True),
         Binding("escape,ctrl+c", "leave", show=False, priority=True),
         Binding("tab", "next_role", show=False),
@@ -57,8 +57,9 @@ class ModelList(PickList):
         owner: Connecting,
         at_hand: ModelsInUse | None = None,
     ) -> None:
-        """``only`` is the one endpoint whose models are listed, empty where there are several;
-        without ``at_hand`` none of them is connected yet, and there is one role.
+        """``only``: the single endpoint whose models are listed; empty for several. ``at_hand``:
+        the connected endpoints; None where no model is connected yet, and then there is only the
+        main role.
         """
         super().__init__(words, title, ())
         self._main_heading = title
@@ -84,6 +85,7 @@ class ModelList(PickList):
         self.call_after_refresh(self._refresh_list)  # which needs the width
 
     def _show_keys(self) -> None:
+        """Show the keys that work now."""
         line, words = self.query_one(".model-keys", Static), self.words
         shown = (key for key in keys_of("models") if self._at_hand or key.action in _ALWAYS)
         keys = [(key.label, words(key.text)) for key in shown]
@@ -93,24 +95,25 @@ class ModelList(PickList):
     def on_resize(self) -> None:
         self.call_after_refresh(self._refresh_list)
 
-    # --- what there is ------------------------------------------------------------------------
+    # --- the list -------------------------------------------------------------------------------
 
     def offer_lines(self, lines: Mapping[str, ModelLine]) -> None:
-        """List these too."""
+        """Add models to the list."""
         self.lines.update(lines)
         self._refresh_list()
 
     def show_fault(self, said: str) -> None:
-        """A server gave no list."""
+        """Show that a server gave no list."""
         self._faults.append(said)
         self._show_status()
 
     def all_listed(self) -> None:
-        """No more models come."""
+        """Note that no more models will be added."""
         self._listing = False
         self._show_status()
 
     def _refresh_list(self) -> None:
+        """Build the list again; the cursor stays on its model."""
         self.offer([self._make_choice(value) for value in sorted(self.lines, key=self._place_of)])
         if not self._stands:
             return
@@ -125,8 +128,8 @@ class ModelList(PickList):
         self._show_status()
 
     def _place_of(self, value: str) -> tuple[bool, bool, int]:
-        """The favourites first, then what does a role now, then by endpoint: whichever server
-        answers first.
+        """Return the sort key of a model: favourites first, then models in use, then by endpoint,
+        whichever server answers first.
         """
         if self._at_hand is None:
             return value not in self._favourites, False, 0
@@ -137,6 +140,7 @@ class ModelList(PickList):
         return value not in self._favourites, not in_use, at
 
     def _make_choice(self, value: str) -> Choice:
+        """Return a model's row: name, context window, prices, endpoint."""
         line, ref, words = self.lines[value], ModelRef.parse(value), self.words
         parts: list[str] = []
         endpoint = self._at_hand.endpoints.get(ref.endpoint) if self._at_hand else None
@@ -156,7 +160,7 @@ class ModelList(PickList):
         return Choice(value, f"{mark}{line.id}", " · ".join(parts))
 
     def _row(self, choice: Choice, width: int) -> Content:
-        """On one line: what there is no room for is cut, a name to no less than half of it."""
+        """Render a choice on one line; the name keeps at least half of the room."""
         room = self.query_one(OptionList).scrollable_content_region.width - 2
         if room > 0:
             abouts = max(cell_len(visible_line(one.about)) for one in self._choices.values())
@@ -167,6 +171,7 @@ class ModelList(PickList):
         return super()._row(choice, width)
 
     def _show_status(self) -> None:
+        """Show servers' faults, and whether lists are still awaited."""
         if not self._stands:
             return
         told = list(self._faults)
@@ -182,6 +187,7 @@ class ModelList(PickList):
 
     @property
     def _chosen(self) -> str:
+        """The model at the cursor; else the typed name at the only endpoint; else empty."""
         options = self.query_one(OptionList)
         at = options.highlighted
         if at is not None:
@@ -193,17 +199,21 @@ class ModelList(PickList):
         self._narrow_list()
 
     def _narrow_list(self) -> None:
-        """List what the field says now, once."""
+        """Filter the list by the field, if its text has changed."""
         query = self.query_one(Input).value
         if query != self._query:
             self._query = query
             self._fill(query)
 
     def action_move(self, step: int) -> None:
-        self._narrow_list()  # the field may hold more than it has said
+        """Move the cursor, after filtering by the present text."""
+        self._narrow_list()  # the field may have changed without a message yet
         super().action_move(step)
 
     async def action_take(self) -> None:
+        """Close the page with the chosen model, after keys typed before Enter have reached the
+        field.
+        """
         field, typed = self.query_one(Input), asyncio.Event()
         if field.call_later(typed.set):  # behind the keys that were typed before
             with contextlib.suppress(TimeoutError):
@@ -214,6 +224,7 @@ class ModelList(PickList):
             self.dismiss(chosen)
 
     def action_next_role(self) -> None:
+        """Choose for the next role."""
         if self._at_hand is None:
             return
         self.role = ROLES[(ROLES.index(self.role) + 1) % len(ROLES)]
@@ -222,6 +233,7 @@ class ModelList(PickList):
         self._refresh_list()
 
     def action_favour(self) -> None:
+        """Make the chosen model a favourite, or no longer one."""
         self._narrow_list()
         value = self._chosen
         if not value or self._at_hand is None:

@@ -1,4 +1,6 @@
-"""``/network``: hosts that were sent requests, what for, how many bytes, and what made it so."""
+"""``/network``: hosts that received requests, with purpose, bytes, and the setting that
+caused it.
+"""
 
 from __future__ import annotations
 
@@ -58,4 +60,5 @@ class NetworkSource(StateSource[HostContact]):
         return [*render_facts(facts, width, palette), [], *self._render_beyond(width)]
 
     def _render_beyond(self, width: int) -> list[Row]:
+        """Render the note about traffic that is not counted."""
         return self.wrap_text(beyond_words(self.state, self.words), width)

@@ -1,4 +1,4 @@
-"""One list to choose from: commands, history, languages, waiting messages."""
+"""A page with one list to choose from, for example commands, history, or languages."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from duckflow_tui.ui.panes.vitals_words import profile_words
 from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
-SHOWN: Final = 200  # matches that are listed
+SHOWN: Final = 200  # most matches in the list
 COUNTED: Final = 10  # choices from which on the title counts them
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One row: what is returned, what is shown, what it means, which key does the same."""
+    """One row: the value it returns, its label, its meaning, and the key that does the same."""
 
     value: str
     label: str
@@ -42,7 +42,7 @@ class Choice:
 
 
 def profile_choices(state: AgentState | None, words: Catalogue) -> list[Choice]:
-    """The kinds of request; the one in force is marked, with who chose it."""
+    """Return the kinds of request as choices; the one in force is marked, with who chose it."""
     chosen = state.profile_choice if state is not None else None
     limit = state.pace.limit if state is not None and state.pace is not None else None
     found: list[Choice] = []
@@ -59,7 +59,7 @@ def profile_choices(state: AgentState | None, words: Catalogue) -> list[Choice]:
 
 
 class PickList(Dialog[str | None]):
-    """Typing narrows the list, Enter takes, Esc leaves everything as it was."""
+    """A list that typing filters; returns the value of the chosen row, or None after Esc."""
 
     HINT: ClassVar[str] = "pick.hint"  # key of the text in the empty field
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,20 +79,20 @@ class PickList(Dialog[str | None]):
         now: str = "",
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """``now``: the value in force, which is marked; ``preview`` shows what a value would do,
-        and is called with ``now`` again when nothing is taken.
+        """``now``: the value in force, which is marked. ``preview`` is called with the value at the
+        cursor, and with ``now`` again if nothing is chosen.
         """
         super().__init__()
         self._now = now
         self._preview = preview
         self.heading = title
         self.words = words
-        self.wanted = ""  # what the field holds at first
-        self._width = 0  # of the labels that are listed, in cells
+        self.wanted = ""  # first text of the field
+        self._width = 0  # cells of the widest listed label
         self.offer(choices)
 
     def offer(self, choices: Sequence[Choice]) -> None:
-        """Choose among these from the next filling of the list on."""
+        """Replace the choices; the list shows them when it is next filled."""
         self._choices = {choice.value: choice for choice in choices}
         self._searched = {f"{c.label} {c.also} {c.about}": c for c in choices}
 
@@ -113,6 +113,7 @@ class PickList(Dialog[str | None]):
         self._fill(event.value)
 
     def on_input_submitted(self) -> None:
+        """Close the page with the value at the cursor."""
         options = self.query_one(OptionList)
         at = options.highlighted
         self.dismiss(None if at is None else options.get_option_at_index(at).id)
@@ -121,10 +122,11 @@ class PickList(Dialog[str | None]):
         self.dismiss(event.option.id)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Preview the value at the cursor, and draw the list in the colours that result."""
         if self._preview is not None and self.is_current and event.option.id is not None:
             self._preview(event.option.id)
             options = self.query_one(OptionList)
-            for at in range(options.option_count):  # in the colours that hold now
+            for at in range(options.option_count):  # draw them in the present colours
                 value = options.get_option_at_index(at).id or ""
                 options.replace_option_prompt_at_index(
                     at, self._row(self._choices[value], self._width)
@@ -135,11 +137,13 @@ class PickList(Dialog[str | None]):
             self.action_leave()
 
     def action_leave(self) -> None:
+        """Close the page without a choice, and revert the preview."""
         if self._preview is not None:
             self._preview(self._now)
         self.dismiss(None)
 
     def action_move(self, step: int) -> None:
+        """Move the cursor; single steps wrap around."""
         options = self.query_one(OptionList)
         if not options.option_count:
             return
@@ -150,9 +154,10 @@ class PickList(Dialog[str | None]):
         )
 
     def _fill(self, query: str) -> None:
+        """List the choices that match the query."""
         options = self.query_one(OptionList)
         options.clear_options()
-        options.styles.height = len(self._choices)  # the filter leaves the list its size
+        options.styles.height = len(self._choices)  # constant while the filter changes
         query = query.strip()
         rows = self._find(query) or self._find(half_width(query))
         self._width = max((cell_len(visible_line(row.label)) for row in rows), default=0)
@@ -167,7 +172,7 @@ class PickList(Dialog[str | None]):
         self.query_one(".card-title", Static).update(f"{self.heading}  {count}".strip())
 
     def _find(self, query: str) -> list[Choice]:
-        """Return the matches, at most ``SHOWN``: those whose label begins with the query in their
+        """Return at most ``SHOWN`` matches: first those whose label begins with the query, in their
         order, then the best of the others.
         """
         begins = query.lower().removeprefix("/")
@@ -182,6 +187,7 @@ class PickList(Dialog[str | None]):
         return [*first, *(choice for choice in others if choice not in first)][:SHOWN]
 
     def _row(self, choice: Choice, width: int) -> Content:
+        """Render a choice; ``width`` is that of the label column, in cells."""
         palette = palette_of(self)
         label = visible_line(choice.label)
         mark = "" if not self._now else f"{'✓' if choice.value == self._now else ' '} "

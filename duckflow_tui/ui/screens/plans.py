@@ -1,4 +1,4 @@
-"""``/plans``: the plans of the session, one of them in hand."""
+"""``/plans``: the plans of the session; the active one is marked."""
 
 from __future__ import annotations
 

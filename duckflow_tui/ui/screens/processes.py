@@ -1,4 +1,4 @@
-"""``/ps``: commands in the background, what they print, and the key that ends one."""
+"""``/ps``: background commands, their output, and the key that ends one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from duckflow_tui.words.figures import clock_text, time_words
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
-KEPT_LINES: Final = 400  # of the newest output that can be scrolled through
+KEPT_LINES: Final = 400  # newest lines of output that can be scrolled
 _COMMAND_ROWS: Final = 4  # of a long command
 
 
 class ProcessSource(StateSource[BackgroundProcess]):
-    """Those that run first, the newest of them at the top; then those that ended. The user's own
-    commands are among them while they run.
+    """Background commands: running ones first, newest at the top, then those that ended. The user's
+    own commands are listed while they run.
     """
 
     TITLE: ClassVar[str] = "ps.title"
@@ -85,7 +85,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
         return rows
 
     def _describe_state(self, process: BackgroundProcess) -> tuple[str, str]:
-        """How it is, and the colour of that."""
+        """Return the state of a command in words, and its colour."""
         palette, words = self.palette, self.words
         end = process.ended_at if process.ended_at is not None else self.clock.now()
         time = clock_text(end - process.started_at)
@@ -104,7 +104,9 @@ class ProcessSource(StateSource[BackgroundProcess]):
         return f"{how} · {time}", palette.bad if bad else palette.quiet
 
     def _list_own(self) -> tuple[BackgroundProcess, ...]:
-        """The user's own commands with ``!``, by the ids of the calls."""
+        """Return the user's own running commands (``!``) as processes, with the call's id as
+        process id.
+        """
         return tuple(
             BackgroundProcess(
                 process_id=running.call_id,

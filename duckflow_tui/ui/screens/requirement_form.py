@@ -1,4 +1,4 @@
-"""Write a requirement: its words, how much it counts, and how it is decided."""
+"""A form for a requirement: its words, its priority, and its check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS: Final[tuple[CheckKind, ...]] = get_args(CheckKind)
 
 @dataclass(frozen=True, slots=True)
 class RequirementDraft:
-    """A requirement as it was written."""
+    """A requirement as entered in the form."""
 
     requirement: str
     priority: int
@@ -36,7 +36,7 @@ class RequirementDraft:
 
 
 class OneOf(Rows, can_focus=True):
-    """A row of words of which one is chosen; ← and → go along it."""
+    """A row of options of which one is chosen, by ← and → or a click."""
 
     BINDINGS = [  # noqa: RUF012
         Binding("left", "go(-1)", show=False),
@@ -44,7 +44,7 @@ class OneOf(Rows, can_focus=True):
     ]
 
     class Changed(Message):
-        """Another one is chosen."""
+        """Posted when another option is chosen."""
 
     def __init__(self, options: Sequence[str], at: int, *, id: str) -> None:
         super().__init__(id=id)
@@ -52,6 +52,7 @@ class OneOf(Rows, can_focus=True):
         self.at = at
 
     def action_go(self, by: int) -> None:
+        """Choose the next option, or with -1 the one before."""
         self.at = (self.at + by) % len(self._options)
         self.invalidate()
         self.post_message(self.Changed())
@@ -83,12 +84,12 @@ class OneOf(Rows, can_focus=True):
 
 
 class RequirementForm(Form[RequirementDraft]):
-    """Gives back the requirement as it was written."""
+    """The form; returns the requirement as entered, or None."""
 
     LABELS: ClassVar[str] = "ledger.form"
 
     def __init__(self, words: Catalogue, item: RequirementItem | None) -> None:
-        """Of this requirement, or of a new one."""
+        """``item``: the requirement to change; None for a new one."""
         title = words("ledger.form.change" if item else "ledger.form.new")
         super().__init__(words, title, "#form-words")
         self._item = item
@@ -113,14 +114,16 @@ class RequirementForm(Form[RequirementDraft]):
         self.on_one_of_changed()
 
     def on_one_of_changed(self) -> None:
-        """Say what the value of a check of this kind is."""
+        """Show what the value of a check of this kind means."""
         self.query_one("#form-means", Static).update(self.words(f"ledger.value.{self._kind}"))
 
     @property
     def _kind(self) -> CheckKind:
+        """The chosen kind of check."""
         return KINDS[self.query_one("#form-kind", OneOf).at]
 
     def apply(self) -> None:
+        """Close the form with the entered requirement, or show which entry is missing."""
         text = " ".join(self.query_one(TextArea).text.split())
         value = self.query_one(Input).value.strip()
         if not text:
@@ -134,7 +137,9 @@ class RequirementForm(Form[RequirementDraft]):
             self.dismiss(RequirementDraft(text, priority, self._check(value)))
 
     def _check(self, value: str) -> Check:
-        """The check as written; an untouched one stays, also where the field could not show it."""
+        """Return the entered check; an untouched one is returned itself, because the field may not
+        show its value exactly.
+        """
         item = self._item
         if item is not None and item.check.kind == self._kind and value == self._value.strip():
             return item.check
@@ -142,5 +147,6 @@ class RequirementForm(Form[RequirementDraft]):
 
 
 def _parted(value: str) -> tuple[str, str]:
+    """Split ``path: text``, the value of a check for a file's content."""
     path, _, text = value.partition(": ")
     return path, text

@@ -1,4 +1,4 @@
-"""``/rewind`` and ``/fork``: the user's messages, and what came of each, to go back to."""
+"""``/rewind`` and ``/fork``: the user's messages as points to rewind to or fork from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
 NOW: Final[Literal["now"]] = "now"  # the row of the conversation as it is
-#: both: back, and what came of files is undone; back: files stay; files: only they are undone.
+#: both: rewind conversation and files; back: only the conversation; files: only the files.
 Way = Literal["both", "back", "files"]
 
 _LONGEST: Final = 400  # characters of a message in the list
@@ -32,11 +32,10 @@ _SHOWN: Final = 4_000  # below it
 
 
 class MessageSource(StateSource[Point | Literal["now"]]):
-    """The user's messages, the newest at the top, to fork from or to go back to; above them the
-    conversation as it is.
+    """The user's messages, newest first, below a row for the present.
 
-    ``/fork`` begins where the conversation stands and its Enter forks; ``/rewind`` begins at the
-    last message and its Enter goes back, after a choice where files have changed since.
+    ``/fork`` starts at the present, and Enter forks. ``/rewind`` starts at the last message, and
+    Enter rewinds, after a choice where files have changed since.
     """
 
     EMPTY: ClassVar[str] = "rewind.nothing_said"
@@ -67,13 +66,16 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return () if self._forks or item is None else (self._make_fork(item),)
 
     def _make_fork(self, item: Point | Literal["now"]) -> PageAction:
+        """Return the action that forks the session at this item."""
         message_id = item.message_id if item != NOW else ""
         return self.make_session_action(
             "keys.rewind_fork", lambda engine: self._fork_session(engine, message_id)
         )
 
     async def _offer_ways(self, point: Point, engine: Engine) -> None:
-        """Let the user choose what goes back; names the files that would stay all the same."""
+        """Let the user choose to rewind conversation, files or both; the title names the files that
+        cannot be restored.
+        """
         words, files = self.words, {"count": point.files}
         choices = [
             Choice("both", words("rewind.way.both"), words("rewind.means.both", **files)),
@@ -85,15 +87,18 @@ class MessageSource(StateSource[Point | Literal["now"]]):
             title += f"  {words('rewind.stuck', files=visible_line(name_files(stuck)))}"
 
         def go_back(way: str | None) -> None:
+            """Rewind in the chosen way; nothing after Esc."""
             if way is not None:
                 self.host.spawn(self._go_back(engine, point.message_id, cast("Way", way)), "page")
 
         self.host.push_screen(PickList(words, title, choices), go_back)
 
     async def _fork_session(self, engine: Engine, message_id: str) -> None:
-        """Fork a session at a message, and switch to it when nothing runs."""
+        """Fork the session before a message, and switch to the fork; while a turn runs only show
+        the command that opens it.
+        """
         host = self.host
-        if not host.session.own_key:  # nowhere, or in the demo's own folder
+        if not host.session.own_key:  # not recorded, or in the demo's own folder
             self.host.report(self.words("rewind.not.not_kept"))
             return
         forked = await engine.rewind.fork(message_id, host.bench.composer.draft_text)
@@ -109,7 +114,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
             host.status.show_notice("rewind.fork_waits", command=command)
 
     async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
-        """Rewind to a message: conversation, files or both."""
+        """Rewind to a message in the chosen way, and put its text into the composer."""
         composer = self.host.bench.composer
         if way == "files":
             problem = await engine.rewind.undo_files(message_id)
@@ -125,11 +130,12 @@ class MessageSource(StateSource[Point | Literal["now"]]):
             self.host.status.show_notice("rewind.how_to_redo")
             return
         rewound = engine.store.state.rewound
-        if rewound is not None:  # the draft of the state may be what was written before, kept late
+        if rewound is not None:  # the state's draft may be an older text, recorded late
             composer.replace_text(rewound.draft)
         self.host.status.show_notice("rewind.how_to_undo")
 
     def _close_page(self) -> None:
+        """Close the page if it is still open."""
         if self.page.is_mounted:
             self.page.dismiss(None)
 
@@ -179,7 +185,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return rows + self.wrap_text(text, width, self.palette.text)
 
     def _render_file(self, path: str, changes: Sequence[FileChange], width: int) -> Row:
-        """The row of a file that was changed since the message."""
+        """Render the row of a file that was changed since the message."""
         palette = self.palette
         added, removed = sum(c.added for c in changes), sum(c.removed for c in changes)
         kind = self.words(f"rewind.kind.{changes[-1].kind}")
@@ -190,14 +196,14 @@ class MessageSource(StateSource[Point | Literal["now"]]):
 
 
 def _format_resume_command(session_id: str, workspace: str) -> str:
-    """The command that resumes that session from the user's shell."""
+    """Return the shell command that resumes this session."""
     named = workspace and os.path.realpath(os.getcwd()) != workspace
     folder = f" --dir {shlex.quote(workspace)}" if named else ""
     return f"duckflow-tui --resume {session_id}{folder}"
 
 
 def _group_by_file(point: Point) -> dict[str, list[FileChange]]:
-    """The changes by file; a moved one as ``old → new``."""
+    """Group the changes since a point by file; a moved file as ``old → new``."""
     found: dict[str, list[FileChange]] = {}
     for change in point.changes:
         path = f"{change.path} → {change.target}" if change.target else change.path

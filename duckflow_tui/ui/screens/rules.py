@@ -1,4 +1,4 @@
-"""``/rules``: what may happen without a question, and why a call was asked about or was not."""
+"""``/rules``: the approval mode, the rules in force, and why calls were asked about or allowed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_ro
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
-SHOWN_CALLS: Final = 50  # the newest; ``/decisions`` has the others
-#: Rows of the policy that are one thing to a reader where the mode says the same of all of them.
+SHOWN_CALLS: Final = 50  # newest calls; ``/decisions`` lists all
+#: Rows of the policy that are shown as one where the mode decides them equally.
 _EVERY: Final = {
     "shell": ("shell outside the sandbox", "shell network", "shell held", "shell inside", "shell"),
     "mcp": ("mcp read", "mcp"),
@@ -32,13 +32,11 @@ Item = ApprovalMode | Grant | AuditEntry
 
 
 class RuleSource(StateSource[Item]):
-    """The approval mode, the rules in force, then the newest calls; of each call below why it was
-    asked about, or was not.
-    """
+    """The approval mode, the rules in force, and the newest calls; the details explain each."""
 
     TITLE: ClassVar[str] = "rules.title"
     EMPTY: ClassVar[str] = "rules.no_calls"
-    _entries: tuple[int, dict[str, AuditEntry]] = (-1, {})  # of so many messages
+    _entries: tuple[int, dict[str, AuditEntry]] = (-1, {})  # number of messages, entries
 
     def list_items(self) -> Mapping[str, Item]:
         rules = {f"rule {rule.grant_id}": rule for rule in self._list_rules()}
@@ -100,7 +98,7 @@ class RuleSource(StateSource[Item]):
         return [*rows, *render_facts([f for f in facts if f[0] != label], width, palette)]
 
     def _about_rule(self, rule: Grant, width: int) -> list[Row]:
-        """The details of a rule: what it allows or denies, from whom, and each use."""
+        """Render the details of a rule: what it allows or denies, its source, and each use."""
         palette, words = self.palette, self.words
         given = to_datetime(rule.at)
         denies = rule.operation == DENY
@@ -123,7 +121,7 @@ class RuleSource(StateSource[Item]):
         return render_facts(facts, width, palette)
 
     def _about_mode(self, width: int) -> list[Row]:
-        """The rows of the policy's table for the mode."""
+        """Render what the approval mode asks about, denies and allows."""
         palette, at = self.palette, list(ApprovalMode).index(self.state.mode)
         facts: list[tuple[str, str, str]] = []
         for kind in (Decision.GATE, Decision.DENY, Decision.ALLOW):
@@ -142,7 +140,7 @@ class RuleSource(StateSource[Item]):
         return render_facts(facts, width, palette)
 
     def _mode_from(self) -> str:
-        """Where the approval mode is from."""
+        """Return the source of the approval mode in words."""
         if self.state.mode_log:
             then = to_datetime(self.state.mode_log[-1][1])
             return self.words("rules.mode_from.set", time=f"{then:%H:%M}" if then else "")
@@ -155,11 +153,12 @@ class RuleSource(StateSource[Item]):
         return visible_line(f"{origin.name}:{origin.line}" if origin.line else origin.name)
 
     def _describe_source(self, rule: Grant) -> str:
+        """Return the source of a rule in words; for a rule of a step, the step."""
         step = step_words(self.state, rule.step_id, self.words).partition(":")[0]
         return step or self.words(f"rules.source.{_get_kind(rule)}")
 
     def _list_rules(self) -> list[Grant]:
-        """The newest first; those of the command line last."""
+        """Return the rules, newest first, then those of the command line."""
         engine = self.host.session.engine
         return [
             *reversed(self.state.grants),
@@ -167,7 +166,7 @@ class RuleSource(StateSource[Item]):
         ]
 
     def _read_calls(self) -> dict[str, AuditEntry]:
-        """The newest calls as entries, by reference; read again when a message came."""
+        """Return the newest calls as entries, by reference; cached until a message is added."""
         count = len(self.state.messages)
         if self._entries[0] != count:
             calls = (m for m in reversed(self.state.messages) if isinstance(m, OperationMessage))
@@ -177,4 +176,5 @@ class RuleSource(StateSource[Item]):
 
 
 def _get_kind(rule: Grant) -> str:
+    """Return the source of a rule; ``step`` for a rule of a step."""
     return "step" if rule.step_id else rule.source

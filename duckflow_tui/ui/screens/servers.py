@@ -1,4 +1,4 @@
-"""``/mcp``: servers of tools, how they are, what they offer, what they wrote to their log."""
+"""``/mcp``: MCP servers with their state, tools, prompts, resources and logs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗
 
 
 class ServerSource(StateSource[McpServer]):
-    """The servers in the order of the settings."""
+    """The MCP servers in the order of the settings."""
 
     TITLE: ClassVar[str] = "servers.title"
     EMPTY: ClassVar[str] = "servers.none"
-    _log: tuple[str, list[str]] = ("", [])  # of which server, its newest lines
+    _log: tuple[str, list[str]] = ("", [])  # name of a server, newest lines of its log
     _read_for: McpServer | None = None
 
     def list_items(self) -> Mapping[str, McpServer]:
@@ -46,22 +46,24 @@ class ServerSource(StateSource[McpServer]):
     def _make_server_action(
         self, name: str, change: Callable[[McpServers], Coroutine[Any, Any, None]]
     ) -> PageAction:
-        """An action that starts, stops or restarts a server."""
+        """Return an action that changes a server through ``change``."""
 
         def act(engine: Engine) -> object:
+            """Return the coroutine that changes the server; None without servers."""
             return change(engine.servers) if engine.servers is not None else None
 
         return self.make_session_action(f"keys.server_{name}", act)
 
     def fetch_detail(self) -> None:
+        """Read the log of the chosen server, if it may have changed."""
         server = self.chosen_item
         if server is not None and (server != self._read_for or self.is_ticking()):
             self._read_for = server
             self.page.run_worker(self._read_log(server.name), exclusive=True, exit_on_error=False)
 
     async def _read_log(self, name: str) -> None:
-        """Read the newest lines of a server's log."""
-        engine = self.host.session.engine  # a replay has none: the log is another one by now
+        """Read the newest lines of a server's log and draw them if they changed."""
+        engine = self.host.session.engine  # none in a replay: the log has changed since
         servers = engine.servers if engine is not None else None
         text = await servers.newest_log_lines(name) if servers is not None else ""
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
@@ -70,6 +72,7 @@ class ServerSource(StateSource[McpServer]):
             self.page.invalidate()
 
     def is_ticking(self) -> bool:
+        """Whether a server is running, whose log grows without an event."""
         # A log grows without an event.
         return any(s.status in ("starting", "ready") for s in self.state.servers)
 
@@ -122,7 +125,9 @@ class ServerSource(StateSource[McpServer]):
         return rows
 
     def _list_offers(self, item: McpServer) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        """By kind, prompts and resources of a server as typed in the composer, and about each."""
+        """Yield ``prompts`` and ``resources`` with their entries: each as typed in the composer,
+        and its description.
+        """
         prompts = [(f"/{item.name}:{prompt.name}", prompt.about) for prompt in item.prompts]
         resources = [(f"@{item.name}:{found.uri}", found.about) for found in item.resources]
         for kind, entries in (("prompts", prompts), ("resources", resources)):
@@ -130,10 +135,11 @@ class ServerSource(StateSource[McpServer]):
                 yield kind, entries
 
     def _render_heading(self, text: str, width: int) -> Row:
+        """Render a heading of the details."""
         return make_row(width, [(text, self.palette.quiet)], bold=True)
 
     def _render_tool(self, tool: McpTool, width: int) -> list[Row]:
-        """The rows of one tool of a server."""
+        """Render a tool of a server: name and description."""
         palette = self.palette
         name: list[Part] = [(f"  {visible_line(tool.operation)}", palette.ai)]
         if tool.read_only:

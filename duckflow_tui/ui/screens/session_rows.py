@@ -1,4 +1,6 @@
-"""A session in the list, what is known of it, and the end of its conversation, as rows."""
+"""Rows of the sessions page: a session in the list, its facts, and a preview of its
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ _MOST: Final = 40  # rows of one text in the preview
 
 
 def mark_of(facts: SessionFacts, palette: Palette) -> tuple[str, str]:
-    """A sign for how it stands, and its colour."""
+    """Return the sign for a session's state, and its colour."""
     if facts.problem:
         return "!", palette.bad
     if facts.in_use:
@@ -61,7 +63,7 @@ def mark_of(facts: SessionFacts, palette: Palette) -> tuple[str, str]:
 
 
 class Columns:
-    """The facts at the right of each row, as many as there is room for, one under the other."""
+    """Lays out the columns at the right of each row, as many as there is room for."""
 
     def __init__(
         self,
@@ -82,7 +84,9 @@ class Columns:
         self._widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
 
     def row(self, one: Listed, palette: Palette, pattern: re.Pattern[str] | None) -> Row:
-        """``✓ title …   done   plan 2/5   met 3/4   $0.12   14:05``."""
+        """Render a session as ``✓ title …   done   plan 2/5   met 3/4   $0.12   14:05``; text that
+        matches ``pattern`` is marked.
+        """
         facts = one.facts
         sign, colour = mark_of(facts, palette)
         quiet = ink(palette.quiet)
@@ -104,7 +108,7 @@ class Columns:
         return two_sided(left, right, self._width)
 
     def _list_cells(self, one: Listed) -> list[str]:
-        """The cells behind the title; fewer in a narrow window."""
+        """Return the cells after the title; fewer in a narrow window."""
         facts, words = one.facts, self._words
         day = format_day(facts.last_at, self._now)
         if self._width < _STATE:
@@ -127,7 +131,9 @@ class Columns:
 def about_rows(
     one: Listed, width: int, words: Catalogue, palette: Palette, *, place: bool, own: bool
 ) -> list[Row]:
-    """All that is known of it; ``place``: with its workspace, ``own``: it is the one at work."""
+    """Render the known facts of a session; ``place``: with its workspace, ``own``: it is the open
+    session.
+    """
     facts = one.facts
     rows: list[Row] = []
     if facts.problem:
@@ -165,14 +171,14 @@ def about_rows(
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The texts of a conversation in their order, as rows behind who speaks."""
+    """The texts of a conversation as rows, each with its speaker's label."""
 
     rows: list[Row]
     speakers: list[Segment]  # of each row
     hit: int | None  # the first row with something that was searched for
 
     def window(self, top: int, room: int) -> list[Row]:
-        """``room`` rows from ``top`` on; the first says who speaks, wherever the text begins."""
+        """Return ``room`` rows from ``top`` on; the first always shows its speaker."""
         shown = self.rows[top : top + room]
         if shown:
             shown[0] = [self.speakers[top], *shown[0][1:]]
@@ -186,7 +192,7 @@ def preview_rows(
     palette: Palette,
     pattern: re.Pattern[str] | None,
 ) -> Preview:
-    """The end of a conversation, or what stands about a place that was found in it."""
+    """Render texts of a conversation; matches of ``pattern`` are marked, and long texts cut."""
     rows: list[Row] = []
     speakers: list[Segment] = []
     labels = {who: words(f"sessions.who.{who}") for who in ("user", "ai", "tool", "report")}
@@ -218,7 +224,7 @@ def preview_rows(
 
 
 def lit_up(row: Row, pattern: re.Pattern[str] | None, style: Style) -> Row:
-    """The row with what was searched for marked in it."""
+    """Return the row with matches of the pattern in this style."""
     if pattern is None:
         return row
     for match in pattern.finditer(row_text(row)):
@@ -227,10 +233,13 @@ def lit_up(row: Row, pattern: re.Pattern[str] | None, style: Style) -> Row:
 
 
 def pattern_of(query: str) -> re.Pattern[str] | None:
-    """The pattern that marks the words of a query, None for none."""
+    """Return a pattern that matches the words of a query, ignoring case; None for an empty
+    query.
+    """
     words = sorted(set(query.split()), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
 
 
 def _has_match(row: Row, pattern: re.Pattern[str] | None) -> bool:
+    """Whether the row contains a match."""
     return pattern is not None and pattern.search(row_text(row)) is not None

@@ -1,4 +1,4 @@
-"""``/sessions``: all sessions, a search through everything that was said in them, their end."""
+"""``/sessions``: all sessions, with full-text search, a preview, and actions on them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _TYPED: Final = 0.1  # seconds after a key before a search begins
 
 
 class SessionSource(ListSource[Listed]):
-    """All sessions with the end of each conversation; the page gives back the one to open, or None.
+    """All sessions with the end of each conversation; the page returns the session to open, or
+    None.
 
-    ``own`` is the key of the session at work; ``choosing``: the app begins with this page.
+    ``own`` is the key of the open session; ``choosing``: the app begins with this page.
     """
 
     ANSWERS_FILTER: ClassVar[bool] = True
@@ -60,22 +61,24 @@ class SessionSource(ListSource[Listed]):
         self.page.run_worker(self._read_catalog(), group="reading", exit_on_error=False)
 
     def on_filter(self) -> None:
+        """Start a search for the filter's words."""
         self._pattern = pattern_of(self.page.query_text)
         self.page.run_worker(
             self._run_search(), group="search", exclusive=True, exit_on_error=False
         )
 
     def on_choose(self) -> None:
+        """Start to read the preview of the chosen session."""
         self._walked = True
         self.page.run_worker(
             self._read_preview(), group="preview", exclusive=True, exit_on_error=False
         )
 
-    # --- what there is ------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------
 
     @property
     def facts(self) -> SessionFacts | None:
-        """The session at the cursor."""
+        """The session at the cursor; None for an empty list."""
         return self.chosen_item.facts if self.chosen_item is not None else None
 
     @property
@@ -85,17 +88,18 @@ class SessionSource(ListSource[Listed]):
 
     @property
     def searched(self) -> str:
-        """The query that the list answers."""
+        """The query that the list shows the result of."""
         return self._answered
 
     @property
     def is_previewed(self) -> bool:
-        """Whether the conversation shown is that of the chosen session."""
+        """Whether the preview belongs to the chosen session."""
         return self._pieces[0] == self.page.chosen_id
 
     async def reload(self) -> None:
-        """Ask the catalog again, and keep the cursor where the user left it; until it was moved, it
-        stays at the top while journals are read, or at the newest session where one is chosen.
+        """Query the catalog again. The cursor stays where the user put it; before that it stays at
+        the top while journals are read, or on the newest session where the user is to choose
+        one.
         """
         workspace = None if self._everywhere else self._workspace
         query = self.page.query_text
@@ -107,7 +111,7 @@ class SessionSource(ListSource[Listed]):
             known = await asyncio.to_thread(self._catalog.list_read, workspace, trashed=self._trash)
             listed = [Listed(facts) for facts in known]
         if query != self.page.query_text:
-            return  # another search is on its way
+            return  # a newer search has begun
         self._listed = {one.facts.key: one for one in listed}
         if self._reading and not self._walked:
             newest = max(listed, key=lambda one: one.facts.last_at, default=None)
@@ -118,7 +122,7 @@ class SessionSource(ListSource[Listed]):
         await self._read_preview()
 
     async def _read_catalog(self) -> None:
-        """List the sessions that are known, then read the others piece by piece."""
+        """List the sessions known so far, then read the other journals in steps of 0.2 s."""
         await self.reload()
         while await asyncio.to_thread(self._catalog.refresh, AT_ONCE):
             await self.reload()
@@ -127,12 +131,13 @@ class SessionSource(ListSource[Listed]):
         self.page.invalidate()
 
     async def _run_search(self) -> None:
+        """Search for the filter's words, 0.1 s after the last key."""
         await asyncio.sleep(_TYPED)
         self.page.put_cursor("")
         await self.reload()
 
     async def _read_preview(self) -> None:
-        """The texts of the chosen one."""
+        """Read the texts of the chosen session for the preview."""
         one = self.chosen_item
         if one is not None:
             pieces = await asyncio.to_thread(self._catalog.list_pieces, one.facts, PIECES, one.at)
@@ -175,12 +180,13 @@ class SessionSource(ListSource[Listed]):
         *,
         changes: bool = False,
     ) -> PageAction:
-        """An action beside the screen, which is refused for a session that another program uses,
-        where it changes it.
+        """Return an action that runs in the background. One that ``changes`` a session is refused
+        for a session that another process has open.
         """
         facts = item.facts
 
         def start() -> None:
+            """Start the work, or report that another process has the session open."""
             if changes and facts.in_use and facts.key != self._own:
                 self.page.report(self.words("sessions.used_elsewhere"))
             else:
@@ -189,7 +195,9 @@ class SessionSource(ListSource[Listed]):
         return self.make_action(f"keys.sessions_{name}", start)
 
     def _open_session(self, facts: SessionFacts) -> None:
-        """Switch to a session; for another folder's say the command."""
+        """Close the page with the session; for one of another folder, report the command that opens
+        it.
+        """
         if facts.key == self._own:
             self.page.dismiss(None)
         elif facts.key.split("/")[1] != workspace_key(self._workspace):
@@ -200,11 +208,13 @@ class SessionSource(ListSource[Listed]):
             self.page.dismiss(facts)
 
     def _turn_trash(self) -> None:
+        """Switch between sessions and trash."""
         self._trash = not self._trash
         self.page.put_cursor("")
         self.page.run_worker(self.reload(), group="reading", exit_on_error=False)
 
     def _turn_everywhere(self) -> None:
+        """Switch between this workspace and all of them."""
         self._everywhere = not self._everywhere
         self.page.run_worker(self.reload(), group="reading", exit_on_error=False)
 
@@ -231,9 +241,10 @@ class SessionSource(ListSource[Listed]):
         await self._refresh_catalog()
 
     async def _ask_to_delete(self, facts: SessionFacts) -> None:
-        """Ask whether to delete a session; not the one in use."""
+        """Ask whether to move a session to the trash; refused for the open one."""
 
         async def delete() -> None:
+            """Move the session to the trash."""
             await self._try_change(lambda: self._catalog.delete(facts))
             await self._refresh_catalog()
 
@@ -244,14 +255,17 @@ class SessionSource(ListSource[Listed]):
         self.page.ask_first(asks, lambda: self.host.spawn(delete(), "sessions-act"))
 
     async def _restore_session(self, facts: SessionFacts) -> None:
+        """Move a session from the trash back, and report the result."""
         if await self._try_change(lambda: self._catalog.restore(facts)):
             self.host.report(self.words("sessions.restored", title=facts.title))
         await self._refresh_catalog()
 
     async def _export_session(self, facts: SessionFacts) -> None:
+        """Export a session to a file."""
         await self.host.session.export(self._catalog.path_of(facts), facts.session_id)
 
     async def _watch_session(self, facts: SessionFacts) -> None:
+        """Replay a session in another process, and report where that fails."""
         try:
             status = await watch_again(self.host, self._catalog.path_of(facts))
         except OSError as error:
@@ -262,7 +276,7 @@ class SessionSource(ListSource[Listed]):
             self.host.report(self.words("sessions.not_watched", reason=reason), wrong=True)
 
     async def _try_change(self, act: Callable[[], object]) -> bool:
-        """Do it in a thread; what is in the way is said."""
+        """Run a change of the catalog in a thread; report a fault and return False."""
         try:
             await asyncio.to_thread(act)
         except SessionFault as fault:
@@ -271,6 +285,7 @@ class SessionSource(ListSource[Listed]):
         return True
 
     async def _refresh_catalog(self) -> None:
+        """Read changed journals and query the catalog again."""
         if self.page.is_mounted:
             await asyncio.to_thread(self._catalog.refresh)
             await self.reload()
@@ -318,7 +333,9 @@ class SessionSource(ListSource[Listed]):
         return [*rows, []]
 
     def render_detail(self, item: Listed, width: int, room: int) -> list[Row]:
-        """The part of the conversation that there is room for: its end, or what was found."""
+        """Render the part of the conversation that fits: its end, or the text that a
+        search found.
+        """
         palette = self.palette
         if self._pieces[0] != item.facts.key:
             return []

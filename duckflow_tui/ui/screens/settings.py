@@ -1,4 +1,4 @@
-"""``/settings``: every setting, its meaning, where its value is from, and a way to change it."""
+"""``/settings``: every setting with its meaning and origin, and a way to change it."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from duckflow_tui.ui.session_host import AT_ONCE, AppOptions
 
 #: Sections that have pages of their own, or entries with names.
 _ELSEWHERE: Final = ("endpoints", "mcp", "roles")
-#: Values that widen what runs without asking: they take a further Enter.
+#: Values that allow more without asking; a further Enter confirms them.
 _WIDENS: Final = (("approval.mode", "trusted"), ("sandbox.level", "none"))
 
 
 class SettingSource(ListSource[Setting]):
-    """Every setting, by section; a value that is not the default stands out. Enter changes it: a
-    truth value turns, one of a few words is chosen, a number or a text is written on the row.
+    """Every setting by section; changed values stand out. Enter changes one: a boolean toggles, one
+    of a few words is chosen from a list, a number or text is edited on the row.
     """
 
     def __init__(self, options: AppOptions, models: ModelsInUse | None, wanted: str = "") -> None:
-        """``models`` are those of the session; the cursor begins at the first setting whose key
-        holds ``wanted``.
+        """``models``: the models of the session. The cursor begins at the first setting whose key
+        contains ``wanted``.
         """
         self._options = options
         self._models = models
@@ -56,7 +56,7 @@ class SettingSource(ListSource[Setting]):
         self._read_settings()
 
     def _read_settings(self) -> None:
-        """Take over the settings as they are now."""
+        """Load the present settings and origins."""
         read = self._options.settings
         self._loaded = read() if read is not None else Loaded(Settings())
         self._settings = {s.key: s for s in list_settings(self._loaded.settings)}
@@ -78,19 +78,19 @@ class SettingSource(ListSource[Setting]):
         return (self._make_opening(),) if item is not None and self._can_change(item) else ()
 
     def _make_opening(self) -> PageAction:
-        """The action that opens the file in the user's editor."""
+        """Return the action that opens the settings file in the user's editor."""
         return self.make_action(
             "keys.settings_open", lambda: self.host.spawn(self._edit_file(), "editor")
         )
 
     def _can_change(self, item: Setting) -> bool:
-        """Whether its value is one that the page can write."""
+        """Whether the page can write the setting's value."""
         if self._options.keep is None or item.key.partition(".")[0] in _ELSEWHERE:
             return False
         return isinstance(item.value, str | int | float)
 
     def _change(self, item: Setting) -> None:
-        """Turn a truth value, offer the words of a choice, or let the user write on the row."""
+        """Toggle a boolean, offer the words of a choice, or open a field on the row."""
         if isinstance(item.value, bool):
             self._take_value(item, not item.value)
         elif choices := list_choices(item.field):
@@ -98,6 +98,7 @@ class SettingSource(ListSource[Setting]):
             now = str(item.value)
 
             def take_choice(value: str | None) -> None:
+                """Save the chosen value, if it is another one."""
                 if value is not None and value != now:
                     self._take_value(item, value)
 
@@ -106,7 +107,9 @@ class SettingSource(ListSource[Setting]):
             self.page.edit_row(str(item.value), lambda text: self._take_value(item, text))
 
     def _take_value(self, item: Setting, value: object) -> str:
-        """Have this value from now on where it is valid; returns what is wrong with it."""
+        """Save the value if it is valid, after a question if it widens what runs unasked; return
+        the problem, or an empty text.
+        """
         settings = self._loaded.settings
         try:
             value = check_value(settings, item.key, value)
@@ -115,6 +118,7 @@ class SettingSource(ListSource[Setting]):
             return self.words(f"settings.why.{code}", **params)
 
         def save() -> None:
+            """Start to save the value."""
             self.host.spawn(self._save_value(item.key, value), "keep")
 
         if (item.key, value) in _WIDENS:
@@ -124,7 +128,9 @@ class SettingSource(ListSource[Setting]):
         return ""
 
     async def _save_value(self, key: str, value: object) -> None:
-        """Write the value into the file, and say from when on it applies."""
+        """Write the value to the settings file, apply it where possible, and report from when on it
+        applies.
+        """
         keep = self._options.keep
         assert keep is not None
         said = await asyncio.to_thread(keep, key, value, self.words)
@@ -135,6 +141,7 @@ class SettingSource(ListSource[Setting]):
         self.page.report(said or when, wrong=bool(said))
 
     async def _edit_file(self) -> None:
+        """Create the settings file where it is missing, and open it in the user's editor."""
         path = Path(self._options.settings_path)
         try:
             await asyncio.to_thread(_create_file, path)
@@ -196,7 +203,9 @@ class SettingSource(ListSource[Setting]):
         ]
 
     def _list_counted(self, setting: Setting) -> Sequence[str]:
-        """The values for each model in use where an endpoint's window or price is not set."""
+        """Return, for an endpoint's window or price that is not set, the value used for each model
+        of a role.
+        """
         section, _, rest = setting.key.partition(".")
         (name, _, field), models = rest.rpartition("."), self._models
         endpoint = models.endpoints.get(name) if models is not None else None
@@ -217,6 +226,7 @@ class SettingSource(ListSource[Setting]):
         ]
 
     def _describe_origin(self, name: str) -> SafeText:
+        """Return the origin of a setting's value in words."""
         origin: Origin | None = self._origins.get(name)
         if origin is None:
             return self.words("settings.from.default")
@@ -231,7 +241,7 @@ class SettingSource(ListSource[Setting]):
         return self.words("settings.from.variable", name=origin.name)
 
     def _format_value(self, value: object) -> str:
-        """As TOML writes it; of what may hold a secret, the names only."""
+        """Format a value as in TOML; of a table, which may hold secrets, only the names."""
         if value is None or value == "":
             return self.words("settings.unset")
         if isinstance(value, Mapping) and value:
@@ -241,5 +251,6 @@ class SettingSource(ListSource[Setting]):
 
 
 def _create_file(path: Path) -> None:
+    """Create an empty file with mode 0600, and its folder, where missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)

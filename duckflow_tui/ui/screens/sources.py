@@ -1,4 +1,4 @@
-"""The sources of the list pages that a command opens over a session, by the page's name."""
+"""Names the sources of the list pages that commands open over a session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TABS: Final = ("decisions", "rules", "network")
 
 
 def list_sources(name: str, store: Store) -> tuple[Sequence[ListSource[Any]], int]:
-    """The sources of a page, and the tab that it begins with."""
+    """Return the sources of the page with this name, and the index of the tab shown first."""
     match name:
         case "queue":
             return [QueueSource(store)], 0

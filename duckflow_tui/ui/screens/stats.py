@@ -1,4 +1,4 @@
-"""``/stats``: figures of the work of the workspace's sessions, month by month."""
+"""``/stats``: figures of the workspace's sessions by month."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ Month = tuple[str, Figures]
 
 
 class StatsSource(ListSource[Month]):
-    """A table of the months. Sessions are read in a thread; until then it says so."""
+    """A table of months. The sessions are read in a thread; until then the page says that
+    it reads.
+    """
 
     TITLE: ClassVar[str] = "stats.title"
 
@@ -30,6 +32,7 @@ class StatsSource(ListSource[Month]):
         self.page.run_worker(self._read_months())
 
     async def _read_months(self) -> None:
+        """Read the workspace's sessions and sum their figures by month."""
         found = await asyncio.to_thread(self._catalog.list_all, self._workspace)
         self._months = group_by_month(found)
         self.page.invalidate()

@@ -1,4 +1,4 @@
-"""Write a step of the plan: its name, what it is to do, and which steps it needs first."""
+"""A form for a step of a plan: name, description, and the steps it depends on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from duckflow_tui.words.catalogue import Catalogue
 
 
 class StepForm(Form[PlanEdit]):
-    """Gives back the one edit that was written, or None also where nothing changed."""
+    """The form; returns the edit of the plan, or None where nothing changed."""
 
     LABELS: ClassVar[str] = "form"
 
     def __init__(self, words: Catalogue, plan: Plan, step: Step, *, new: bool) -> None:
-        """Of ``step``, or with ``new`` of a step that comes right after it."""
+        """``step``: the step to change, or with ``new`` the one after which a step is added."""
         number, name = plan.steps.index(step) + 1, visible_line(step.name)
         title = words("form.new" if new else "form.change", number=number, name=name)
         super().__init__(words, title, "#form-name")
@@ -40,12 +40,14 @@ class StepForm(Form[PlanEdit]):
         yield Input(self._needs, compact=True, id="form-needs", classes="card-field")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go from the name to the next field; after the last field apply the form."""
         if event.input.id == "form-name":
             event.prevent_default()
             event.stop()
             self.focus_next()
 
     def apply(self) -> None:
+        """Close the form with the edit, or show which entry is wrong."""
         name = self.query_one("#form-name", Input).value.strip()
         description = self.query_one(TextArea).text.strip("\n")
         needs = self.query_one("#form-needs", Input).value
@@ -64,6 +66,7 @@ class StepForm(Form[PlanEdit]):
         self.dismiss(self._edit(name, description, tuple(dict.fromkeys(ids))))
 
     def _edit(self, name: str, description: str, needs: tuple[str, ...]) -> PlanEdit | None:
+        """Return the edit for these values; None where nothing changed."""
         if self._new:
             return PlanEdit(
                 op="add",
@@ -84,4 +87,5 @@ class StepForm(Form[PlanEdit]):
 
 
 def _numbers(plan: Plan, needs: Sequence[str]) -> list[str]:
+    """Return the numbers of the needed steps as text."""
     return [str(number) for number, step in enumerate(plan.steps, 1) if step.step_id in needs]

@@ -1,4 +1,4 @@
-"""``/queue``: messages that wait for the next turn, to be changed, moved or taken back."""
+"""``/queue``: the queued messages, to be edited, moved or withdrawn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class QueueSource(StateSource[QueuedMessage]):
-    """The queue in its order; the first is sent next."""
+    """The queued messages in order; the first is sent next."""
 
     TITLE: ClassVar[str] = "waiting.title"
     EMPTY: ClassVar[str] = "waiting.empty"
@@ -41,6 +41,7 @@ class QueueSource(StateSource[QueuedMessage]):
         return [*actions, back]
 
     def _edit_message(self, message: QueuedMessage) -> None:
+        """Open a queued message in the editor."""
         editor = ProposalEditor(message.text, soft_wrap=True, tab_behavior="indent")
         editor.move_cursor(editor.document.end)
         title = self.words("waiting.editing", number=self.state.queue.index(message) + 1)
@@ -48,6 +49,9 @@ class QueueSource(StateSource[QueuedMessage]):
         self.host.push_screen(screen, lambda text: self._rewrite_message(message, text))
 
     def _rewrite_message(self, message: QueuedMessage, text: str | None) -> None:
+        """Replace a queued message; an empty text withdraws it. If the message was sent meanwhile,
+        the text goes to the composer.
+        """
         engine = (
             self.host.session.get_writable_engine()
             if text is not None and text != message.text
@@ -62,12 +66,13 @@ class QueueSource(StateSource[QueuedMessage]):
             self.host.status.show_notice("waiting.gone")
 
     def _swap(self, engine: Engine, one: QueuedMessage, other: QueuedMessage) -> None:
-        """Swap two messages: places keep their ids, texts move."""
+        """Swap the texts of two queued messages, and move the cursor along."""
         engine.change_queued(one.message_id, other.text)
         engine.change_queued(other.message_id, one.text)
         self.page.choose(other.message_id)
 
     def _take_back(self, message: QueuedMessage) -> None:
+        """Move a queued message to the composer; close the page where it was the last."""
         last = len(self.state.queue) <= 1
         self.host.session.take_back(message.message_id)
         if last:

@@ -1,4 +1,4 @@
-"""The diff of a gate on the whole screen, where two versions have room side by side."""
+"""A gate's diff on the whole screen, where two versions fit side by side."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
 from duckflow_tui.words.catalogue import Catalogue
 
-#: The keys that act at the gate, and the one that is no answer.
+#: The gate's keys; its key for this page is not an answer.
 _AT_GATE: Final = {name for key in keys_of("gate") for name in key.keys}
 _BACK: Final = {name for key in keys_of("gate") if key.action == "whole_diff" for name in key.keys}
 _TEXTS: Final = {name: key.text for key in keys_of("gate", "diff") for name in key.keys}
 
 
 class WholeDiff(Dialog[str]):
-    """To read, to take or leave hunks, and to decide: a key of the gate goes back and acts there.
-    Esc or z only goes back.
+    """Shows a gate's diff to read it and to select hunks. A key of the gate closes the page, which
+    returns it, so that the gate acts on it; Esc and z return None.
 
-    Its keys pass a ``KeyGuard``; a text that is typed here goes to the composer.
+    Keys pass a ``KeyGuard``; text that is typed here goes to the composer.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,z", "leave", show=False)]
@@ -41,7 +41,7 @@ class WholeDiff(Dialog[str]):
     def __init__(
         self, words: Catalogue, clock: Clock, document: DiffDocument, view: DiffView
     ) -> None:
-        """``view`` shows the document until now: it goes on at its hunk, and as it is there."""
+        """``view`` shows the document so far; its hunk and its display options are taken over."""
         super().__init__()
         self._words = words
         self._document = document
@@ -66,14 +66,16 @@ class WholeDiff(Dialog[str]):
 
     @property
     def at(self) -> int:
-        """The hunk at hand."""
+        """The index of the current hunk."""
         return self._pane.view.at
 
     def _refresh_title(self) -> None:
+        """Show the title, or how the key guard treats the last key."""
         said = self._guard.standing_words(self._words, self._does)
         self._title.update(said or self._pane.make_title(self._title.size.width))
 
     async def on_key(self, event: events.Key) -> None:
+        """Let the guard decide on a key of the gate or of the diff."""
         if self._pane.field.has_focus:
             return
         key = half_width_key(event).key
@@ -92,13 +94,16 @@ class WholeDiff(Dialog[str]):
         self._guard.take_paste(event)
 
     async def _run_key(self, key: str) -> None:
+        """Run the binding of a key, of the page or of the diff."""
         for widget in (self, self._pane.view):
             for binding in bindings_of(widget, key):
                 await host_of(self).run_action(binding.action, widget)
                 return
 
     async def _answer_gate(self, key: str) -> None:
+        """Close the page and return the key."""
         self.dismiss(key)
 
     def action_leave(self) -> None:
+        """Close the page without an answer."""
         self.dismiss(None)

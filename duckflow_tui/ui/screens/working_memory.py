@@ -1,4 +1,4 @@
-"""``/working``: what the model carries from request to request, and why it decided as it did."""
+"""``/working``: the model's working memory, and the reasons for its decisions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from duckflow_tui.work.notes import guess_items
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
-SHOWN_DECISIONS: Final = 50  # the newest; the chat has the others
+SHOWN_DECISIONS: Final = 50  # newest decisions; the chat has all
 _FACTS: Final = (
     "goal",
     "why_now",
@@ -54,7 +54,9 @@ _FACTS: Final = (
 
 
 class WorkingForm(Form[tuple[str, ...]]):
-    """Gives back the items of one field as they were written, each from a line of its own."""
+    """A form for one field of the working memory; returns its items, one from each line,
+    or None.
+    """
 
     LABELS: ClassVar[str] = "working.form"
 
@@ -78,6 +80,7 @@ class WorkingForm(Form[tuple[str, ...]]):
         area.move_cursor(area.document.end)
 
     def apply(self) -> None:
+        """Close the form with the items, or show what is wrong."""
         text = self.query_one(TextArea).text
         lines = split_lines(text) if self._field in MOST else [text]
         items = tuple(line for given in lines if (line := " ".join(given.split())))
@@ -88,15 +91,17 @@ class WorkingForm(Form[tuple[str, ...]]):
 
 
 class WorkingMemorySource(StateSource[str | AssistantMessage]):
-    """The fields of the working memory by name, then the messages with the model's decisions, the
-    newest first. The chosen one is shown whole below: of a decision its rationale and both checks.
-    Five of the fields are the user's to write, too.
+    """The fields of the working memory by name, then the messages with the model's decisions,
+    newest first. The details show the chosen one completely; of a decision its rationale and
+    both self-checks. The user can edit five of the fields.
     """
 
     TITLE: ClassVar[str] = "working.title"
 
     def get_main_action(self, item: str | AssistantMessage) -> PageAction | None:
-        """A field of the user's is changed; a decision leads to its place in the chat."""
+        """Return the action that edits a field the user may change, or that shows a decision in the
+        chat.
+        """
         if isinstance(item, str):
             if item not in OWN_FIELDS:
                 return None
@@ -105,7 +110,10 @@ class WorkingMemorySource(StateSource[str | AssistantMessage]):
         return self.make_place_action([item.message_id, *(a.call_id for a in actions)])
 
     def _edit_field(self, name: OwnField, engine: Engine) -> None:
+        """Open the form of a field."""
+
         def written(items: tuple[str, ...] | None) -> None:
+            """Store the items and report the problem, if any."""
             if items is not None:
                 self.page.report(self.words.localize(engine.working.write_field(name, items)))
 
@@ -127,6 +135,7 @@ class WorkingMemorySource(StateSource[str | AssistantMessage]):
         return make_row(width, [*signs, (f"  {why}", self.palette.text)])
 
     def _render_field(self, name: str, width: int) -> Row:
+        """Render a field's row: name, items, and whether they are the user's or guessed."""
         palette, words = self.palette, self.words
         labels = max(cell_len(words(f"working.fact.{other}")) for other in _FACTS)
         label = pad(words(f"working.fact.{name}"), labels) + "  "
@@ -169,6 +178,7 @@ class WorkingMemorySource(StateSource[str | AssistantMessage]):
         return render_facts(facts, width, palette)
 
     def _list_reasons(self, message: AssistantMessage) -> list[tuple[str, str, str]]:
+        """Return the facts about a decision: rationale, self-checks, confidence, calls."""
         words, palette, decision = self.words, self.palette, message.decision
         if decision is None:
             return []
@@ -191,13 +201,11 @@ class WorkingMemorySource(StateSource[str | AssistantMessage]):
         return facts
 
     def _list_guesses(self, name: str) -> tuple[str, ...]:
-        """The facts in place of a field that nobody has stated."""
+        """Return facts of the session that stand in for a field that is empty."""
         return guess_items(self.state).get(name, ()) if name in OWN_FIELDS else ()
 
     def _list_values(self, name: str) -> tuple[str, ...]:
-        """The values of the working memory under this name, of the log the newest first; empty for
-        nothing.
-        """
+        """Return the items of a field, newest first for the decision log."""
         value: str | tuple[str, ...] = getattr(self.state.memory, name)
         values = (value,) if isinstance(value, str) else value
         if name == "decision_log":
@@ -208,17 +216,18 @@ class WorkingMemorySource(StateSource[str | AssistantMessage]):
 
     @property
     def _nothing(self) -> str:
+        """The words for an empty field."""
         return self.words("working.nothing")
 
 
 def _list_checks(message: AssistantMessage) -> Sequence[SelfCheck]:
-    """The two checks that a decision makes of itself."""
+    """Return the two self-checks of a message's decision; empty without one."""
     decision = message.decision
     return (decision.goal_consistency, decision.constraint_check) if decision is not None else ()
 
 
 def _pick_sign(check: SelfCheck, palette: Palette) -> tuple[str, str]:
-    """A check as a sign, which says the same as the colour."""
+    """Return the sign for a self-check, and its colour."""
     if check.ok is None:
         return "·", palette.faint
     return ("✓", palette.good) if check.ok else ("✗", palette.bad)
