@@ -395,6 +395,7 @@ def _run_interactive(
     from duckflow_tui.ui.session_host import AppOptions
 
     def health(language: str) -> Iterator[tuple[str, str, str, str]]:
+        """Yield the checks of ``duckflow-tui doctor`` for the open session."""
         from duckflow_tui.doctor_cli import check_health
 
         return check_health(sessions.choice, language)

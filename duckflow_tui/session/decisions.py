@@ -102,6 +102,7 @@ def step_words(state: AgentState, step_id: str, words: Catalogue) -> str:
 
 
 def _describe_step(number: int, step: Step, words: Catalogue) -> str:
+    """Return the step as ``step 2: the loop``."""
     return f"{words('plan.step_number', number=number)}: {visible_line(step.name)}"
 
 

@@ -246,6 +246,7 @@ class _Paper:
                 self.add_block(_join_lines(found.digest))
 
     def _add_speaker(self, key: str, at: float) -> None:
+        """Add a heading with the speaker, by its entry of the words, and the time."""
         self.add_block(f"### {self._words(key)} · {_format_time(at)}")
 
     def _add_operation(self, message: OperationMessage) -> None:
@@ -272,6 +273,7 @@ class _Paper:
         self.add_block("\n".join(lines))
 
     def _format_evidence(self, evidence: Evidence) -> str:
+        """Return an evidence on one line: sign, source, exit code, excerpt."""
         sign = "✓" if evidence.supports else "✗"
         exit_code = "" if evidence.exit_code is None else f"exit {evidence.exit_code}"
         parts = [
@@ -328,6 +330,7 @@ def _join_lines(text: str) -> str:
 
 
 def _format_time(at: float) -> str:
+    """Return local date and time of day; empty where out of range."""
     then = to_datetime(at)
     return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
@@ -416,6 +419,7 @@ def parse_json(data: bytes) -> object:
 
 
 def _parse_integer(digits: str) -> int | float:
+    """Convert digits to an int, or to a float where there are 20 or more."""
     return int(digits) if len(digits) < _LONG_NUMBER else float(digits)
 
 
@@ -439,4 +443,5 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _to_text(value: object) -> str:
+    """Encode a value as a line of JSON in ASCII."""
     return as_bytes(value).decode("ascii")

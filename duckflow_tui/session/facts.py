@@ -332,4 +332,5 @@ def _last_state(state: AgentState) -> LastState:
 
 
 def _clean_line(text: str) -> str:
+    """Return the text on one line, safe to show and cut to 200 characters."""
     return visible_line(one_line(text, _TITLE))

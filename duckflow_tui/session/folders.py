@@ -311,6 +311,7 @@ class SessionFolder:
             raise NotASession("foreign", self.path / name) from None
 
     def _list_numbers(self, pattern: re.Pattern[str]) -> list[int]:
+        """Return the numbers in the file names that match the pattern, in ascending order."""
         found = (pattern.fullmatch(name) for name in os.listdir(self.descriptor))
         return sorted(int(match[1]) for match in found if match)
 

@@ -323,6 +323,7 @@ def _replay_before(
 
 
 def _parse_event(entry: RecordedEvent) -> Event | None:
+    """Return the event of a record; None where it is not valid."""
     try:
         return event_from_json(entry.fields)
     except ValidationError:

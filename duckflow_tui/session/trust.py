@@ -83,6 +83,7 @@ class TrustAnswers:
         write_private(self._answer_path(root), json.dumps(kept).encode())
 
     def _answer_path(self, root: Path) -> Path:
+        """Return the file of the answer for this folder, named by a hash of its path."""
         return self._folder / f"{hash_data(str(root))[:32]}.json"
 
 

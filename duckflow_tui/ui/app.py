@@ -1,4 +1,4 @@
-"""DuckflowApp: what its commands do, the services of its screens, its start and its end."""
+"""The Textual app: its commands, the services that screens use, its start and end."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ _TO_PAGES = frozenset({"connecting", "sessions", "sessions-act"})  # workers tha
 
 
 class DuckflowApp(HostedApp, inherit_bindings=False):
-    """The screen of one process; sessions come and go in it.
+    """The app of one process; sessions are opened and closed in it.
 
-    ``run_to_end`` is how the command line runs it; tests use ``run_test``.
+    The command line calls ``run_to_end``; tests use ``run_test``.
     """
 
     ENABLE_COMMAND_PALETTE: ClassVar[bool] = False  # ours speaks the user's language
@@ -76,11 +76,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         *bind_keys("anywhere"),
     ]
 
-    #: What is shown now, at most 30 times a second another; the same object with other slices.
+    #: The shown state, updated at most 30 times a second: the same object with changed slices.
     state: var[AgentState | None] = var[AgentState | None](None, init=False, always_update=True)
 
     _own_loop: asyncio.AbstractEventLoop | None = None  # once it runs
-    _undrawn: ExitStack  # held until the keys are in that came before the composer
+    _undrawn: ExitStack  # holds back drawing until early keys are in the composer
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         clock: Clock | None = None,
         player: Player | None = None,
     ) -> None:
-        """With a ``player`` it shows what that plays, and nothing can be done to the session."""
+        """With a ``player`` the app replays its tape, and the session cannot be changed."""
         self.guard = TerminalGuard(frame)
         super().__init__(
             driver_class=driver_for(frame, lambda: self.end(129)),  # as SIGHUP would
@@ -101,7 +101,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.clock: Clock = clock or (player.clock if player is not None else SystemClock())
         self.words = Catalogue(self.options.language)
         self.bridge = Bridge(self, time.monotonic)
-        self._keeper = ThreadPoolExecutor(1, "keep")  # one after the other
+        self._keeper = ThreadPoolExecutor(1, "keep")  # a single thread keeps writes in order
         self.terminal = Terminal(self)
         self.editor = OutsideEditor(self)
         self.key_queue = KeyQueue(self)
@@ -138,8 +138,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def on_load(self) -> None:
+        """Hold keys and drawing until the composer has the focus, set up the filters, and watch
+        signals.
+        """
         self.key_queue.hold_keys()  # until the composer has the focus
-        # Drawn before the keys are in, the composer would for a moment be empty again.
+        # Otherwise the composer would be drawn empty for a moment, without the early keys.
         self._undrawn = ExitStack()
         self._undrawn.enter_context(self.batch_update())
         # Textual turns colours to grey for NO_COLOR; the convention asks for none at all.
@@ -163,13 +166,14 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.bridge.show_changes(state)
 
     async def on_event(self, event: events.Event) -> None:
+        """Pass keys and pastes through the key queue."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.key_queue.handle_key(event, self._hand_on)
         else:
             await super().on_event(event)
 
     async def _hand_on(self, event: events.Key | events.Paste) -> None:
-        """Send a key or paste to the place that has the focus."""
+        """Send a key or paste to the focused widget."""
         bar = self.bench.bar if self.screen is self.bench else None
         if bar is not None and await bar.handle_key(event):
             return
@@ -179,8 +183,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         await super().on_event(event)
 
     def _without_width(self, event: events.Key) -> events.Key:
-        """A key that an input method wrote in full width, as the key itself, where it is a key of
-        what has the focus. A field takes it as it is, and a question looks at it by itself.
+        """Return the plain key for one that an input method wrote in full width, where the plain
+        key is bound. A text field gets the key as it is; a question converts it itself.
         """
         key, focused = half_width_key(event), self.focused
         if key is event or (key.key != "space" and isinstance(focused, QuestionPane)):
@@ -196,29 +200,35 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.status.show_notice("shell.paste_unfinished", stays=True)
 
     async def on_workbench_stands(self) -> None:
-        """Keys that came before the composer had the focus go to it now, in their order."""
+        """Send the keys typed before the composer had the focus to it, in order."""
         await self.key_queue.release_keys()
         self.bench.composer.call_later(self._draw)  # behind the keys in its queue
 
     def _draw(self) -> None:
+        """Draw the first time, with the early keys in the composer."""
         self._undrawn.close()
         self.bench.refresh()
         self.bench.composer.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        """The first keys are on the screen: now the engine's rooms may be imported."""
+        """Open the session once the first keys are on the screen, because its imports are slow;
+        turn garbage collection on again.
+        """
         gc.freeze()
-        gc.enable()  # the command line put it off
+        gc.enable()  # disabled by the command line
         self.spawn(self.session.open(), "opening")
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
-        """Run beside the screen; what it raises is shown, and does not end the app."""
+        """Run a coroutine as a worker beside the screen; an error is shown and does not end the
+        app.
+        """
         worker = self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
         if group in _TO_PAGES:
             self.key_queue.await_page(worker)
         return worker
 
     async def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Release held keys, and show the error of a failed worker."""
         await self.key_queue.release_if_ready()
         if event.state is not WorkerState.ERROR:
             return
@@ -238,10 +248,12 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def copy_to_clipboard(self, text: str) -> None:
         self.terminal.copy(text)
 
-    # --- what a screen says -----------------------------------------------------------------
+    # --- services for screens ---------------------------------------------------------------
 
     def report(self, said: str, *, wrong: bool = False) -> None:
-        """Tell the outcome of a key: on the page that is open, since it covers the status line."""
+        """Show the outcome of a key: on the open list page, which covers the status line, else
+        there.
+        """
         page = next((s for s in reversed(self.screen_stack) if isinstance(s, ListPage)), None)
         if page is not None:
             page.report(said, wrong=wrong)
@@ -249,24 +261,27 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.status.show_message(said)
 
     def save_in_background(self, write: Callable[[], str]) -> None:
-        """Write something that the user chose, beside the screen and behind what was chosen
-        before; ``write`` returns what the user should know of it, empty for nothing.
+        """Run ``write`` in a thread, after earlier writes; show the message that it returns, if
+        any.
         """
         self.spawn(self._report_saved(self._keeper.submit(write)), "keep")
 
     async def _report_saved(self, written: Future[str]) -> None:
+        """Wait for a write and show its message; the end of the app does not cancel it."""
         said = await asyncio.shield(asyncio.wrap_future(written))  # the end of the app waits for it
         if said:
             self.status.show_message(said, stays=True)
 
     def _choose_setting(self, key: str, value: str) -> None:
-        """Have a setting of the screen at once, and in later sessions."""
+        """Apply a setting of the screen, and save it for later sessions."""
         self.apply_setting(key, value)
         if self.options.keep is not None:
             self.save_in_background(partial(self.options.keep, key, value, self.words))
 
     def apply_setting(self, key: str, value: object) -> bool:
-        """Have a setting of the screen at once; False for one that later sessions alone have."""
+        """Apply a setting of the screen at once; returns False for one that affects only later
+        sessions.
+        """
         match key:
             case "ui.language" if value != "auto":
                 self.words = Catalogue(str(value))
@@ -286,13 +301,15 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     # --- commands ---------------------------------------------------------------------------
 
     def run_typed(self, text: str) -> None:
-        """Run a command as it was typed."""
+        """Run a command line such as ``/mode plan``; nothing for another text."""
         typed = parse_command(text)
         if typed is not None and typed.command is not None:
             self.run_command(typed.command, typed.argument)
 
     def run_command(self, command: Command, argument: str = "") -> None:
-        """Run it, where it is possible; where it takes a choice and none was given, ask for one."""
+        """Run a command, or show why it cannot run; where a choice is missing, show the list of
+        choices.
+        """
         if self.session.is_read_only and not command.reads:
             self.session.get_writable_engine()
             return
@@ -324,11 +341,12 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self._run_soon(command.action)
 
     def _run_soon(self, action: str) -> None:
+        """Run a Textual action, next in the app's queue."""
         self.call_next(self.run_action, action, namespaces={"screen": self.bench})
 
     def pick(self, what: str, choices: Sequence[Choice], then: Callable[[str], object]) -> None:
-        """Show a list to choose from; ``then`` is called with what was chosen, if anything was. A
-        theme is shown while it is looked at.
+        """Show a list; ``then`` is called with the chosen value, if any. A theme at the cursor is
+        previewed.
         """
 
         def chosen(value: str | None) -> None:
@@ -343,6 +361,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.push_screen(PickList(self.words, title, choices, now=now, preview=preview), chosen)
 
     def action_command_palette(self) -> None:
+        """Show the list of commands, and run the chosen one."""
         choices = [
             Choice(c.name, f"/{c.name}", self.words(c.text), c.label, " ".join(c.also))
             for c in COMMANDS
@@ -354,13 +373,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.action_manual("keys")
 
     def action_manual(self, topic: str = INDEX) -> None:
-        """Open the manual at a page."""
+        """Open the manual at this page."""
         from duckflow_tui.ui.screens.manual import Manual
 
         self.push_screen(Manual(self.words, topic))
 
     def action_redraw(self) -> None:
-        """Write every cell of the screen anew, over whatever else wrote on the terminal."""
+        """Write every cell of the screen again, over the output of other programs."""
         self.refresh(layout=True)
 
     def action_quit_now(self) -> None:
@@ -378,7 +397,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.bench.invalidate()
 
     def action_diff(self, what: str) -> None:
-        """Show what became of files since the session began, or its last change again."""
+        """Show the file changes since the session began, or with ``last`` the newest change."""
         engine = self.session.get_writable_engine()
         if engine is not None and what == "session":
             self.spawn(self._show_session_diff(engine), "diff")
@@ -388,10 +407,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.bench.show_pane("diff")
 
     async def _show_session_diff(self, engine: Engine) -> None:
-        """Open the diff of the whole session, unless an approval waits in that pane."""
+        """Open the diff of the whole session, unless a gate is open."""
         found, command = await engine.session_diff()
         state, pane = engine.store.state, self.bench.diff
-        if state.gates:  # what is shown is what its keys answer
+        if state.gates:  # the diff that is shown must be the one its keys answer
             self.status.show_notice("diff.session_later")
             return
         pane.open_session(found, state)
@@ -400,22 +419,26 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.status.show_notice("diff.session_command", command=command)
 
     def action_vitals(self, place: VitalsPlace) -> None:
-        """Choose where the gauges are shown; see ``VitalsPlace``."""
+        """Set where the gauges are shown; see ``VitalsPlace``."""
         self._choose_setting("ui.vitals", place)
         self.status.show_notice(f"vitals.{place}")
 
     def on_diff_view_arranged(self, event: DiffView.Arranged) -> None:
+        """Apply the diff's new display options to every diff, and save them."""
         self.bench.arrange_diffs(split=event.split, wrap=event.wrap)
         self.bench.keep_arrangement()
 
     def action_cycle_mode(self) -> None:
+        """Set the next approval mode."""
         if self.session.store is not None:
             modes = list(ApprovalMode)
             now = modes.index(self.session.store.state.mode)
             self.action_mode(modes[(now + 1) % len(modes)])
 
     def action_mode(self, mode: str) -> None:
-        """Set the mode; trusted asks for a ``y`` first. An open gate stays as it is."""
+        """Set the approval mode; for ``trusted`` a ``y`` is asked for first. An open gate stays
+        open.
+        """
         engine, wanted = self.session.get_writable_engine(), ApprovalMode(mode)
         if engine is None:
             return
@@ -424,7 +447,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
 
         def answered(answer: Answer | None) -> None:
-            """Switch to trusted mode, or to plan mode, as the user answered."""
+            """Set trusted mode, or for "past" plan mode."""
             engine = self.session.get_writable_engine()
             if engine is not None and answer == "yes":
                 self._set_mode(engine, ApprovalMode.TRUSTED)
@@ -434,13 +457,14 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.push_screen(Confirm(self.words, self.clock, "trusted"), answered)
 
     def _set_mode(self, engine: Engine, mode: ApprovalMode) -> None:
+        """Set the approval mode and show a notice."""
         engine.set_mode(mode)
         self.status.show_notice("shell.mode", mode=self.words(f"status.mode.{mode.value}"))
 
     # --- pages ------------------------------------------------------------------------------
 
     def action_page(self, name: str) -> None:
-        """Open a page that follows the session; in a replay too, where its actions are refused."""
+        """Open the list page with this name; in a replay its actions are refused."""
         store = self.session.store
         if name == "queue" and (store is None or not store.state.queue):
             self.status.show_notice("shell.queue_empty")
@@ -451,7 +475,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self._open_list(*sources, at=at)
 
     def action_memory(self) -> None:
-        """Open the page of notes, which a replay has none of."""
+        """Open the page of notes; not in a replay."""
         engine = self.session.get_writable_engine()
         if engine is not None:
             from duckflow_tui.ui.screens.memory import MemorySource
@@ -459,10 +483,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self._open_list(MemorySource(engine))
 
     def _open_list(self, *sources: ListSource[Any], at: int = 0) -> None:
+        """Open a list page with these tabs."""
         self.push_screen(ListPage[None](self.words, self.clock, sources, at))
 
     def action_settings(self, wanted: str = "") -> None:
-        """Open the page of settings, at the first whose key holds what is ``wanted``."""
+        """Open the page of settings, at the first whose key contains ``wanted``."""
         from duckflow_tui.ui.screens.settings import SettingSource
 
         engine = self.session.get_writable_engine()
@@ -471,19 +496,20 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     @cached_property
     def connecting(self) -> Connecting:
-        """How models are found and chosen."""
+        """The flow for finding and choosing models."""
         from duckflow_tui.ui.connecting import Connecting
 
         return Connecting(self)
 
     def action_model(self, wanted: str = "") -> None:
-        """The list of models, narrowed to what is ``wanted``."""
+        """Open the list of models, filtered by ``wanted``."""
         self.spawn(self.connecting.choose_model(wanted=wanted), "connecting")
 
     def action_connect(self) -> None:
         self.spawn(self.connecting.open_connect(), "connecting")
 
     def action_probe(self) -> None:
+        """Try again the features that the models refused, and report the result in the chat."""
         engine = self.session.get_writable_engine()
         if engine is not None:
             engine.probe_models()
@@ -491,9 +517,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.spawn(self.connecting.try_behind(engine), "probe")
 
     def action_sessions(self) -> None:
+        """Let the user choose another session."""
         self.spawn(self.session.choose_another(), "sessions")
 
     def action_new_session(self) -> None:
+        """Begin a new session in place of the open one."""
         self.spawn(self.session.leave_for(), "sessions")
 
     def action_stats(self) -> None:
@@ -509,6 +537,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     # --- the session as a whole -------------------------------------------------------------
 
     def action_rename(self) -> None:
+        """Ask for a name and rename the open session."""
         from duckflow_tui.ui.screens.form import LineForm
 
         engine = self.session.get_writable_engine()
@@ -523,6 +552,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.push_screen(LineForm(self.words, "sessions.rename", name), named)
 
     def action_export(self, target: str = "", kind: Format | None = None) -> None:
+        """Export the open session; ``target`` is the file, by default named after the session."""
         session, folder = self.session, self.session.sources.folder
         if session.engine is None or folder is None:
             self.report(self.words("sessions.not_kept"), wrong=True)
@@ -536,7 +566,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.spawn(self._undo_rewind(engine), "rewind")
 
     async def _undo_rewind(self, engine: Engine) -> None:
-        """Take the last rewind back, and its draft out of the composer."""
+        """Undo the last rewind, and remove its draft from the composer."""
         composer, rewound = self.bench.composer, engine.store.state.rewound
         problem = await engine.rewind.undo_rewind()
         if problem:
@@ -547,7 +577,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.status.show_notice("rewind.undone")
 
     def action_remember(self, text: str = "") -> None:
-        """Note the user's own line on the project, a preference."""
+        """Add a preference to the project's notes."""
         if not text.strip():
             self.status.show_notice("memory.usage")
         elif self.session.store is None:
@@ -560,7 +590,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 self.spawn(self._remember(engine, text.strip()), "memory")
 
     async def _remember(self, engine: Engine, text: str) -> None:
-        """Note a line in the project's memory, or say why not."""
+        """Add a note, and show the result."""
         from duckflow_tui.ui.screens.memory import fault_words
 
         fault = await engine.memory.add_line(text)
@@ -572,7 +602,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     # --- the end ----------------------------------------------------------------------------
 
     def end(self, status: int) -> None:
-        """End the app with this exit status; safe from a signal handler."""
+        """End the app with this exit status; can be called from a signal handler."""
         loop = self._own_loop
         if loop is not None and loop.is_running():
             loop.call_soon_threadsafe(self.exit, status, status)
@@ -583,14 +613,15 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         return_code: int = 0,
         message: RenderableType | None = None,
     ) -> None:
-        """End the app. From here on nothing is recorded: the session goes on another time from
-        where it is now, with what is open, and what the end stops was not the user's wish.
+        """End the app. Recording stops first, so that the session resumes from the present state:
+        with its open questions, and without the cancellations of the exit.
         """
         self.session.keep_draft()
         self.session.freeze()
         super().exit(result, return_code, message)
 
     async def on_unmount(self) -> None:
+        """Close the session, and wait a moment for writes in the background."""
         self.bridge.detach()
         await self.session.close()
         with suppress(TimeoutError):
@@ -598,7 +629,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 await asyncio.to_thread(self._keeper.shutdown)
 
     def run_to_end(self) -> int:
-        """Run on the terminal and give it back; the exit status."""
+        """Run the app, restore the terminal, and return the exit status."""
         try:
             self.run()
         finally:
@@ -608,5 +639,6 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         return self.return_code or 0
 
     def error_report(self) -> str:
+        """Return the traceback of the present error, safe to print; recording stops."""
         self.session.freeze()
         return make_visible(traceback.format_exc())

@@ -1,4 +1,6 @@
-"""Connecting models: what is found, taken, written and chosen, on the first screen and later."""
+"""The flow for connecting models, on the first screen and later: finding sources, asking servers,
+choosing a model.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ REFUSED: Final = ("auth", "no_key_sent", "forbidden", "bad_key")
 
 
 class Source(NamedTuple):
-    """Where models can be had from, or a way to say so."""
+    """A line of the list of sources: a server, a key, a stored connection, or an action."""
 
     kind: SourceKind
     server: FoundServer | None = None
@@ -54,7 +56,7 @@ class Source(NamedTuple):
     kept: ModelConnection | None = None
 
     def describe(self, say: Catalogue) -> tuple[str, str]:
-        """Its name and its description."""
+        """Return its name and its description."""
         if self.server is not None:
             host, count = host_of_url(self.server.base_url), len(self.server.models)
             key = "wants_key" if self.server.wants_key else "no_models" if not count else "models"
@@ -71,8 +73,9 @@ class Source(NamedTuple):
 
 
 class NotTaken(Exception):
-    """Why a written address leads nowhere, as the user is told it: empty where they know it
-    already. ``code`` is that of the server's answer, empty without one, ``address`` what was asked.
+    """Raised where a typed address cannot be used. ``said`` is the message for the user, empty
+    where they know already; ``code`` is the error code of the server's answer, if any,
+    ``address`` the address asked.
     """
 
     def __init__(self, said: str, code: str = "", address: str = "") -> None:
@@ -83,15 +86,16 @@ class NotTaken(Exception):
 
 
 def host_of_url(base_url: str) -> str:
-    """Host and port of an address, as the user is shown them."""
+    """Return host and port of an address, safe to show."""
     return visible_line(urlsplit(base_url).netloc)
 
 
 def fault_words(
     error: LlmError, say: Catalogue, variable: str = "", *, by_flag: bool = True
 ) -> str:
-    """The fault and its remedy; ``variable`` is where the key came from, empty for a written
-    one; without ``by_flag`` the address was chosen on the screen, and no flag is named for it.
+    """Return an error and its remedy in words. ``variable`` is the environment variable of the key,
+    empty for a typed key; ``by_flag=False``: the address was chosen on the screen, so no flag is
+    named.
     """
     code, params = error.code, error.params
     if not by_flag and error.setting == setting_of(CLI_ENDPOINT, "base_url"):
@@ -105,7 +109,7 @@ def fault_words(
 
 
 def report_words(report: ProbeReport, say: Catalogue) -> str:
-    """The observed abilities of a model, in plain words."""
+    """Return the observed abilities of a model in words."""
     if report.error is not None and not report.answers:
         return fault_words(report.error, say)
     parts = [say("connect.tried.streams" if report.streams else "connect.tried.whole")]
@@ -122,25 +126,27 @@ def report_words(report: ProbeReport, say: Catalogue) -> str:
 
 
 class Connecting:
-    """One for the app. ``changed`` is called whenever there is something else to show."""
+    """The flow for connecting models; one for the app. ``changed`` is called whenever the lists or
+    messages change.
+    """
 
     def __init__(self, app: DuckflowApp) -> None:
         self._app = app
         self.servers: Sequence[FoundServer] = ()
         self.keys: Sequence[KnownKey] = ()
         self.looking = False
-        self.chosen = False  # a model was chosen, and its session is not there yet
+        self.chosen = False  # a model was chosen, and its session is being opened
         self.failure = ""  # why no session could be opened
-        self.said = ""  # what came of the last thing that was taken
+        self.said = ""  # the message shown now
         self._trying = False  # a written address is being asked
-        #: Address and key that are taken if they are sent once more.
+        #: Address and key of a server without a list of models; sent again, they are accepted.
         self._unlisted: tuple[str, str] | None = None
         self.changed: Callable[[], None] = lambda: None
 
-    # --- what there is ------------------------------------------------------------------------
+    # --- sources -------------------------------------------------------------------------------
 
     async def look_for_sources(self) -> None:
-        """Look for servers and keys; no key is sent to anybody."""
+        """Look for local servers, and for keys in the environment; sends no key."""
         from duckflow_tui.llm.discovery import keys_here, servers_here
 
         if self.looking:
@@ -157,35 +163,36 @@ class Connecting:
 
     @property
     def first_sources(self) -> list[Source]:
-        """The lines of the first screen: while it looks only those that stay as they are."""
+        """The lines of the first screen; during the search only those that will not change."""
         if self.looking:
             return [Source("with_key"), Source("demo")]
         again = () if self.servers or self.keys else (Source("again"),)
         return [*self._found_sources(()), Source("with_key"), *again, Source("demo")]
 
     def later_sources(self, kept: Sequence[ModelConnection]) -> list[Source]:
-        """The lines of ``/connect``: what is connected, then what else there is."""
+        """Return the lines of ``/connect``: the stored connections, then other sources."""
         mine = [Source("kept", kept=one) for one in kept]
         return [*mine, *self._found_sources([one.base_url for one in kept]), Source("form")]
 
     def _found_sources(self, but: Sequence[str]) -> list[Source]:
+        """Return servers and keys as sources, without those at an address in ``but``."""
         servers = [Source("server", server=s) for s in self.servers if s.base_url not in but]
         keys = [Source("key", known=k) for k in self.keys if k.base_url not in but]
         return servers + keys
 
     def show_message(self, said: str) -> None:
-        """Show it where the user is: on the first screen, else in the status line. Empty takes the
-        last away.
-        """
+        """Show a message on the first screen, else in the status line; empty clears it."""
         before, self.said = self.said, said
         self.changed()
         if (said or before) and self._app.bench.talk.welcome is None:
             self._app.report(said)
 
-    # --- what is taken ------------------------------------------------------------------------
+    # --- connecting ----------------------------------------------------------------------------
 
     async def take_source(self, source: Source) -> None:
-        """Do what the line says; what is in the way is said."""
+        """Perform the action of a line: offer models, open a form, search again, or start the demo.
+        A problem is shown.
+        """
         words = self._app.words
         if source.server is not None:
             server = source.server
@@ -210,7 +217,7 @@ class Connecting:
             self._app.session.start_demo()
 
     async def _take_key(self, known: KnownKey) -> None:
-        """Use a key of the environment: ask its provider for models, and offer or take one."""
+        """Use a key of the environment: ask its provider for models and offer them."""
         from duckflow_tui.llm.discovery import reach_server, usual_model
 
         words = self._app.words
@@ -235,7 +242,9 @@ class Connecting:
         await self._offer_models(connection, "", models, usual_model(known, models))
 
     def _name_connection(self, wanted: str, base_url: str) -> ModelConnection:
-        """A connection to this address: the name of the one that is kept, or a free one."""
+        """Return the stored connection to this address, or a new one with a free name like
+        ``wanted``.
+        """
         sources = self._app.session.sources
         kept = sources.connections
         same = next((one for one in kept.all if one.base_url == base_url), None)
@@ -248,7 +257,7 @@ class Connecting:
         return ModelConnection(name=name, base_url=base_url)
 
     async def write_connection(self, address: str = "", problem: str = "") -> None:
-        """Ask for an address and a key."""
+        """Open the form for address and key, then offer the server's models."""
         from duckflow_tui.ui.screens.connect_form import ConnectForm
 
         app = self._app
@@ -263,8 +272,8 @@ class Connecting:
         await self._offer_models(connection, written.secret, written.models)
 
     async def try_address(self, typed: str) -> None:
-        """Ask the server at this address, without a key, and let the user choose one of its models;
-        the form for a key opens where it wants one. Anything else that it answers is said.
+        """Ask the server at this address for models, without a key, and offer them. If it wants a
+        key, the form opens; other errors are shown.
         """
         if self._trying:
             return
@@ -286,14 +295,16 @@ class Connecting:
     async def ask_address(
         self, typed: str, say: Callable[[str], None], secret: str = "", variable: str = ""
     ) -> tuple[str, Sequence[ModelLine]]:
-        """The address that answers to what was typed, and the models there. ``say`` tells the user
-        meanwhile; ``variable`` is where the key ``secret`` came from. Raises NotTaken; of a server
-        that lists no models only once, since it need not.
+        """Ask the server at a typed address. Return the address that answers, and its models.
+
+        ``say`` shows progress; ``variable`` is the environment variable of the key ``secret``.
+        Raises NotTaken; for a server without a list of models only the first time, because the list
+        is optional.
         """
         from duckflow_tui.llm.discovery import address_of, reach_server
 
         words, sources = self._app.words, self._app.session.sources
-        if _KEY.fullmatch(typed.strip()):  # it would be asked for by name, in the clear
+        if _KEY.fullmatch(typed.strip()):  # a key, which would be sent as a host name in the clear
             sources.choice.withhold_secrets([typed.strip()])
             raise NotTaken(words("connect.form.a_key"))
         address = address_of(typed, secret)
@@ -325,7 +336,9 @@ class Connecting:
         return found.base_url, found.models
 
     async def _may_ask(self, endpoint: Endpoint) -> bool:
-        """Plain http to a private address is confirmed once (R11)."""
+        """Return whether requests may go to the endpoint; asks once to confirm plain http to a
+        private address (R11).
+        """
         from duckflow_tui.ui.screens.confirm import Confirm
 
         app, sources = self._app, self._app.session.sources
@@ -338,7 +351,7 @@ class Connecting:
         return True
 
     def _make_connection(self, base_url: str) -> ModelConnection:
-        """A connection to this address, named after its host."""
+        """Return a connection to this address, named after its host."""
         wanted = (urlsplit(base_url).hostname or "server").removeprefix("api.")
         return self._name_connection(wanted.removesuffix(".com"), base_url)
 
@@ -347,7 +360,9 @@ class Connecting:
     async def _offer_models(
         self, connection: ModelConnection, secret: str, models: Sequence[ModelLine], best: str = ""
     ) -> None:
-        """Let the user choose a model of a connection, with the best one marked."""
+        """Let the user choose a model of a connection, ``best`` listed first, then store the
+        connection and use the model.
+        """
         from duckflow_tui.ui.screens.model_list import ModelList
 
         app = self._app
@@ -363,6 +378,7 @@ class Connecting:
             return
 
         def keep() -> None:
+            """Store the connection with its key."""
             app.session.sources.connections.add_connection(connection, secret)
 
         await self._use_model(ModelRef.parse(value), page.role, lines.get(value), keep)
@@ -374,10 +390,13 @@ class Connecting:
         line: ModelLine | None,
         keep: Callable[[], None] = lambda: None,
     ) -> None:
-        """Have the model do this from now on; ``keep`` puts its connection down before."""
+        """Use the model for this role from now on; ``keep`` stores its connection first. Opens a
+        session where none is open.
+        """
         app, session = self._app, self._app.session
 
         def use() -> ModelsInUse:
+            """Store the connection and use the model; raises OSError."""
             keep()
             return session.sources.use_model(ref, role, line)
 
@@ -406,8 +425,8 @@ class Connecting:
             app.spawn(self.try_behind(engine, line), "probe")
 
     async def choose_model(self, only: str = "", wanted: str = "") -> None:
-        """Let the user choose among the models of all endpoints, or of the one so named; the list
-        begins with those that are like ``wanted``.
+        """Let the user choose among the models of all endpoints, or of the endpoint ``only``; the
+        list is first filtered by ``wanted``.
         """
         from duckflow_tui.ui.screens.model_list import ModelList
 
@@ -434,10 +453,12 @@ class Connecting:
     async def _list_models(
         self, page: ModelList, endpoints: Sequence[Endpoint], environ: Mapping[str, str]
     ) -> None:
-        """Ask every endpoint for its models at once, and show them as they come."""
+        """Ask all endpoints for their models at the same time, and add them to the page as they
+        arrive.
+        """
 
         async def ask(endpoint: Endpoint) -> None:
-            """Ask one server for its models and add them to the page."""
+            """Ask one server for its models and add them, or show the fault."""
             from duckflow_tui.llm.discovery import reach_server
 
             key = resolve_key(endpoint, environ) or ""
@@ -452,7 +473,7 @@ class Connecting:
         page.all_listed()
 
     def set_favourite(self, value: str, favourite: bool) -> None:
-        """Keep it as a favourite, or no longer."""
+        """Store whether the model is a favourite."""
         kept = self._app.session.sources.connections
         try:
             kept.set_favourite(ModelRef.parse(value), favourite)
@@ -464,7 +485,7 @@ class Connecting:
         self.say_put_aside()
 
     def say_put_aside(self) -> None:
-        """Say of each damaged file what it is called now."""
+        """Report each damaged file of choices that was moved aside, with its new name."""
         session = self._app.session
         engine, aside = session.get_writable_engine(), session.sources.put_aside
         while aside:
@@ -475,7 +496,7 @@ class Connecting:
                 self.show_message(self._app.words("connect.put_aside", path=path))
 
     async def open_connect(self) -> None:
-        """Show what is connected and what there is."""
+        """Open the page of connections and sources, and perform the chosen line's action."""
         from duckflow_tui.ui.screens.connect import ConnectSource
         from duckflow_tui.ui.screens.list_page import ListPage
 
@@ -492,8 +513,8 @@ class Connecting:
     # --- trying a model -----------------------------------------------------------------------
 
     async def try_behind(self, engine: Engine, line: ModelLine | None = None) -> None:
-        """Say in the chat what the model can do; a turn that begins goes first, and the demo's
-        replies are none to try.
+        """Probe the main model in the background and report its abilities in the chat. A turn that
+        begins cancels this; the demo's model is not probed.
         """
         from duckflow_tui.llm.probe import probe_model
 
@@ -510,6 +531,7 @@ class Connecting:
         )
 
         def begun(_: AgentState, record: Record) -> None:
+            """Cancel the probe once a turn begins."""
             if isinstance(record.event, TurnStarted):
                 probing.cancel()
 

@@ -1,4 +1,6 @@
-"""Hands keys on one at a time, so that none is ahead of the focus that an earlier one moves."""
+"""Passes keys on one at a time, so that each one reaches the focus that the key before it has
+moved.
+"""
 
 from __future__ import annotations
 
@@ -18,38 +20,38 @@ from duckflow_tui.ui.textual_private import pump_above
 
 HandOn = Callable[[Typed], Awaitable[object]]
 
-_MAX_HOLD_S: Final = 6.0  # seconds that keys are held at most for a page that does not come
-_TURNS: Final = 3  # of the app, in which what was chosen on a page has come to the next one
+_MAX_HOLD_S: Final = 6.0  # seconds after which held keys are released in any case
+_TURNS: Final = 3  # turns of the app's queue after which a key counts as handled
 
 
 class KeyQueue:
-    """Holds keys and pastes until all that the key before them does is done.
+    """Holds keys and pastes until the key before them has had its full effect.
 
-    A key goes through many queues before it acts, and may then move the focus or open a page;
-    what is typed behind it would go straight to the place that has the focus until then. A
-    character typed in a field moves nothing and is handed on at once.
+    A key passes several queues before it acts, and may then move the focus or open a page; later
+    keys would otherwise go to the widget that has the focus until then. A character typed in a text
+    field moves nothing and is passed on at once.
     """
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
-        self._held: list[Typed] | None = None  # None: no key is at work
-        self._page: Screen[Any] | None = None  # where the key that is at work was pressed
-        self._workers: list[Worker[None]] = []  # started by it; they may open a page
-        self._is_handled = False  # it did all that it does at once
+        self._held: list[Typed] | None = None  # None: no key is being handled
+        self._page: Screen[Any] | None = None  # page on which the handled key was pressed
+        self._workers: list[Worker[None]] = []  # started by that key; they may open a page
+        self._is_handled = False  # that key's direct effects are done
         self._timer: Timer | None = None
         self._when_free: list[Callable[[], object]] = []
 
     @property
     def is_holding(self) -> bool:
-        """Whether a key is at work, so that the next one has to wait."""
+        """Whether a key is being handled, so that later ones wait."""
         return self._held is not None
 
     def hold_keys(self) -> None:
-        """Hold everything until ``release_keys``."""
+        """Hold all keys until ``release_keys``."""
         self._held = []
 
     async def handle_key(self, event: Typed, hand_on: HandOn) -> None:
-        """Pass a key or paste to ``hand_on``, or hold it behind the one that is at work."""
+        """Pass a key or paste to ``hand_on``, or hold it while an earlier key is being handled."""
         if self._held is not None:
             self._held.append(event)
         elif self._is_text(event):
@@ -58,16 +60,18 @@ class KeyQueue:
             await self._start_key(event, hand_on)
 
     def call_when_free(self, callback: Callable[[], object]) -> None:
-        """Call back once the app has handed on every key that came until then."""
+        """Call back once the app has passed on every key that arrived before."""
         self._app.call_later(self._call_if_free, callback)
 
     def await_page(self, worker: Worker[None]) -> None:
-        """Hold keys until this worker ends too, since it may open a page."""
+        """Hold keys also until this worker ends, since it may open a page."""
         if self._held is not None:
             self._workers.append(worker)
 
     async def release_if_ready(self) -> None:
-        """Release the keys if the place that they are meant for is there."""
+        """Release the held keys if the key before them was handled and the page for them
+        is ready.
+        """
         if not self._is_handled:
             return
         page = self._app.screen
@@ -77,7 +81,7 @@ class KeyQueue:
             await self.release_keys()
 
     async def release_keys(self) -> None:
-        """Hand on everything that is held, in its order."""
+        """Pass on all held keys in order."""
         held, self._held, self._is_handled = self._held or [], None, False
         if self._timer is not None:
             self._timer.stop()
@@ -89,19 +93,20 @@ class KeyQueue:
             self._call_if_free(callback)
 
     def _call_if_free(self, callback: Callable[[], object]) -> None:
+        """Call back now if no key is being handled, else after the keys are released."""
         if self._held is None:
             callback()
         else:
             self._when_free.append(callback)
 
     def _is_text(self, event: Typed) -> bool:
-        """Whether the event is written in a field that stays where it is."""
+        """Whether the event writes into a text field that keeps the focus."""
         focused = self._app.focused
         is_field = isinstance(focused, Input | TextArea) and not isinstance(focused, InlineField)
         return is_field and is_text(event)
 
     async def _start_key(self, event: Typed, hand_on: HandOn) -> None:
-        """Hand a key to the app, and hold later ones until it has been dealt with."""
+        """Pass a key on, and hold later ones until it has been handled."""
         app, held = self._app, list[Typed]()
         self._held, self._page, self._is_handled = held, app.screen, False
         self._workers.clear()
@@ -116,7 +121,7 @@ class KeyQueue:
         )
 
     async def _end_key(self, held: list[Typed], turns: int = _TURNS) -> None:
-        """Mark the key as dealt with, some turns of the loop later."""
+        """Mark the key as handled, after some turns of the loop."""
         if self._held is held and turns:
             self._app.call_later(self._end_key, held, turns - 1)
         elif self._held is held:

@@ -1,4 +1,4 @@
-"""The session behind the screen: opened, told what the user sends, left for another, exported."""
+"""The session behind the screen: opening, sending messages, switching, exporting."""
 
 from __future__ import annotations
 
@@ -35,47 +35,46 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duckflow.ui")
 
-REFUSED: Final = 2  # the exit status where the session cannot be taken up
+REFUSED: Final = 2  # the exit status where the session cannot be resumed
 LOOK_AGAIN: Final = 1.0  # seconds at least between two looks at the branch
-#: After these the branch, or what is not committed, may be other; a notice says what is trusted.
+#: Events after which the branch or uncommitted changes may differ; a notice may report trust.
 _WRITES: Final = (OperationFinished, ChangesUndone, ChangesRedone, NoticeAdded, TurnFinished)
 CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the exit's 0.3
 
 
-#: Settings that the screen takes over at once; later sessions have the others.
+#: Settings that the screen applies at once; the others apply to later sessions.
 AT_ONCE: Final = ("ui.language", "ui.theme", "ui.vitals", "ui.duck", "ui.notifications")
 
 
 @dataclass(frozen=True, slots=True)
 class AppOptions:
-    """The services that the composition root hands to the screen."""
+    """Options and services that the composition root passes to the app."""
 
     language: str = "en"
     theme: str = "duck-dark"
     vitals: VitalsPlace = "auto"  # where the gauges are shown
-    duck: bool = True  # whether the mark at the foot is
+    duck: bool = True  # whether the mark at the bottom is shown
     animation: bool = True
     notifications: bool = True
-    title: str = ""  # name of the workspace folder, until the session says it
-    settings: Callable[[], Loaded] | None = None  # as they are now, for the page that shows them
+    title: str = ""  # name of the workspace folder, used before a session is open
+    settings: Callable[[], Loaded] | None = None  # returns the present settings
     settings_path: str = "settings.toml"  # shown on the first screen
-    #: Keeps a setting that was chosen on the screen, by its dotted key and value, for later
-    #: starts; returns what the user should know of that in the words of the last argument, empty
-    #: for nothing. Waits for the disk. None keeps none.
+    #: Saves a setting by its dotted key and value for later starts, and returns a sentence for the
+    #: user, in the words of the last argument, or an empty one. Blocks. None: nothing is saved.
     keep: Callable[[str, object, Callable[..., str]], str] | None = None
     demo: bool = False  # the replies are scripted
-    problems: tuple[SettingProblem, ...] = ()  # of the settings; a session says them itself
-    data_dir: Path | None = None  # for the message history; None keeps none
-    workspace: str = ""  # the folder's real path, until the session says it
-    choose: bool = False  # which session goes on, before one is opened
+    problems: tuple[SettingProblem, ...] = ()  # of the settings; a session reports them itself
+    data_dir: Path | None = None  # of the message history; None: it is not saved
+    workspace: str = ""  # the folder's real path, used before a session is open
+    choose: bool = False  # let the user choose the session to resume first
     #: Checks of the machine, in a language: name, state, what was found, the fix.
     health: Callable[[str], Iterator[tuple[str, str, str, str]]] = lambda language: iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """A message sent before there was a session; ``own``: a command the user runs, ``command``: one
-    of the app's own; ``quoted``: as of ``UserMessage``.
+    """A message sent before there was a session. ``own``: a shell command of the user; ``command``:
+    a command of the app; ``quoted``: see ``UserMessage``.
     """
 
     text: str
@@ -85,43 +84,45 @@ class Unsent:
 
 
 class SessionHost:
-    """Has the engine of the session that is shown, and runs its loops as workers of the app."""
+    """Holds the engine of the shown session, and runs its loops as workers of the app."""
 
-    is_read_only = False  # whether it is over, and only shown
+    is_read_only = False  # True in a replay
 
     def __init__(self, app: DuckflowApp, sources: Sessions | None) -> None:
-        """``sources`` is where sessions come from; a replay has none, and nothing there asks."""
+        """``sources`` opens sessions; None in a replay."""
         self._app = app
         self._sources = sources
         self.engine: Engine | None = None
-        self.opening = True  # a session is on its way; what is sent meanwhile is kept
+        self.opening = True  # a session is being opened; messages wait in ``unsent``
         self.unsent: list[Unsent] = []
-        self.sends_draft = False  # what is written is sent once there is a session
+        self.sends_draft = False  # the draft is sent once a session is open
 
     @property
     def sources(self) -> Sessions:
-        """Where sessions come from."""
+        """The source of sessions; not available in a replay."""
         assert self._sources is not None
         return self._sources
 
     @property
     def store(self) -> Store | None:
-        """The store of the session that is shown; None while there is none."""
+        """The store of the shown session; None without one."""
         return self.engine.store if self.engine is not None else None
 
     def get_writable_engine(self) -> Engine | None:
-        """The engine for keys and commands that change the session; None where there is none."""
+        """Return the engine for keys and commands that change the session; None without one. A
+        replay tells the user that nothing can be changed.
+        """
         return self.engine
 
     @property
     def workspace(self) -> str:
-        """The folder that is worked in."""
+        """The workspace folder of the session."""
         store = self.store
         return store.state.session.workspace if store else self._app.options.workspace
 
     @property
     def own_key(self) -> str:
-        """The open session's key in the catalog, empty where it has none."""
+        """The open session's key in the catalog; empty where it is not in it."""
         folder, root = self.sources.folder, self.sources.catalog.state_dir
         inside = folder is not None and folder.is_relative_to(root)
         return str(folder.relative_to(root)) if folder is not None and inside else ""
@@ -129,7 +130,9 @@ class SessionHost:
     # --- opening ----------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Ask for the session of the workspace; with none, show how to get one."""
+        """Open the session of the workspace; without a model show the first screen. Ends the app
+        where the session cannot be resumed.
+        """
         engine = None
         if not self.sources.unconfirmed_origin or await self._confirm_origin():
             if self._app.options.choose:
@@ -154,7 +157,7 @@ class SessionHost:
             self._app.report(visible_line(one_line(self.sources.missing, 400)), wrong=True)
 
     async def show_failure(self, error: BaseException | None) -> None:
-        """No session could be opened: say why on the first screen, where it can be tried again."""
+        """Show on the first screen why no session could be opened; the user can try again there."""
         app = self._app
         self.opening = app.connecting.chosen = False
         reason = one_line(self.sources.redact(_reason(error)), 400)
@@ -167,7 +170,9 @@ class SessionHost:
             app.bench.to_welcome(waits=self.sends_draft)
 
     async def _confirm_origin(self) -> bool:
-        """Plain http to a private address is confirmed once (R11)."""
+        """Ask once to confirm plain http to a private address (R11); return whether the
+        user did.
+        """
         origin = self.sources.unconfirmed_origin
         question = Confirm(self._app.words, self._app.clock, "origin", origin=origin)
         if await self._app.push_screen_wait(question) != "yes":
@@ -176,7 +181,9 @@ class SessionHost:
         return True
 
     async def choose(self, *, choosing: bool = False) -> SessionFacts | None:
-        """The session that the user picks from all there are; ``choosing``: before any is open."""
+        """Let the user choose from all sessions; None for none. ``choosing``: no session is open
+        yet.
+        """
         from duckflow_tui.ui.screens.list_page import ListPage
         from duckflow_tui.ui.screens.sessions import SessionSource
 
@@ -188,7 +195,9 @@ class SessionHost:
         return await self._app.push_screen_wait(page)
 
     async def begin(self) -> None:
-        """Open a new session with the model that was chosen, in place of the demo if it is open."""
+        """Open a session with the chosen model: a new one in place of the open one, else the
+        session of the workspace.
+        """
         if self.engine is not None:
             await self.leave_for()
         elif not self.opening:
@@ -196,23 +205,26 @@ class SessionHost:
             await self.open()
 
     def start_demo(self) -> None:
-        """Open the session that needs no model, where there is none."""
+        """Open the demo, if no session is open or being opened."""
         self.sends_draft = False
         if self.engine is None and not self.opening:
             self._app.spawn(self._open_demo(), "opening")
 
     async def _open_demo(self) -> None:
+        """Open the demo and show its session."""
         self.opening = True
         await self._attach(await self.sources.open_demo(self._app.spawn))
 
     async def choose_another(self) -> None:
-        """Open another session of this workspace in place of the one that is open."""
+        """Let the user choose a session and switch to it."""
         facts = await self.choose()
         if facts is not None:
             await self.leave_for(facts.session_id)
 
     async def leave_for(self, session_id: str = "") -> None:
-        """Go on with that session, or with a new one, where no work runs in this one."""
+        """Switch to this session, or for an empty id to a new one; refused with a notice while a
+        turn runs or no model is connected.
+        """
         turn = self.store.state.turn if self.store is not None else None
         if turn is not None and turn.pause != "paused":
             self._app.status.show_notice("sessions.busy")
@@ -222,8 +234,8 @@ class SessionHost:
             await self.switch_to(session_id)
 
     async def switch_to(self, session_id: str) -> None:
-        """Go on with another session of this workspace, with an empty id with a new one; where
-        that cannot be, it is said.
+        """Open this session of the workspace, or for an empty id a new one, in place of the present
+        one. A failure is shown, and the present one stays.
         """
         from duckflow_tui.safety.paths import WorkspaceGone
 
@@ -245,7 +257,7 @@ class SessionHost:
         await self._attach(engine)
 
     async def _attach(self, engine: Engine) -> None:
-        """Show this engine's session and run its loops."""
+        """Show this engine's session, run its loops, and send the messages that waited."""
         app, composer = self._app, self._app.bench.composer
         self.engine = engine
         engine.lend_terminal(partial(run_on_terminal, app))
@@ -276,11 +288,14 @@ class SessionHost:
             composer.send_draft()
 
     async def _follow_branch(self, engine: Engine) -> None:
-        """Keep what the header says of the branch true: look again after whatever may write."""
+        """Keep the branch in the header up to date: read it again after events that may change it,
+        at most once a second.
+        """
         may_be_other = asyncio.Event()
         may_be_other.set()
 
         def heard(_: AgentState, record: Record) -> None:
+            """Note that the branch may have changed."""
             if isinstance(record.event, _WRITES):
                 may_be_other.set()
 
@@ -295,9 +310,10 @@ class SessionHost:
             forget()
 
     async def _offer_recent(self, engine: Engine) -> None:
-        """Offer the newest sessions of the folder to go on with, while nothing was said here."""
+        """Show the folder's recent sessions on the start page."""
 
         def read() -> list[SessionFacts]:
+            """Return the sessions that can be resumed, newest first."""
             folder = self.sources.folder
             if folder is not None and _is_alone(folder):
                 return []
@@ -314,7 +330,9 @@ class SessionHost:
             start.show_recent(await asyncio.to_thread(read))
 
     def give_back_unsent(self) -> None:
-        """No session comes: messages are the user's draft again, commands say what they need."""
+        """Move unsent messages back to the composer, and run the commands among them, because no
+        session will be opened.
+        """
         waiting, self.unsent = self.unsent, []
         for unsent in waiting:
             if unsent.command:
@@ -323,13 +341,15 @@ class SessionHost:
                 self._app.bench.composer.append_text(unsent.text)
                 self.sends_draft = True
 
-    # --- what the user sends ----------------------------------------------------------------
+    # --- messages ---------------------------------------------------------------------------
 
     async def send(
         self, text: str, *, later: bool = False, own: bool = False, quoted: bool = False
     ) -> None:
-        """Hand a message to the engine, or a command of the user's ``own`` behind its ``!``;
-        before there is an engine it is kept. ``quoted``: they may not have written all of it.
+        """Send a message to the engine, or with ``own`` run a shell command of the user; without an
+        engine it is stored in ``unsent``.
+
+        ``later``: after the running turn; ``quoted``: the text may not be written by the user.
         """
         engine = self.get_writable_engine()
         if engine is None:
@@ -340,14 +360,16 @@ class SessionHost:
             await engine.send(text, when="next" if later else "now", quoted=quoted)
 
     def take_back(self, message_id: str) -> None:
-        """A waiting message comes back into the composer."""
+        """Move a queued message back into the composer."""
         engine = self.get_writable_engine()
         text = engine.take_back(message_id) if engine is not None else None
         if text is not None:
             self._app.bench.composer.append_text(text)
 
     def stop_own_command(self) -> bool:
-        """End what the user runs with ``!``; False when nothing of theirs runs."""
+        """Stop the user's own commands; returns False where none is running. Stops a running turn
+        too.
+        """
         if self.store is None or not any(r.by_user for r in self.store.state.running):
             return False
         engine = self.get_writable_engine()
@@ -356,7 +378,7 @@ class SessionHost:
         return True
 
     def keep_draft(self) -> None:
-        """Record what stands in the composer."""
+        """Record the composer's text in the session."""
         if self.engine is not None:
             self.engine.keep_draft(self._app.bench.composer.draft_text)
 
@@ -365,8 +387,8 @@ class SessionHost:
     async def export(
         self, folder: Path, session_id: str, target: str = "", kind: Format | None = None
     ) -> None:
-        """Write the session in this folder to a file in the workspace; without a ``target`` under
-        a name made of its id. A file that is there is replaced only if the user says so.
+        """Write the session in this folder to a file in the workspace, by default named after its
+        id. The user is asked before a file is replaced.
         """
         from duckflow_tui.session.export import guess_format, make_export_name
 
@@ -380,14 +402,19 @@ class SessionHost:
                 await self._write_export(folder, path, kind, replace=True)
 
     def _in_workspace(self, name: str) -> Path:
+        """Return a path, relative to the workspace, as an absolute one."""
         return Path(os.path.abspath(os.path.join(self.workspace, os.path.expanduser(name))))
 
     async def _write_export(self, folder: Path, path: Path, kind: Format, *, replace: bool) -> None:
+        """Write an export in a thread and report the result. Raises FileExistsError unless
+        ``replace``.
+        """
         from duckflow_tui.session.export import export_lines, write_file
 
         app, words, redact = self._app, self._app.words, self.sources.catalog.redact or str
 
         def write() -> None:
+            """Write the export; raises SessionFault and OSError."""
             write_file(path, export_lines(folder, kind, words, redact), replace=replace)
 
         try:
@@ -405,12 +432,12 @@ class SessionHost:
     # --- the end ----------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Record nothing more: the session goes on another time."""
+        """Record nothing more; the session can be resumed later."""
         if self._sources is not None:
             self._sources.freeze()
 
     async def close(self) -> None:
-        """Take down what was opened, in the time that the exit has for it."""
+        """Close the session, within ``CLOSE_WITHIN`` seconds."""
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
                 if self._sources is not None:
@@ -420,7 +447,7 @@ class SessionHost:
 
 
 def _is_alone(folder: Path) -> bool:
-    """Whether nothing lies beside it, so that its session is the only one of its workspace."""
+    """Whether the session's folder is the only one in the folder of its workspace."""
     try:
         return all(other.name == folder.name for other in folder.parent.iterdir())
     except OSError:
@@ -428,6 +455,7 @@ def _is_alone(folder: Path) -> bool:
 
 
 def _reason(error: BaseException | None) -> str:
+    """Return the message of an error."""
     if isinstance(error, OSError) and error.strerror:
         return ": ".join(filter(None, (error.strerror, str(error.filename or ""))))
     return str(error) or type(error).__name__

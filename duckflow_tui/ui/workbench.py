@@ -1,4 +1,4 @@
-"""The main screen: the chat with its composer, and beside it what there is to show."""
+"""The main screen: chat, question and composer, with the side panes beside them."""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ _NEXT_COLUMN: Final[dict[Column, Column]] = {"side": "wide", "wide": "hidden", "
 _STEP: Final = 4  # percent of the width by which a key moves the border
 
 TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit, two Esc that lead back
-DRAFT_AFTER: Final = 0.5  # seconds from a key until what is written is kept
+DRAFT_AFTER: Final = 0.5  # seconds from a key until the draft is saved
 
 
 class Workbench(Screen[None], inherit_bindings=False):
-    """Lays the panes out for the size, and knows which of them is shown where room is short."""
+    """Lays out the panes for the size of the screen, and decides which are shown where room is
+    short.
+    """
 
     AUTO_FOCUS = None
 
@@ -66,28 +68,28 @@ class Workbench(Screen[None], inherit_bindings=False):
     ]
 
     class Stands(Message):
-        """The panes are there and the composer has the focus."""
+        """Posted once the panes are mounted and the composer has the focus."""
 
     words: var[Catalogue] = var(Catalogue)
-    shown: var[str] = var("chat")  # the pane that the user went to
-    column: var[Column] = var[Column]("side")  # how much of the width the panes beside may have
-    zoomed: var[bool] = var(False)  # the pane that is shown has all of the screen
+    shown: var[str] = var("chat")  # name of the pane that the user chose
+    column: var[Column] = var[Column]("side")  # width of the side panes
+    zoomed: var[bool] = var(False)  # the shown pane fills the screen
     vitals_place: var[VitalsPlace] = var[VitalsPlace]("auto")  # where the gauges are shown
 
     def __init__(
         self, options: AppOptions, clock: Clock, bridge: Bridge, bar: ReplayBar | None = None
     ) -> None:
-        """With the ``bar`` of a replay in the place of the composer, nothing can be written."""
+        """With the ``bar`` of a replay in place of the composer nothing can be typed."""
         super().__init__(id="workbench")
         draw_leanly(self)
         self._clock = clock
         self._bridge = bridge
         self.layout_name: Layout = "wide"
         self._stands = False
-        self._whole = False  # the pane that is shown has all but the line at the foot
-        self._kept_in = options.data_dir  # the folder with the arrangement; None keeps none
-        self._first_press = ("", float("-inf"))  # what a second press of the key does, and when
-        self._drafting: Timer | None = None  # runs from a key until the draft is kept
+        self._whole = False  # the shown pane fills all but the bottom line
+        self._kept_in = options.data_dir  # folder of the arrangement; None: it is not saved
+        self._first_press = ("", float("-inf"))  # effect of a second press, time of the first
+        self._drafting: Timer | None = None  # from a key until the draft is saved
         self.header = Header(options.title, demo=options.demo, id="header")
         self.status = StatusLine(id="status")
         self.all_tabs = Tabs(id="all-tabs")
@@ -141,13 +143,13 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     @property
     def host(self) -> DuckflowApp:
-        """The app: what keys act on."""
+        """The app."""
         return host_of(self)
 
-    # --- what it shows ----------------------------------------------------------------------
+    # --- contents ---------------------------------------------------------------------------
 
     async def show_session(self, store: Store) -> None:
-        """The chat of this session takes the place of whatever was there."""
+        """Show the chat of this session."""
         at_welcome = self.talk.welcome is not None and self.talk.welcome in self._around()
         await self.talk.show_session(store)
         if at_welcome:
@@ -155,12 +157,14 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._lay_out()
 
     async def show_welcome(self) -> None:
-        """No endpoint is configured: show what there is to connect to."""
+        """Show the first screen, on which the user connects a model."""
         await self.talk.show_welcome()
         self._lay_out()
 
     def to_welcome(self, *, waits: bool = False) -> None:
-        """The keys are for the first screen; ``waits``: for what is written a model is wanted."""
+        """Focus the first screen if the composer has the focus; ``waits``: a written message waits
+        for a model.
+        """
         welcome = self.talk.welcome
         if welcome is not None and self.focused is self.composer:
             welcome.waits = waits
@@ -168,7 +172,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.set_focus(welcome)
 
     def show_pane(self, name: str) -> None:
-        """Bring the pane on the screen and give it the focus; an open gate takes the diff's."""
+        """Show the pane and focus it; while a question is open, focus that instead of the diff."""
         self.zoomed = self.zoomed and name != "chat"
         if name == self.diff.pane_name and self.talk.open_question is not None:
             self.shown = "chat"
@@ -183,8 +187,8 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.call_after_refresh(self.set_focus, target)
 
     def go_to(self, refs: Sequence[str], step_id: str = "") -> bool:
-        """Show the place in the chat of the first of these messages and calls that has one, or
-        where none is named that of a step; False without.
+        """Scroll the chat to the first of these messages or calls it has, or without any to the
+        step, and focus it; returns False where it has none.
         """
         if not self.talk.go_to(refs, step_id):
             return False
@@ -195,9 +199,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         return True
 
     def to_composer(self, *typed: Typed) -> None:
-        """The focus and, where one pane is shown at a time, the chat come back.
-
-        ``typed`` is what was typed elsewhere and meant for the composer.
+        """Focus the composer and, where one pane is shown at a time, show the chat; pass on typed
+        keys.
         """
         self.zoomed = False
         self.shown = "chat"
@@ -206,7 +209,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.composer.take_typed(event)
 
     def invalidate(self) -> None:
-        """Draw everything anew: another language or theme."""
+        """Draw everything again, for another language or theme."""
         for rows in self.query(Rows).results(Rows):
             rows.words = self.words
         self.composer.words = self.side.words = self.talk.words = self.words
@@ -233,10 +236,12 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._lay_out()
 
     def _gates_came(self, is_open: bool) -> None:
+        """Mark the tab and lay out, because a gate opened or closed."""
         self.all_tabs.waiting = is_open
         self._lay_out()
 
     def _card_came(self, kind: CardKind | None) -> None:
+        """Lay out, because a card opened or closed."""
         self.set_class(kind is not None, "-card")
         self._lay_out()
 
@@ -250,6 +255,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._lay_out()
 
     def on_side_moved(self) -> None:
+        """Save the width of the side panes after the border was dragged."""
         self.column = "side"
         self.keep_arrangement()
 
@@ -258,6 +264,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.show_pane(event.pane)
 
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
+        """Handle a text sent from the composer: a line of the start page, a command, a server's
+        prompt, or a message.
+        """
         host, composer = self.host, event.composer
         session = host.session
         if self.talk.take_line(event.text):
@@ -297,7 +306,9 @@ class Workbench(Screen[None], inherit_bindings=False):
                 host.run_command(command, typed.argument)
 
     def _fetches_prompt(self, typed: commands.Invocation, text: str) -> bool:
-        """Whether a command is ``/server:prompt``, which is fetched then."""
+        """Start to fetch a server's prompt if the command is ``/server:prompt``; return whether it
+        is.
+        """
         engine, named = self.host.session.get_writable_engine(), parse_prompt_name(typed.name)
         if engine is None or engine.servers is None or named is None:
             return False
@@ -308,7 +319,9 @@ class Workbench(Screen[None], inherit_bindings=False):
     async def _write_prompt(
         self, fetched: Coroutine[Any, Any, str], text: str, server: str
     ) -> None:
-        """Write a server's prompt into the composer, where the user reads it before it is sent."""
+        """Write a server's prompt into the composer for the user to read before sending; show why
+        where it is refused.
+        """
         try:
             prompt = await fetched
         except PromptRefused as refused:
@@ -319,16 +332,21 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.status.show_notice("mcp.prompt_ready", server=server, stays=True)
 
     def _answers(self, text: str) -> bool:
-        """Whether it is a key of the open question: no message, and no answer from here."""
+        """Whether the text is a key of the open question, and therefore neither a message nor an
+        answer from the composer.
+        """
         question, letter = self.talk.open_question, half_width(text).lower()
         return question is not None and len(letter) == 1 and question.answers_to(letter)
 
     def _must_wait(self, command: commands.Command) -> bool:
-        """Whether it acts on a session that is still on its way."""
+        """Whether the command acts on a session that is still being opened."""
         session = self.host.session
         return session.opening and session.store is None and not command.early
 
     def on_composer_empty_enter(self) -> None:
+        """Handle Enter in an empty composer: choose the marked line, focus the open question, or
+        resume the work.
+        """
         session = self.host.session
         if session.engine is None:
             if self.talk.welcome is not None:
@@ -346,30 +364,33 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.status.show_notice("shell.nothing_to_send")
 
     def on_text_area_changed(self) -> None:
-        """Keep what is being written, a moment later: a key waits for nothing."""
+        """Save the draft half a second after a key."""
         self.status.written = self.composer.written
         self.talk.take_typed_digit(self.composer.text)
         if self._drafting is None:
             self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)
 
     def _keep_draft(self) -> None:
+        """Record the composer's text in the session."""
         self._drafting = None
         self.host.session.keep_draft()
 
     def on_question_pane_left(self, event: QuestionPane.Left) -> None:
+        """Focus the composer with the typed keys; say where a card stays open."""
         self.to_composer(*event.typed)
         if event.pending and self.question.card is not None:
             self.status.show_notice("card.left_pending")
 
     def on_question_pane_plan_wanted(self) -> None:
+        """Show the plan's pane."""
         self.show_pane("plan")
 
     def _around(self) -> tuple[DOMNode | None, ...]:
-        """The focused widget and its ancestors."""
+        """Return the focused widget and its ancestors."""
         return self.focused, *(self.focused.ancestors if self.focused else ())
 
     def on_key(self, event: events.Key) -> None:
-        """A character that no pane has a use for was meant for the composer."""
+        """Send a character that no pane uses to the composer."""
         around = self._around()
         asked = self.question in around
         welcome = self.talk.welcome
@@ -394,7 +415,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.show_pane(name)
 
     def action_column(self) -> None:
-        """The panes beside the chat: at their width, wide, hidden."""
+        """Switch the side panes between normal width, wide and hidden."""
         if layout_for(*self.size) != "wide":
             self.status.show_notice("shell.no_column")
             return
@@ -404,7 +425,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.keep_arrangement()
 
     def action_move_border(self, by: int) -> None:
-        """Give the panes beside the chat more of the width, or less."""
+        """Make the side panes wider, or with a positive number narrower."""
         if self.side.display and self.layout_name == "wide":
             self.column = "side"
             share = self.side.share or round(100 * self.side.size.width / self.size.width)
@@ -412,14 +433,14 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.keep_arrangement()
 
     def action_zoom(self) -> None:
-        """Give the pane with the focus all of the screen, or take it back; a gate has its diff."""
+        """Give the focused pane the whole screen, or undo that; during a gate the diff."""
         pane = self.side.pane_around(self._around()) or self.diff
         self.shown = pane.pane_name
         self.zoomed = not self.zoomed
 
     def action_escape(self) -> None:
-        """Back to the composer; there: pause the work, and the second time stop it. While none
-        runs, the second Esc in an empty composer leads to the turns that can be taken back.
+        """Go back to the composer; there pause the work, and the second time stop it. With no work,
+        a second Esc in an empty composer opens the page for rewinding.
         """
         session = self.host.session
         turn = session.store.state.turn if session.store is not None else None
@@ -438,6 +459,9 @@ class Workbench(Screen[None], inherit_bindings=False):
             engine.pause() if turn.pause == "running" else engine.stop()
 
     def _rewind_on_second(self) -> None:
+        """Open the page for rewinding on the second press; not before the user has sent a
+        message.
+        """
         engine = self.host.session.get_writable_engine()
         if engine is None or not any(m.kind == "user" for m in engine.store.state.messages):
             return
@@ -445,7 +469,9 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.host.action_page("rewind")
 
     def _stop_what_is_beside(self) -> bool:
-        """No turn runs: end an answer that is still on its way, and the user's own command."""
+        """Stop an answer that is still arriving, or the user's own command; return whether there
+        was one.
+        """
         session = self.host.session
         engine, store = session.get_writable_engine(), session.store
         if engine is not None and store is not None and store.state.live:
@@ -454,7 +480,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         return session.stop_own_command()
 
     def action_interrupt(self) -> None:
-        """Ctrl+C without a selection: one effect a press, and never a lost draft."""
+        """Handle Ctrl+C without a selection: put the draft away, else stop the work, else quit on
+        the second press.
+        """
         session = self.host.session
         if self.bar is not None:
             self._quit_on_second("shell.quit_again", pressed="Ctrl+C")
@@ -472,8 +500,8 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.quit_on_second("Ctrl+C")
 
     def quit_on_second(self, pressed: str) -> None:
-        """End the app on the second press of a key, which is named as it is printed. The first says
-        so, and how many messages stay in the queue.
+        """End the app on the second press of a key, printed as ``pressed``; the first press shows a
+        notice, with the number of queued messages.
         """
         store = self.host.session.store
         waiting = len(store.state.queue) if store is not None else 0
@@ -482,12 +510,13 @@ class Workbench(Screen[None], inherit_bindings=False):
         )
 
     def _quit_on_second(self, notice: str, pressed: str = "", count: int = 0) -> None:
+        """End the app on the second press; show this notice on the first."""
         if self._is_second_press(notice, pressed, count):
             self.host.exit(0)
 
     def _is_second_press(self, notice: str, pressed: str = "", count: int = 0) -> bool:
-        """Whether the key before did the same within ``TWICE_WITHIN``; else shows the notice, which
-        says what a second press would do.
+        """Whether the same key was pressed within ``TWICE_WITHIN``; else show the notice about the
+        effect of a second press.
         """
         what = f"{notice} {pressed}"
         (before, at), now = self._first_press, self._clock.monotonic()
@@ -499,6 +528,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         return False
 
     def action_fold(self) -> None:
+        """Fold or unfold the details of the chat."""
         chat = self.talk.transcript
         if chat is not None:
             chat.action_fold()
@@ -508,16 +538,18 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.talk.to_end()
 
     def action_scroll_page(self, step: int) -> None:
+        """Scroll the chat by a page; a negative step goes up."""
         chat = self.talk.chat
         if chat is not None:
             chat.scroll_page_up(animate=False) if step < 0 else chat.scroll_page_down(animate=False)
 
     def action_scroll_line(self, step: int) -> None:
+        """Scroll the chat by rows."""
         if self.talk.chat is not None:
             self.talk.chat.scroll_relative(y=step, animate=False)
 
     def action_search(self) -> None:
-        """In the diff while it has the focus, else in the chat."""
+        """Search the diff while it has the focus, else the chat."""
         view, chat = self.diff.view, self.talk.transcript
         # Lines from the composer's top to the end of the screen.
         below = self.size.height - self.composer.region.y if self.composer.region.height else 1
@@ -528,7 +560,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.host.push_screen(Find(self.words, searched, below))
 
     def action_copy(self) -> None:
-        """The last reply, as it was written."""
+        """Copy the last reply as Markdown."""
         chat = self.talk.transcript
         text = chat.last_reply_markdown() if chat is not None else ""
         if text:
@@ -537,6 +569,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.status.show_notice("shell.nothing_to_copy")
 
     def action_search_history(self) -> None:
+        """Choose an earlier message for the composer."""
         messages = self.composer.past.messages
         choices = [Choice(text, one_line(text, 200)) for text in reversed(messages)]
         if choices:
@@ -545,9 +578,11 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.status.show_notice("shell.no_history")
 
     def action_external_editor(self) -> None:
+        """Edit the composer's text in the user's editor."""
         self.host.spawn(self._edit_outside(), "editor")
 
     async def _edit_outside(self) -> None:
+        """Edit the composer's text in the user's editor and take over the result."""
         text = await self.host.editor.edit(self.composer.draft_text)
         if text is not None:
             self.composer.replace_text(text)
@@ -555,18 +590,18 @@ class Workbench(Screen[None], inherit_bindings=False):
     # --- layout -----------------------------------------------------------------------------
 
     def _arrange(self) -> None:
-        """Arrange the screen as the user left it, here or in another session."""
+        """Restore the arrangement that the user left, in this or another session."""
         kept = Arrangement.read(self._kept_in)
         self.side.share, self.column = kept.share, kept.column
         self.arrange_diffs(split=kept.split, wrap=kept.wrap)
 
     def arrange_diffs(self, *, split: bool, wrap: bool) -> None:
-        """Show every diff of this screen so."""
+        """Set these display options on every diff."""
         for view in self.query(DiffView):
             view.split, view.wrap = split, wrap
 
     def keep_arrangement(self) -> None:
-        """Keep how the screen is arranged now for the next start."""
+        """Save the present arrangement for the next start."""
         if self._kept_in is None:
             return
         view = self.diff.view
@@ -576,12 +611,14 @@ class Workbench(Screen[None], inherit_bindings=False):
         folder, words = self._kept_in, self.words
 
         def write() -> str:
+            """Write the arrangement; return the problem as a sentence, empty for none."""
             reason = now.write(folder)
             return words("choice.not_kept", reason=reason) if reason else ""
 
         self.host.save_in_background(write)
 
     def _lay_out(self) -> None:
+        """Lay out the screen for its size and contents."""
         if not self._stands:
             return
         height = self.size.height
@@ -592,7 +629,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._place()
 
     def _shape(self) -> None:
-        """The classes, at once: each change of one styles the whole tree anew."""
+        """Set all CSS classes at once, because each separate change would style the whole tree
+        again.
+        """
         width, height = self.size
         fits = layout_for(width, height)
         self.layout_name = "single" if self.zoomed else fits
@@ -611,6 +650,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         )
 
     def _place(self) -> None:
+        """Show and hide the panes, and set the width of the column."""
         self.all_tabs.shown = self.shown
         visible: set[str] = {"chat", self.shown}
         if self.layout_name == "single":

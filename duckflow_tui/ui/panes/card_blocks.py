@@ -1,4 +1,4 @@
-"""Cards, reports, reviews and further attempts in the chat: what was asked, answered and judged."""
+"""Blocks of the chat for steps, answered cards, reports, reviews and further attempts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FILES: Final = 6  # files named; the others are counted
 
 
 class StepBlock(Block):
-    """``step 2 · Game loop``: from here on the items belong to that step."""
+    """A rule ``step 2 · Game loop`` above the items of a plan's step."""
 
     group: Group = "head"
 
@@ -67,7 +67,7 @@ class StepBlock(Block):
 
 
 class AsideQuestionBlock(Block):
-    """``↳ how far is it?``: which question the answer below belongs to."""
+    """A line ``↳ how far is it?`` with the question that the answer below belongs to."""
 
     group: Group = "head"
 
@@ -83,7 +83,7 @@ class AsideQuestionBlock(Block):
 
 
 class CardBlock(Block):
-    """A card that was answered: one row, what it showed behind it."""
+    """An answered card on one row; unfolded it shows the card's rows."""
 
     group: Group = "row"
     foldable = True
@@ -123,6 +123,7 @@ class CardBlock(Block):
         return frame_rows(rows, look)
 
     def _detail_rows(self, look: Look) -> list[Row]:
+        """Return the card's rows, at most 40."""
         message, palette = self.message, look.palette
         colours = {"added": palette.good, "removed": palette.bad, "warning": palette.bad}
         headings = colours | {"notice": palette.accent, "ai": palette.ai}
@@ -148,10 +149,10 @@ class CardBlock(Block):
 
 
 class ReportBlock(Block):
-    """How a step ended: figures of the app, words of the model marked as such."""
+    """The report of a step: figures from the app, the model's words marked as such."""
 
     def __init__(self, report: StepReport, number: str, *, repeats: bool = False) -> None:
-        """``repeats``: what it sums up stands right above it, and is not said again."""
+        """``repeats``: the summary repeats the text right above, and is left out."""
         super().__init__()
         self.report = report
         self.number = number
@@ -159,6 +160,7 @@ class ReportBlock(Block):
         self.asked = False  # the open card says all but the heading
 
     def follow_state(self, state: AgentState) -> bool:
+        """Show only the heading while the report's card is open; return whether that changed."""
         before = self.asked
         self.asked = any(card.subject == self.report.report_id for card in state.cards)
         return self.asked is not before
@@ -202,7 +204,7 @@ class ReportBlock(Block):
 
 
 def answer_words(answer: CardAnswer, words: Catalogue) -> str:
-    """The user's answer, with the words that went with it."""
+    """Return the user's answer to a card, with its text."""
     text = answer.full_text
     key = f"card.answered.{answer.action}"
     because = f"{key}_because"
@@ -213,7 +215,9 @@ _EXCERPT: Final = (4, 2)  # rows of an excerpt, from its beginning and its end
 
 
 class ReviewBlock(Block):
-    """``Done: 2 of 2, the tests pass``: the verdict in one line; what shows it is behind it."""
+    """A review's verdict in one line, as ``Done: 2 of 2, the tests pass``; unfolded it shows the
+    evidence.
+    """
 
     group: Group = "row"
     foldable = True
@@ -224,6 +228,7 @@ class ReviewBlock(Block):
         self.outdated = False  # files changed since
 
     def follow_state(self, state: AgentState) -> bool:
+        """Note whether files changed since the review; return whether that changed."""
         before = self.outdated
         self.outdated = is_outdated(state, self.review)
         return self.outdated is not before
@@ -245,6 +250,7 @@ class ReviewBlock(Block):
         return frame_rows(rows, look)
 
     def _detail_rows(self, look: Look) -> list[Row]:
+        """Return score, requirements with evidence, and remarks of the review."""
         review, words, palette = self.review, look.words, look.palette
         width = max(1, look.text_width - 4)
         figures = {"score": f"{review.score:.2f}", "number": review.attempt}
@@ -273,7 +279,7 @@ class ReviewBlock(Block):
         return bar_rows(rows, look)
 
     def _judge_rows(self, evaluation: SatisfactionEvaluation, look: Look, width: int) -> list[Row]:
-        """The judge's words beside the scores: its verdict and grade, remarks, suggestions."""
+        """Return the judge's words: verdict and grade, remarks, suggestions."""
         words = look.words
         rows: list[Row] = []
         told: list[str] = []
@@ -297,7 +303,9 @@ class ReviewBlock(Block):
 
 
 class AttemptBlock(Block):
-    """``Attempt 2 of 3``: what it means to do; what it keeps to and avoids behind it."""
+    """A further attempt as ``Attempt 2 of 3`` with its strategy; unfolded it shows steps,
+    constraints and strategies to avoid.
+    """
 
     group: Group = "row"
     foldable = True
@@ -329,6 +337,7 @@ class AttemptBlock(Block):
         return frame_rows(rows, look)
 
     def _detail_rows(self, look: Look) -> list[Row]:
+        """Return steps, constraints and strategies to avoid."""
         plan, words = self.message.plan, look.words
         width = max(1, look.text_width - 4)
         rows: list[Row] = []
@@ -348,6 +357,7 @@ class AttemptBlock(Block):
 
 
 def _item_rows(item: RequirementItem, look: Look, width: int) -> list[Row]:
+    """Return the rows of a reviewed requirement with its evidence."""
     palette, words = look.palette, look.words
     score = f"{item.satisfaction_level:.2f}" if item.is_counted else words("review.waived")
     right: Row = [Segment(f" {score}", ink(palette.faint))]
@@ -368,7 +378,7 @@ def _item_rows(item: RequirementItem, look: Look, width: int) -> list[Row]:
 
 
 def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
-    """Where it was seen, and an excerpt of what was seen there."""
+    """Return the source of an evidence and an excerpt."""
     palette, words = look.palette, look.words
     colour = palette.good if evidence.supports else palette.bad
     head: list[Piece] = []
@@ -394,13 +404,16 @@ def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
 def _review_rows(
     label: str, text: str, look: Look, width: int, *, colour: str = "", by_model: bool = False
 ) -> list[Row]:
-    """``label`` is the end of its key, empty for a row below one with a label."""
+    """Return a labelled text of a review; ``label`` is the end of the label's key, empty for a
+    continued row.
+    """
     name = look.words(f"review.label.{label}") if label else ""
     shown = make_visible(text.strip())
     return labelled_rows(name, shown, look, width, colour=colour, by_model=by_model, column=9)
 
 
 def _line_colour(evidence: Evidence, line: str, look: Look) -> str:
+    """Return the colour of an excerpt's line; lines of a diff are coloured."""
     if evidence.kind == "diff" and line[:1] in ("+", "-", "−"):
         return look.palette.good if line[0] == "+" else look.palette.bad
     return look.palette.quiet

@@ -1,5 +1,6 @@
-"""The content of a card as rows of text: the model's words marked as its own, figures computed
-here.
+"""Converts a card to a question: its rows, title and options, and the answer to it.
+
+The model's words are marked as such; figures come from the app.
 """
 
 from __future__ import annotations
@@ -48,22 +49,22 @@ from duckflow_tui.words.figures import clock_text, cost_text, lack_words, reason
 
 DONE: Final = "✓"
 NOT_DONE: Final = "✗"
-COLLECTED: Final = 100  # characters of what was found (S1-32)
+COLLECTED: Final = 100  # characters of a finding (S1-32)
 _BEGINS: Final = re.compile(r"^\s*(?:#{1,6} |[-*+] |> )")  # a heading, an item, a quote
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
 _NO_PROSE: Final = re.compile(r"\s*(?:\||```|~~~|[-*_=]{3,}\s*$)")
 
-#: Cards that ask what should become of the work, rather than of a plan.
+#: Cards that ask how the work should go on, rather than about a plan.
 CONSULTS: Final = frozenset(
     {CardKind.CONSULTATION, CardKind.ESCALATION, CardKind.BUDGET, CardKind.QUESTION}
 )
 
 
-#: Answers that let something begin: what was not on screen is asked about first (R14).
+#: Answers that let something begin: unseen lines are asked about first (R14).
 _LETS_BEGIN: Final = (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED, TRUST, OPEN_PAGE)
 
-#: Cards on whose steps remarks are written; a no sends them.
+#: Cards whose steps can be remarked on; a refusal sends the remarks.
 REMARKED: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
 
 _REMARK: Final = next(key.label for key in keys_of("card") if key.action == "remark")
@@ -80,9 +81,9 @@ def card_question(
     whole: bool = False,
     chosen: str = "",
 ) -> QuestionSpec:
-    """The card as a question. ``waiting`` counts the questions that are open, ``remarks`` are by
-    step; ``whole``: new files line by line; ``chosen`` is the place that the row at the cursor is
-    about.
+    """Return the card as a question. ``waiting`` is the number of open questions, ``remarks`` are
+    by step id; ``whole``: new files line by line; ``chosen``: the reference of the row at the
+    cursor.
     """
     heading, subject = card_heading(card, plan, words), card_subject(card, plan, words)
     rows = card_rows(card, plan, words, whole=whole)
@@ -114,6 +115,7 @@ def card_question(
 def _option_choice(
     card: Card, option: CardOption, plan: Plan | None, words: Catalogue, effects: dict[str, str]
 ) -> AnswerChoice:
+    """Return an option of the card as a choice."""
     entry = None
     if option.takes_text:
         asks = card.kind in (CardKind.QUESTION, CardKind.SERVER) and option == TELL
@@ -135,8 +137,8 @@ def _option_choice(
 
 
 def find_step(card: Card, plan: Plan | None, step_id: str) -> tuple[int, str]:
-    """Number and name of a step in what the card shows, of one that would go in the plan; 0 and no
-    name where it is in none.
+    """Return number and name of a step, in the proposed change or else the plan; 0 and an empty
+    name where it is in neither.
     """
     for shown in (card.change.result if card.change is not None else None, plan):
         for number, step in enumerate(shown.steps if shown is not None else (), 1):
@@ -148,13 +150,13 @@ def find_step(card: Card, plan: Plan | None, step_id: str) -> tuple[int, str]:
 def list_step_remarks(
     card: Card, plan: Plan | None, remarks: Mapping[str, str]
 ) -> tuple[Remark, ...]:
-    """The remarks in the order of their steps, without those on steps that are gone."""
+    """Return the remarks in the order of their steps, without those on removed steps."""
     placed = sorted((find_step(card, plan, step), said) for step, said in remarks.items())
     return tuple(Remark(number=n, line=name, said=said) for (n, name), said in placed if n)
 
 
 def place_remarks(card: Card, plan: Plan | None, remarks: Sequence[Remark]) -> dict[str, str]:
-    """The texts of remarks by the id of the step that they are about, as far as it is there."""
+    """Return stored remarks by the id of their step, where number and name still fit."""
     texts = {(remark.number, remark.line): remark.said for remark in remarks}
     placed: dict[str, str] = {}
     for shown in (plan, card.change.result if card.change is not None else None):
@@ -168,7 +170,7 @@ def place_remarks(card: Card, plan: Plan | None, remarks: Sequence[Remark]) -> d
 def card_answer(
     card: Card, choice: AnswerChoice, text: str, remarks: tuple[Remark, ...]
 ) -> CardAnswer:
-    """The answer, bound to what the card shows."""
+    """Return the answer to exactly the card that was shown."""
     return CardAnswer(
         card_id=card.card_id,
         subject=card.subject,
@@ -179,21 +181,23 @@ def card_answer(
 
 
 def consult_question(card: Card, words: Catalogue) -> str:
-    """The question; empty for a card about a plan."""
+    """Return the question about the work as a sentence; empty for a card about a plan."""
     if card.situation is not None:
         return words(f"consult.question.{card.situation.pattern}")
     return words(f"consult.question.{card.kind}") if card.kind in CONSULTS else ""
 
 
 def option_words(card: Card, option: CardOption, words: Catalogue) -> str:
-    """The label of an option: the app's word, or the model's own for an answer it offers."""
+    """Return the label of an option: the app's words, or the model's or server's for an answer that
+    it offers.
+    """
     label = option.label if card.kind in (CardKind.QUESTION, CardKind.SERVER) else ""
     return visible_line(label) or words(f"card.{card.kind}.{option.action}")
 
 
 def option_effects(card: Card, words: Catalogue) -> dict[str, str]:
-    """The effect of each option, by its key: on the work, the requirements, the plan, the limit and
-    the stamina.
+    """Return the effect of each option in words, by its key: on work, requirements, plan, limit and
+    stamina; empty for cards whose options explain themselves.
     """
     if card.kind is CardKind.QUESTION or card.kind not in CONSULTS:
         return {}
@@ -201,6 +205,7 @@ def option_effects(card: Card, words: Catalogue) -> dict[str, str]:
 
 
 def _effect_words(card: Card, action: str, words: Catalogue) -> str:
+    """Return the consequences of an option in words."""
     found = find_consequence(card, action)
     parts = [f"does.{action}", f"ledger.{found.ledger}"]
     parts.append(f"plan.{found.plan}" if found.plan else f"next.{found.next}")
@@ -213,7 +218,9 @@ def _effect_words(card: Card, action: str, words: Catalogue) -> str:
 
 
 def hint_of(card: Card, chosen: str) -> str:
-    """The entry that tells the keys beside the options; ``chosen`` is the place at the cursor."""
+    """Return the entry that names the keys besides the options; ``chosen`` is the reference at the
+    cursor.
+    """
     if card.kind not in CONSULTS:
         return "gate.hint_focused"
     if chosen:
@@ -226,6 +233,7 @@ def hint_of(card: Card, chosen: str) -> str:
 
 
 def _situation_rows(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows about stuck work: cause, attempts, achievements, likely reason."""
     cause = reason_words("consult.cause", situation.cause, words)
     means = words(f"consult.means.{situation.pattern}")
     joint = words("consult.joint")
@@ -248,6 +256,7 @@ def _situation_rows(situation: Situation, words: Catalogue) -> Iterator[Question
 
 
 def _achieved_rows(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows about the achievements so far; one that says there are none."""
     rows = [QuestionRow("", shown_line(achieved.strip())) for achieved in situation.achieved]
     if situation.achieved_more:
         more = words("consult.more", count=situation.achieved_more)
@@ -260,6 +269,7 @@ def _achieved_rows(situation: Situation, words: Catalogue) -> Iterator[QuestionR
 
 
 def _tried_row(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
+    """Return the row of an attempt, with its result."""
     mark = DONE if tried.went_well else NOT_DONE
     text = words.name_operations(tried.text)
     if tried.back:
@@ -270,6 +280,9 @@ def _tried_row(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
 
 
 def _escalation_rows(report: SituationReport, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows about unfinished work: request, attempts, missing requirements, findings,
+    analysis.
+    """
     query = shown_line(report.original_query.strip())
     yield QuestionRow(words("escalate.label.request"), query, heading="notice")
     reached = words(
@@ -301,6 +314,7 @@ def _escalation_rows(report: SituationReport, words: Catalogue) -> Iterator[Ques
 
 
 def _analysis_rows(analysis: FailureAnalysis, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows of the model's analysis of a failure."""
     cause, fix = shown_line(analysis.cause.strip()), shown_line(analysis.fix.strip())
     yield QuestionRow(words("escalate.label.cause"), cause, says=True, heading="ai")
     if fix:
@@ -310,6 +324,7 @@ def _analysis_rows(analysis: FailureAnalysis, words: Catalogue) -> Iterator[Ques
 
 
 def _budget_rows(facts: dict[str, str], words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows about a budget: limit, use, the next call, the new limit."""
     what, limit, used = facts.get("what", ""), facts.get("limit", ""), facts.get("used", "")
     yield QuestionRow(words("budget.label.limit"), _amount_words(what, limit, words))
     yield QuestionRow(words("budget.label.used"), _amount_words(what, used, words))
@@ -326,7 +341,7 @@ def _budget_rows(facts: dict[str, str], words: Catalogue) -> Iterator[QuestionRo
 
 
 def _amount_words(what: str, figure: str, words: Catalogue) -> str:
-    """A figure of the app as money or as a count."""
+    """Return a figure as money or as a count."""
     try:
         value = float(figure)
     except ValueError:
@@ -339,18 +354,19 @@ def _amount_words(what: str, figure: str, words: Catalogue) -> str:
 
 
 def _limit_words(facts: dict[str, str], words: Catalogue) -> str:
+    """Return the name of the limit that was reached."""
     key = f"budget.what.{facts.get('what', '')}"
     return words(key) if words.has(key) else visible_line(facts.get("what", ""))
 
 
 def _shorten_text(text: str) -> str:
-    """The first 100 characters, a cut marked."""
+    """Return the first 100 characters, with a mark where the text was cut."""
     text = text.strip()
     shown = shown_line(text[:COLLECTED])
     return f"{shown}{ELLIPSIS}" if len(text) > COLLECTED else shown
 
 
-#: Marks of the lines of a difference; a sign says what the colour does.
+#: Signs of changed steps; each says the same as its colour.
 SIGNS: Final = {"add": "+", "drop": "−", "change": "~", "move": "↕", "same": " "}
 _TONES: Final[dict[str, Tone]] = {
     "add": "added", "drop": "removed", "change": "notice", "move": "notice", "same": "quiet",
@@ -364,7 +380,9 @@ _RUN: Final = 3  # unchanged steps in a row from which on they are counted inste
 def card_rows(
     card: Card, plan: Plan | None, words: Catalogue, *, whole: bool = False
 ) -> list[QuestionRow]:
-    """Everything that the user should know before answering; ``whole``: new files line by line."""
+    """Return the rows of a card with everything that the user should know before answering;
+    ``whole``: new files line by line.
+    """
     match card.kind:
         case CardKind.TRUST:
             return list(_file_rows(card, words, whole=whole))
@@ -392,7 +410,9 @@ def card_rows(
 
 
 def _server_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
-    """The server's words first, then the field or the page, then where the answer goes."""
+    """Yield rows of an MCP server's question: its words, the field or page, and where the answer
+    goes.
+    """
     facts = card.facts
     if "signs_in" in facts:
         says = words("card.signs_in", server=facts["server"])
@@ -429,7 +449,7 @@ def _server_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
 
 
 def with_remarks(rows: Sequence[QuestionRow], remarks: Mapping[str, str]) -> list[QuestionRow]:
-    """The rows of a plan with what the user wrote on its steps, each below all of its step."""
+    """Return a plan's rows with the user's remarks inserted below each step's rows."""
     found: list[QuestionRow] = []
     said = ""
     for row in rows:
@@ -441,12 +461,13 @@ def with_remarks(rows: Sequence[QuestionRow], remarks: Mapping[str, str]) -> lis
 
 
 def _remark_row(said: str) -> QuestionRow:
+    """Return the row of a user's remark."""
     return QuestionRow("", f"{USER_MARK} {visible_line(said)}", tone="notice")
 
 
 def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
-    """The subject of the card: the plan's name, the step's, or where the work stands: ``loop 6``
-    is the only figure of a consultation (S0-38).
+    """Return the subject of the card: the name of plan, step or server, the limit, or the loop,
+    such as ``loop 6``, the only figure of a consultation (S0-38).
     """
     if card.situation is not None:
         return words("consult.loop", loop=card.situation.loop)
@@ -463,7 +484,9 @@ def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
 
 
 def card_heading(card: Card, plan: Plan | None, words: Catalogue) -> str:
-    """``Plan``, ``Step 2 done``, ``Before step 3``, ``Going in circles``, ``Limit reached``."""
+    """Return the heading of the card, such as ``Plan``, ``Step 2 done``, ``Before step 3``, ``Going
+    in circles``.
+    """
     if card.situation is not None:
         return words(f"consult.heading.{card.situation.pattern}")
     if card.escalation is not None:
@@ -475,13 +498,17 @@ def card_heading(card: Card, plan: Plan | None, words: Catalogue) -> str:
 
 
 def step_number(plan: Plan | None, step_id: str) -> str:
-    """The step's place in the plan, counted from 1; a question mark where it is in none."""
+    """Return the step's place in the plan, counted from 1; a question mark where it is not
+    in it.
+    """
     steps = plan.steps if plan else ()
     return next((str(n) for n, step in enumerate(steps, 1) if step.step_id == step_id), "?")
 
 
 def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogue) -> str:
-    """`` (needed by 3, 4)``: the steps that would begin without what this option skips."""
+    """Return `` (needed by 3, 4)``, the steps that depend on the one that this option skips; empty
+    for none or another option.
+    """
     step = (
         plan.get_step(card.step_id) if plan is not None and option.action == SKIP.action else None
     )
@@ -492,7 +519,7 @@ def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogu
 
 
 def counts_words(report: StepReport, words: Catalogue) -> str:
-    """``4 operations, 1 failed · 4 calls · 0:41``: figures of the app."""
+    """Return the figures of a step's report, as ``4 operations, 1 failed · 4 calls · 0:41``."""
     asked = report.succeeded + report.failed + report.refused + report.skipped
     parts = [words("work.operation", count=asked)]
     if report.failed:
@@ -512,7 +539,7 @@ def counts_words(report: StepReport, words: Catalogue) -> str:
 
 
 def difference_words(lines: tuple[StepDifference, ...], words: Catalogue) -> str:
-    """``1 added, 2 changed``: what a change does in all."""
+    """Return the sum of a plan's changes, as ``1 added, 2 changed``; empty for none."""
     found = {kind: sum(line.kind == kind for line in lines) for kind in SIGNS}
     parts = [words(f"card.diff.{k}", count=n) for k, n in found.items() if n and k != "same"]
     return words("gate.list").join(parts)
@@ -522,6 +549,9 @@ def difference_words(lines: tuple[StepDifference, ...], words: Catalogue) -> str
 
 
 def _plan_rows(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows of a proposed plan: goal, risk, criteria, steps; of a renewed one the
+    differences.
+    """
     yield QuestionRow(words("card.goal"), shown_line(plan.goal.strip()), says=True)
     if plan.risk:
         risk = words(f"plan.risk.{plan.risk}")
@@ -545,6 +575,7 @@ def _plan_rows(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow
 
 
 def _change_rows(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows of a proposed change of a plan: reason, steps and requirements."""
     change = card.change
     if change is None or plan is None:
         return
@@ -566,6 +597,7 @@ def _change_rows(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[Qu
 
 
 def _report_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows of a step's report: figures, files, summary, cause, next action."""
     report = card.report
     if report is None:
         return
@@ -588,7 +620,7 @@ def _report_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
 
 
 def _first_line(text: str) -> SafeText:
-    """The first line of prose in a model's Markdown; the text itself where it has none."""
+    """Return the first line of prose in a model's Markdown; the text itself where it has none."""
     lines = _prose_lines(text)
     if not lines:
         return shown_line(text.strip())
@@ -596,7 +628,7 @@ def _first_line(text: str) -> SafeText:
 
 
 def _prose_lines(text: str) -> list[str]:
-    """The lines of Markdown without the signs of its source; tables, rules and fences left out."""
+    """Return the lines of Markdown as plain text, without tables, rules and fences."""
     found: list[str] = []
     for line in split_bare_lines(text):
         if not _NO_PROSE.match(line):
@@ -606,7 +638,9 @@ def _prose_lines(text: str) -> list[str]:
 
 
 def _file_rows(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow]:
-    """The files the folder brings along; of a file that was trusted before what is different."""
+    """Yield rows about the folder's files that need trust; of a file trusted before, its
+    changes.
+    """
     yield QuestionRow("", words("card.trust.means"), wide=True)
     for file in card.files:
         key = "card.trust.new" if file.kind == "create" else "card.trust.changed"
@@ -624,6 +658,7 @@ def _file_rows(card: Card, words: Catalogue, *, whole: bool) -> Iterator[Questio
 
 
 def _breakpoint_rows(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
+    """Yield rows about the step before which the plan halts."""
     step = plan.get_step(card.step_id) if plan else None
     if plan is None or step is None:
         return
@@ -638,7 +673,9 @@ def _breakpoint_rows(card: Card, plan: Plan | None, words: Catalogue) -> Iterato
 def _difference_rows(
     lines: tuple[StepDifference, ...], new: Plan, old: Plan, words: Catalogue, *, every: bool
 ) -> Iterator[QuestionRow]:
-    """The steps with what becomes of each; without ``every``, runs of unchanged ones counted."""
+    """Yield a row for each step with its change; without ``every``, three or more unchanged ones in
+    a row are counted.
+    """
     at = 0
     first = True
     while at < len(lines):
@@ -662,7 +699,9 @@ def _difference_rows(
 def _rows_below(
     line: StepDifference, old: Plan, new: Plan, words: Catalogue
 ) -> Iterator[QuestionRow]:
-    """How a changed step was, as far as that reads differently; of a new one what it is to do."""
+    """Yield rows below a changed step: how it was before, where that differs; below a new one its
+    description.
+    """
     before, step = line.before, line.step
     says = shown_line(step.description.strip())
     if before is None:
@@ -682,6 +721,7 @@ def _rows_below(
 
 
 def _step_words(number: int, step: Step, plan: Plan, words: Catalogue) -> str:
+    """Return number and name of a step, with the steps it depends on."""
     text = f"{number} {visible_line(step.name)}"
     if not step.depends_on:
         return text

@@ -1,6 +1,6 @@
-"""The content of a gate: its rows, its title, its keys.
+"""Converts a gate to a question: its rows, title and keys, and the answer to it.
 
-The model's words are marked as its own; facts are computed here.
+The model's words are marked as such; facts come from the app.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
 
 _GAP: Final = "   "
-AI_MARK: Final = "◆"  # before what the AI says, in the chat as well
+AI_MARK: Final = "◆"  # before the model's words, as in the chat
 
 #: Arguments whose whole effect is the difference that the previews show.
 _RESULTS: Final = frozenset({"content", "edits"})
 
 
 def sentence_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[QuestionRow]:
-    """The rows of a gate until its details are asked for: intent and why as a sentence, what is
-    unusual about it, and the alternatives (S4-61). The sign of the AI stands before its own words.
+    """Return the rows of a gate without its details: intent and reason as a sentence, anything
+    unusual, and the alternatives (S4-61). The model's own words begin with its sign.
     """
     apart = any(other.intent != gate.intent for other in gate.also)
     stated = bool(gate.intent.strip() or gate.why.strip())  # else the sentence is of the app
@@ -51,7 +51,7 @@ def sentence_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[
 
 
 def _intent_sentence(gate: Gate, words: Catalogue) -> SafeText:
-    """Intent and reason, each with its end; what is missing is said to be."""
+    """Return intent and reason as sentences, and say which of them is missing."""
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
         intent, why = words("gate.checks.intent", requirement=wanted), words("gate.checks.why")
@@ -69,14 +69,16 @@ def _intent_sentence(gate: Gate, words: Catalogue) -> SafeText:
 
 
 def _end_sentence(text: str) -> str:
-    """The text with a full stop, unless it ends with a mark of its own."""
+    """Return the text with a full stop, unless it ends with punctuation."""
     if text.endswith((".", "!", "?", "。", "！", "？", "…", ")", "）")):
         return text
     return f"{text}." if text[-1:].isascii() else f"{text}。"
 
 
 def _deviation_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterator[QuestionRow]:
-    """The rows about what is unusual; where nothing is, one quiet line that says so."""
+    """Yield rows about anything unusual, as warnings and notes, then a quiet one about what is as
+    usual.
+    """
     impact, bad, notes = gate.impact, list[str](), [*_notice_words(gate, words)]
     if impact.zone not in (Zone.INSIDE, Zone.NOWHERE):
         bad.append(words(f"gate.zone.{impact.zone}"))
@@ -118,17 +120,22 @@ def _deviation_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> Ite
 
 
 def _capitalize_first(text: str) -> str:
+    """Return the text with its first character in upper case."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def _sandbox_words(held: str, words: Catalogue) -> str:
-    """The rights of a command there; of an unknown level its name."""
+    """Return the rights of a command in the sandbox level ``held``; of an unknown level
+    its name.
+    """
     said = f"gate.held.{held}"
     return words(said) if words.has(said) else f"{words('gate.fact.sandbox')} {visible_line(held)}"
 
 
 def _undo_words(gate: Gate, words: Catalogue) -> str:
-    """The reach of undo; of a command only its changes of files here."""
+    """Return whether undo covers the call; of a command only its changes of files in the
+    workspace.
+    """
     if not gate.impact.reversible:
         return words("gate.irreversible")
     if gate.effect is not Effect.EXECUTE:
@@ -143,7 +150,7 @@ def _undo_words(gate: Gate, words: Catalogue) -> str:
 
 
 def _join_alternatives(gate: Gate) -> QuestionRow:
-    """All alternatives in one row, each behind its key."""
+    """Return one row with all alternatives, each after its key."""
     items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives, 1)]
     starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
     keys = tuple((at, at + 1) for at in starts)
@@ -151,7 +158,7 @@ def _join_alternatives(gate: Gate) -> QuestionRow:
 
 
 def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[QuestionRow]:
-    """Everything about a gate, each point with its name and where it is from (S4-61, S4-65)."""
+    """Return rows with every fact of a gate, each labelled (S4-61, S4-65)."""
     rows = [QuestionRow("", text, tone="notice") for text in _notice_words(gate, words)]
     named = gate.previews[:1] if gate.also else gate.previews
     paths = ", ".join(shown_path(preview) for preview in named) or subject_words(gate, words)
@@ -178,8 +185,8 @@ def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[Que
 
 
 def argument_rows(gate: Gate, words: Catalogue, *, brief: bool = False) -> list[QuestionRow]:
-    """The arguments that will be used and that neither a preview nor the row of the subject shows
-    (R14), as the app has them; ``brief``: without the figures that only the details name.
+    """Return rows with the call's arguments, as they will be used, that neither a preview nor the
+    subject shows (R14); ``brief``: without facts that belong to the details.
     """
     facts = list(_fact_rows(gate, words, brief=brief))
     lines: list[tuple[str, bool]] = []
@@ -203,7 +210,7 @@ def argument_rows(gate: Gate, words: Catalogue, *, brief: bool = False) -> list[
     ]
 
 
-#: Facts of which nobody needs to know before the details are asked for.
+#: Facts that are shown only among the details.
 _DETAILS: Final = frozenset(
     {"sandbox", "rule", "timeout", "hosts", "hosts_open", "uncovered", "until_quit"}
 )
@@ -213,7 +220,9 @@ BARE: Final = frozenset({"none", "outside"})
 
 
 def _fact_rows(gate: Gate, words: Catalogue, *, brief: bool) -> Iterator[QuestionRow]:
-    """Figures that the app computed: what really runs, where, and what holds it."""
+    """Yield rows with facts that the app computed: what really runs, where, and in which
+    sandbox.
+    """
     for name, value in gate.facts.items():
         known = name in _DETAILS or (name == "cwd" and value == ".")
         if (brief and known) or (name == "runs" and value == subject_words(gate, words)):
@@ -237,12 +246,12 @@ def _fact_rows(gate: Gate, words: Catalogue, *, brief: bool) -> Iterator[Questio
 
 
 def _is_for_all_held(gate: Gate) -> bool:
-    """Whether a consent for the session is one for all that the sandbox holds."""
+    """Whether an approval for the session covers every command in the sandbox."""
     return gate.grant_pattern.endswith(f" {IN_SANDBOX}")
 
 
 def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
-    """Where a link or a shortened path really leads, unless its own name says so."""
+    """Return warnings about links and shortened paths: where they really lead."""
     named = {preview.path for preview in gate.previews} | {
         preview.target for preview in gate.previews
     }
@@ -255,8 +264,8 @@ def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
 def scope_rows(
     gate: Gate, choice: GateChoice, alike: Sequence[OperationMessage], words: Catalogue
 ) -> list[QuestionRow]:
-    """Exactly what an answer allows that allows more than this call, and for how long; of a rule
-    for the project what it would have allowed in this session too.
+    """Return rows that say exactly what an answer allows beyond this call, and for how long; for a
+    project's rule also the calls of this session that it would have allowed (``alike``).
     """
     grant = grant_for(gate, "", choice)
     rows = [
@@ -287,7 +296,9 @@ def scope_rows(
 
 
 def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeText:
-    """``1 file, +3 −2 · inside the workspace · can be undone``, less what is left out."""
+    """Return the impact as ``1 file, +3 −2 · inside the workspace · can be undone``, without
+    excluded hunks.
+    """
     impact = gate.impact
     added, removed = impact.added, impact.removed
     if document.left_out:
@@ -309,14 +320,16 @@ def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeTe
 
 
 def risk_words(gate: Gate, words: Catalogue) -> SafeText:
-    """The risk with its reasons: ``high risk: a hidden file, an executable extension``."""
+    """Return the risk with its reasons, as ``high risk: a hidden file, an executable
+    extension``.
+    """
     reasons = [_reason_words(code, words) for code in gate.impact.reasons]
     level = words(f"gate.risk.{gate.impact.risk}")
     return SafeText(f"{level}: {words('gate.list').join(reasons)}" if reasons else level)
 
 
 def verb_words(gate: Gate, words: Catalogue) -> SafeText:
-    """The action in one word: from the preview where there is one."""
+    """Return the action in one word, by the previews or else the call's effect."""
     kinds = {preview.kind for preview in gate.previews}
     if len(kinds) == 1:
         return words(f"gate.kind.{kinds.pop()}")
@@ -324,9 +337,7 @@ def verb_words(gate: Gate, words: Catalogue) -> SafeText:
 
 
 def subject_words(gate: Gate, words: Catalogue) -> SafeText:
-    """The target of the action: the file, else the command or the path among the arguments, else
-    the operation.
-    """
+    """Return the target of the call: its file, command or path, else the operation."""
     if gate.previews:
         return shown_path(gate.previews[0])
     if gate.facts.get("runs"):  # its parts stand on lines of their own, the command does not
@@ -339,6 +350,7 @@ def subject_words(gate: Gate, words: Catalogue) -> SafeText:
 
 
 def _notice_words(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
+    """Yield notices that the gate was renewed or edited."""
     if gate.renewed:
         yield words("gate.renewed")
     if gate.edited_by_user:
@@ -346,6 +358,7 @@ def _notice_words(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
 
 
 def _model_row(label: str, text: str, words: Catalogue) -> QuestionRow:
+    """Return a row with the model's words; says so where it gave none."""
     safe = shown_line(text.strip())
     if not safe:
         return QuestionRow(label, words("gate.not_given"), tone="quiet")
@@ -353,7 +366,7 @@ def _model_row(label: str, text: str, words: Catalogue) -> QuestionRow:
 
 
 def _list_alternatives(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
-    """A row for each alternative; one that says that the AI named none."""
+    """Yield a row for each alternative, or one that says there are none."""
     label = words("gate.alternatives")
     if not gate.alternatives:
         yield QuestionRow(label, words("gate.none_given"), tone="quiet")
@@ -364,19 +377,22 @@ def _list_alternatives(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
 
 
 def _reason_words(code: str, words: Catalogue) -> str:
+    """Return a reason for the risk in words; an unknown code as it is."""
     key = f"gate.reason.{code}"
     return words(key) if words.has(key) else visible_line(code).replace("_", " ")
 
 
 def _on_the_diff(gate: Gate, name: str, value: Any) -> bool:
-    """Whether the previews show the argument: the path as it is, the content as what it does."""
+    """Whether the previews show this argument: a path itself, a content by its effect."""
     if name in _RESULTS:
         return any(preview.hunks for preview in gate.previews)
     return any(value in (preview.path, preview.target) for preview in gate.previews if value)
 
 
 def _argument_lines(name: str, value: Any, words: Catalogue) -> Iterator[tuple[str, bool]]:
-    """``name = value``; a text of several lines below its name, blank lines counted."""
+    """Yield ``name = value`` as lines; a text of several lines is below its name, with runs of
+    blank lines counted. The flag marks lines that are notes.
+    """
     head = f"{visible_line(name)} ="
     if not isinstance(value, str) or "\n" not in value.rstrip("\n"):
         text = json.dumps(value, ensure_ascii=False)
@@ -399,12 +415,12 @@ def _argument_lines(name: str, value: Any, words: Catalogue) -> Iterator[tuple[s
 
 
 _LETTERS: Final = {key.action: key.label for key in keys_of("gate", "diff")}
-#: Keys that act each time they come, because they only move or mark something.
+#: Keys that act at once at each press, because they only move or mark something.
 WALKS: Final = frozenset({"left_square_bracket", "right_square_bracket", "j", "k", "space"})
 
 
 def _list_acts() -> dict[str, str]:
-    """The action of the widget for each key of a gate and of its diff that answers nothing."""
+    """Return the widget's action for each key of a gate or diff that answers nothing."""
     acts: dict[str, str] = {}
     for key in keys_of("gate", "diff"):
         for name, action in key.list_actions():
@@ -416,7 +432,7 @@ def _list_acts() -> dict[str, str]:
 
 
 _ACTS: Final = _list_acts()
-#: Keys that mean something at some gate.
+#: Keys that have an effect at some gate.
 LETTERS: Final = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
 
 
@@ -429,8 +445,8 @@ def gate_question(
     waiting: int = 1,
     detailed: bool = False,
 ) -> QuestionSpec:
-    """The gate as a question. ``step`` names the step that asks, ``waiting`` counts the questions
-    that are open; ``detailed``: with everything about it and every key.
+    """Return the gate as a question. ``step`` names the step that asks, ``waiting`` is the number
+    of open questions; ``detailed``: with all facts and keys.
     """
     verb, subject = _capitalize_first(verb_words(gate, words)), subject_words(gate, words)
     figures = figures_of(gate, words, document)
@@ -468,7 +484,7 @@ def gate_question(
 
 
 def _daily_choices(gate: Gate, words: Catalogue, *, detailed: bool) -> Iterator[AnswerChoice]:
-    """The keys of every gate, and where it is ``detailed`` those of its diff."""
+    """Yield the usual keys of a gate; ``detailed``: with those of its diff."""
     once, reject, edit = GateChoice.ONCE, GateChoice.REJECT, GateChoice.EDIT
     yield AnswerChoice(_LETTERS[once], once, words("gate.key.once"), leads=True, consents=True)
     entry = TextEntry(words("gate.ask_reason"), words("gate.hint_reason"), is_optional=True)
@@ -483,7 +499,7 @@ def _daily_choices(gate: Gate, words: Catalogue, *, detailed: bool) -> Iterator[
 
 
 def _scope_choice(gate: Gate, words: Catalogue, scope: GateChoice) -> AnswerChoice:
-    """An answer that allows more than this call, in words: how long, and exactly what."""
+    """Return the answer that allows more than this call, with its duration and scope in words."""
     operation, _, what = gate.pattern_of(scope).partition(" ")
     if operation.startswith("mcp."):  # behind the # stands a hash of what its server says of it
         what = what.partition("#")[0]
@@ -495,7 +511,7 @@ def _scope_choice(gate: Gate, words: Catalogue, scope: GateChoice) -> AnswerChoi
 
 
 def gate_answer(gate: Gate, choice: AnswerChoice, document: DiffDocument, text: str) -> GateAnswer:
-    """The answer, bound to exactly what the gate shows; ``text`` is the reason of a rejection or
+    """Return the answer to exactly the gate that was shown; ``text`` is the reason of a refusal, or
     the edited file.
     """
     answer = GateChoice(choice.answer)
@@ -515,7 +531,7 @@ def gate_answer(gate: Gate, choice: AnswerChoice, document: DiffDocument, text: 
 
 
 def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
-    """``+3 −2``, less what is left out; of a file that comes or goes its lines."""
+    """Return ``+3 −2`` without excluded hunks; of a created or deleted file the number of lines."""
     added, removed = gate.impact.added, gate.impact.removed
     if document.left_out:
         added, removed = document.figures()

@@ -96,8 +96,8 @@ class KeyGuard:
         self.standing: Standing = ""
 
     def begin_settling(self, seconds: float = SETTLE_S, *, since: float | None = None) -> None:
-        """Start guarding a question that came into view now, or ``since`` then on the clock: no key
-        acts for so long after that.
+        """Start guarding a question that came into view now, or at the time ``since`` of the clock:
+        no key acts for ``seconds`` after that.
         """
         self._settle_s = seconds
         shown_at = self._clock.monotonic() if since is None else since
@@ -106,7 +106,9 @@ class KeyGuard:
         self._set_standing("")
 
     def begin_anew(self) -> None:
-        """Guard a question that the newest key asked: only pressed anew, and not held, it acts."""
+        """Guard a question that the newest key has caused: the key acts only when released and
+        pressed again.
+        """
         newest = self._clock.monotonic() - DELAY_S  # one that was guarded on another page
         self.begin_settling(ANEW_S, since=max(self._pressed_at, newest))
 
@@ -125,7 +127,7 @@ class KeyGuard:
         self._set_standing("")
 
     def take_back(self) -> Sequence[Typed]:
-        """Clear and return the keys that still wait, since their question is gone."""
+        """Clear and return the keys that still wait, because their question is gone."""
         typed = [*self._typed] if self.is_waiting else []
         self.forget_keys()
         return typed
@@ -211,7 +213,9 @@ class KeyGuard:
         self._pass_on(event)
 
     async def _take_other(self, event: events.Key) -> bool:
-        """Handle a key that is not text: Enter confirms a key that waits, others cancel it."""
+        """Handle a key that is not text: Enter confirms a waiting key, every other key cancels it.
+        Returns False where the caller should handle the key.
+        """
         if event.key == "enter" and self.is_waiting and not self._is_repeating:
             act = self._pending_act
             if act is None or event.time < self._seen_at:
@@ -226,22 +230,26 @@ class KeyGuard:
         return False
 
     def _pass_on(self, event: Typed | None = None) -> None:
+        """Pass the typed keys, and this event, to ``hand_on``."""
         typed: list[Typed] = [*self._typed, event] if event is not None else [*self._typed]
         self.forget_keys()
         self._hand_on(typed)
 
     def _restart_timer(self) -> None:
+        """Start the pause after the newest key anew."""
         if self._timer is not None:
             self._timer.stop()
         self._timer = self._owner.set_timer(DELAY_S, self._act_when_idle)
 
     def _cancel_timer(self) -> None:
+        """Stop the timer and drop the waiting action."""
         if self._timer is not None:
             self._timer.stop()
         self._timer = self._pending_act = None
         self._set_standing("")
 
     def _mark_drawn(self, timer: Timer | None) -> None:
+        """Note that the screen was drawn with the newest key, so that Enter can confirm it."""
         if timer is self._timer:
             self._seen_at = Message().time
 
@@ -263,12 +271,14 @@ class KeyGuard:
         await act()
 
     def _set_standing(self, standing: Standing) -> None:
+        """Set ``standing`` and call ``show``."""
         if standing or self.standing:
             self.standing = standing
             self._show()
 
 
 def _is_space(event: events.Key) -> bool:
+    """Whether the key writes a space."""
     return event.character is not None and event.character.isspace()
 
 
@@ -280,5 +290,5 @@ def is_text(event: events.Key | events.Paste) -> bool:
 
 
 def is_for_composer(event: Typed) -> bool:
-    """Whether an event writes, or is Enter or Backspace: keys of a message that is being typed."""
+    """Whether an event writes text or is Enter or Backspace: a key of a message being typed."""
     return is_text(event) or (isinstance(event, events.Key) and event.key in COMPOSED)

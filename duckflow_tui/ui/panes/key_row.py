@@ -1,4 +1,4 @@
-"""The row of keys below a question, with what each does."""
+"""The row of keys below a question, with the effect of each."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ _GAP: Final = 2  # cells between what an option is called and what it does
 
 @dataclass(frozen=True, slots=True)
 class KeyHint:
-    """A letter and what it does, in words. One that ``asks`` has no letter: it is the question
-    that the others answer. One that ``leads`` is drawn stronger than the others. ``effect`` is what
-    follows from it, where more than its name is said.
+    """A key and its effect in words. ``asks``: a question without a key, which the others answer;
+    ``leads``: drawn more strongly; ``effect``: a longer explanation.
     """
 
     letter: str
@@ -38,17 +37,17 @@ class KeyHint:
 
     @property
     def cell_count(self) -> int:
-        """Room for `` y  once``."""
+        """Cells of the hint, as `` y  once``."""
         return self.head_cells + cell_len(self.text)
 
     @property
     def head_cells(self) -> int:
-        """Room for the letter and the spaces around it."""
+        """Cells of the letter and the spaces around it."""
         return cell_len(self.letter) + 3 if self.letter else 0
 
 
 def _key_of(letter: str) -> str:
-    """The name of a key that is printed like this."""
+    """Return Textual's name of a key that is printed as ``letter``."""
     if letter.startswith("↓"):
         return "pagedown"
     return {"Esc": "escape"}.get(letter, letter)
@@ -56,8 +55,8 @@ def _key_of(letter: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One way to draw the keys, in ``height`` lines; ``spares`` lines of the rest of the question
-    have to fit beside it at least.
+    """One way to draw the keys: its height, and in ``spares`` the lines of the question that must
+    at least fit beside it.
     """
 
     height: int
@@ -66,11 +65,11 @@ class _Form:
 
 
 class KeyRow(Widget, can_focus=False):
-    """The keys of a question with their words, lit on the accent while they act.
+    """The keys of a question, drawn on the accent colour while they act (``lit``).
 
-    With a ``prompt`` above them they get a line each where nothing else of the question has to
-    give way, and their effects stand beside them or, where they are too long for that, below;
-    ``others_height`` returns the lines that everything else takes at some width.
+    With a ``prompt`` above them, each key gets its own line where the question has room for it,
+    with its effect beside or below. ``others_height`` returns the height of the rest of the
+    question at a width.
     """
 
     lit: reactive[bool] = reactive(False)
@@ -82,7 +81,7 @@ class KeyRow(Widget, can_focus=False):
         self._others_height = others_height
 
     def _list_forms(self, width: int) -> Iterator[_Form]:
-        """The ways to draw the keys, the roomiest first."""
+        """Yield the ways to draw the keys, the tallest first."""
         lines = self._pack_lines(width)[1]
         packed, listed = len(lines), 1 + len(self.hints)
         others = self._others_height(width) if self.prompt else 0
@@ -102,9 +101,8 @@ class KeyRow(Widget, can_focus=False):
         yield _Form(packed, min(1, others), lambda: self._draw_packed(width))
 
     def height_for(self, width: int, most: int) -> int:
-        """Lines that the keys take, with ``most`` lines for the whole question.
-
-        Something of the request stays in sight however long the labels are.
+        """Return the height of the keys where the whole question has ``most`` lines; some lines of
+        the request always stay visible.
         """
         forms = [*self._list_forms(width)]
         if self.prompt:
@@ -125,7 +123,7 @@ class KeyRow(Widget, can_focus=False):
         return next((form for form in forms if form.height <= height), forms[-1]).draw()
 
     def _draw_packed(self, width: int) -> Text:
-        """The keys one behind the other, in as few lines as they need."""
+        """Draw the keys one after the other in as few lines as possible."""
         palette = palette_of(self)
         text = Text(no_wrap=True, end="")
         leads = any(hint.leads for hint in self.hints)
@@ -144,16 +142,17 @@ class KeyRow(Widget, can_focus=False):
         return text
 
     def _prompt_text(self, width: int, above: str = "") -> Text:
+        """Return the prompt's line."""
         line = f"{above}{fit(self.prompt, width)}\n"
         return Text(line, style=palette_of(self).text, no_wrap=True, end="")
 
     def _effect_room(self, width: int) -> int:
-        """Cells beside the longest option."""
+        """Return the cells left beside the longest option."""
         return width - _KEY - max((cell_len(hint.text) for hint in self.hints), default=0) - _GAP
 
     def _draw_list(self, width: int, *, blank: bool = False, below: bool = False) -> Text:
-        """The prompt, with a ``blank`` line above it, and a line for each option, with its effect
-        ``below``, else beside it where all of them fit.
+        """Draw the prompt, with ``blank`` below an empty line, and a line for each option; effects
+        are ``below`` it, or beside it where all fit.
         """
         palette = palette_of(self)
         names = max((cell_len(hint.text) for hint in self.hints), default=0)
@@ -175,8 +174,8 @@ class KeyRow(Widget, can_focus=False):
         return text
 
     def _letter_text(self, letter: str, *, strong: bool = True) -> tuple[str, Style]:
-        """A letter as it is drawn, with the key that a click on it stands for; ``strong``: on the
-        accent.
+        """Return a letter with its style, in which a click finds the key; ``strong``: on the accent
+        colour.
         """
         palette = palette_of(self)
         style = ink(palette.quiet)
@@ -187,14 +186,16 @@ class KeyRow(Widget, can_focus=False):
         return f" {letter} ", names_key(style, _key_of(letter))
 
     def _pack_lines(self, width: int) -> tuple[int, list[list[KeyHint]]]:
-        """The gap and the lines: the wide gap unless the narrow one needs fewer lines."""
+        """Return the gap between keys and the lines of keys; the gap is wide unless the narrow one
+        saves a line.
+        """
         return min(
             ((gap, self._pack_with_gap(width, gap)) for gap in _GAPS),
             key=lambda packed: len(packed[1]),
         )
 
     def _pack_with_gap(self, width: int, gap: int) -> list[list[KeyHint]]:
-        """The hints in lines; one that is too long for a line goes on below itself."""
+        """Return the hints divided into lines; one that is too long is wrapped."""
         lines: list[list[KeyHint]] = [[]]
         used = 0
         for hint in self.hints:

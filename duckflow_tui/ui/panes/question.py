@@ -1,4 +1,4 @@
-"""The description of a question that waits for the user, the same for gates and cards."""
+"""Data classes that describe an open question in the same way for gates and cards."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ REFUSES = "n"  # the key that says no to every question
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """``Edit src/shop/pricing.py  +3 −2  1 of 3``, ``Plan  snake game``: where room is short the
-    ``subject`` is cut first, and keeps its start or its end. A ``named`` subject stands apart from
-    the heading.
+    """A title such as ``Edit src/shop/pricing.py  +3 −2  1 of 3`` or ``Plan  snake game``. In a
+    narrow frame the ``subject`` is cut first; ``keep`` says which end of it stays. A ``named``
+    subject is set apart from the heading.
     """
 
     heading: str
@@ -30,7 +30,7 @@ class Title:
     named: bool = False
 
     def render(self, palette: Palette, room: int) -> tuple[Text, bool]:
-        """The title in at most ``room`` cells, and whether its subject is cut."""
+        """Return the title in at most ``room`` cells, and whether its subject was cut."""
         heading = Text(fit(self.heading, room), style=f"bold {palette.accent}", no_wrap=True)
         joint = "  " if self.named else " "
         spare = max(0, room - heading.cell_len - cell_len(self.rest) - len(joint))
@@ -44,7 +44,9 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class TextEntry:
-    """A line of text that goes with an answer: what is ``asked`` for, and the keys that end it."""
+    """A text field that belongs to an answer: its placeholder ``asked``, and the keys that
+    end it.
+    """
 
     asked: str
     hint: str
@@ -53,42 +55,41 @@ class TextEntry:
 
 @dataclass(frozen=True, slots=True)
 class AnswerChoice:
-    """Something to do at a question, and the key for it.
-
-    It is an answer, or where it ``acts`` this action of the widget, which answers nothing yet.
+    """A key of a question with its effect: an answer, or where ``acts`` is set an action of the
+    widget that answers nothing.
     """
 
     key: str  # as it is printed
     answer: str  # a ``GateChoice``, or the action of a ``CardOption``
-    text: str  # what it does, in words
+    text: str  # its effect in words
     effect: str = ""
     acts: str = ""
     leads: bool = False
-    consents: bool = False  # something begins: what was not on screen is asked about first (R14)
-    widens: bool = False  # more than this is allowed: the scope is shown first
+    consents: bool = False  # lets something begin: unseen lines are asked about first (R14)
+    widens: bool = False  # allows more than this call: its scope is shown first
     takes_remarks: bool = False  # the remarks go with it, in place of a text
     entry: TextEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSpec:
-    """A gate or a card as it is asked now."""
+    """A gate or card as it is shown now: texts, rows and keys."""
 
     title: Title
     headline: QuestionRow  # the title as a row, where no border has room for it
     rows: Sequence[QuestionRow]
     choices: Sequence[AnswerChoice]
-    hint: str  # the keys beside the choices, while they act
-    leads_here: str = "gate.hint"  # entry that says which key leads to it
-    path: QuestionRow | None = None  # what the title is about, where that is cut there
+    hint: str  # further keys, shown while the keys act
+    leads_here: str = "gate.hint"  # entry that names the key which focuses the question
+    path: QuestionRow | None = None  # the full subject, shown where the title cuts it
     arguments: Sequence[QuestionRow] = ()
-    details: Sequence[QuestionRow] = ()  # everything about it, where that was asked for
-    prompt: str = ""  # stands above the choices
-    unlisted: Sequence[AnswerChoice] = ()  # keys that act and are not named beside the others
-    acts: Mapping[str, str] = field(default_factory=dict[str, str])  # by key: what answers nothing
-    blocks: str = ""  # entry that says why nothing can be consented to now
+    details: Sequence[QuestionRow] = ()  # all facts, where the user asked for them
+    prompt: str = ""  # shown above the choices
+    unlisted: Sequence[AnswerChoice] = ()  # choices whose keys are not shown
+    acts: Mapping[str, str] = field(default_factory=dict[str, str])  # actions by key
+    blocks: str = ""  # entry that says why no consent is possible now
     folds: bool = True  # rows may be cut to a line each
 
     def find_choice(self, key: str) -> AnswerChoice | None:
-        """The choice that this key takes."""
+        """Return the choice of this key; None where it has none."""
         return next((c for c in (*self.choices, *self.unlisted) if c.key == key), None)

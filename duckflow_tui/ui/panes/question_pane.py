@@ -1,4 +1,6 @@
-"""The question that waits for the user's key, a gate or a card; nothing else can answer it."""
+"""The pane of the open question, a gate or a card: it shows the question and turns keys into
+answers.
+"""
 
 from __future__ import annotations
 
@@ -79,11 +81,11 @@ Lines = tuple[int, int, int]  # of the rows, the arguments and the diff
 
 
 def share_lines(room: int, wants: Lines, *, least_rows: int) -> Lines:
-    """Share ``room`` lines: a line of each row first, then arguments and diff. Where not even
-    that has room, the first part that has something to show has all of it.
+    """Divide ``room`` lines between rows, arguments and diff: first a line for each row, then some
+    for arguments and diff. If not even that fits, the first part with content gets all lines.
 
-    ``wants`` are the lines that each part takes whole, 0 where it has nothing to show;
-    ``least_rows`` those that name every row, each cut to one.
+    ``wants`` is the full height of each part, 0 where it is empty; ``least_rows`` the height of the
+    rows cut to one line each.
     """
     # The line that counts what is left of the diff can stand alone.
     diff = 2 if least_rows <= 1 else 1
@@ -100,7 +102,7 @@ def share_lines(room: int, wants: Lines, *, least_rows: int) -> Lines:
 
 
 class _QuestionDiff(DiffPane):
-    """The diff inside a question."""
+    """The diff in a question; ``allot`` returns its height for the size of its container."""
 
     def __init__(self, allot: Callable[[Size], int]) -> None:
         super().__init__(focusable=False, titled=False)
@@ -111,7 +113,9 @@ class _QuestionDiff(DiffPane):
 
 
 def _list_bindings() -> list[BindingType]:
-    """The keys that are no text: those of the rows, and the stock ones that scroll."""
+    """Return the bindings of keys that are not text: Enter, Esc, arrows and the stock ones for
+    scrolling.
+    """
     stock = cast("list[Binding]", ScrollableContainer.BINDINGS)
     own = {"escape": "escape", "enter": "go_to", "up": "line(-1)", "down": "line(1)"}
     scroll = {b.key: f"scroll('{b.action}')" for b in stock if b.key not in own}
@@ -131,26 +135,29 @@ def id_of(asked: Asked | None) -> str:
 
 
 class QuestionPane(Vertical, can_focus=True):
-    """One open question: what, why, with what consequences, and the keys (S4-60…62, S4-65).
+    """One open question: intent, reason, consequences and keys (S4-60…62, S4-65).
 
-    It never takes the focus by itself. Its keys pass a ``KeyGuard``; a text that is typed here goes
-    to the composer, and the focus with it. While part of the question was not on screen, or remarks
-    would be lost, a key that consents scrolls to it and asks once, naming what; the same key,
-    pressed anew, then decides (R14). One that allows more than this call shows first exactly what.
+    It takes the focus only when told to. Its keys pass a ``KeyGuard``; text that is typed here goes
+    to the composer together with the focus. If part of the question was not on the screen yet, or
+    remarks would be lost, a key that consents first scrolls there and asks once, naming what is
+    missing; the same key pressed again decides (R14). A key that allows more than this call first
+    shows its scope.
 
-    Once answered by a key it keeps the focus, and says so, while another question waits or the same
-    reply may open another gate: the focus stays for that and never comes to it. An answer to what
-    is not asked yet is dropped.
+    After an answer by key the pane keeps the focus, and says so, while another question waits or
+    the same reply may open another gate. The next question gets the focus only this way. An answer
+    to a question that is not shown yet is dropped.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = _list_bindings()
 
     words: var[Catalogue] = var(Catalogue)
-    yields: var[bool] = var(False)  # some room to the chat, where something was said
-    alone: var[bool] = var(False)  # the chat is not shown: its room is the question's
+    yields: var[bool] = var(False)  # leave some room to the chat, where something was said
+    alone: var[bool] = var(False)  # the chat is hidden: the question has all the room
 
     class Remarked(Message):
-        """The remarks on what is asked are others now. ``about``: what they hold for alone."""
+        """Posted when the user's remarks have changed. ``about`` identifies the proposal they
+        belong to.
+        """
 
         def __init__(self, about: str, remarks: tuple[Remark, ...]) -> None:
             super().__init__()
@@ -158,17 +165,16 @@ class QuestionPane(Vertical, can_focus=True):
             self.remarks = remarks
 
     class Answered(Message):
-        """The user pressed a key that answers."""
+        """Posted when the user pressed a key that answers."""
 
         def __init__(self, answer: GateAnswer | CardAnswer) -> None:
             super().__init__()
             self.answer = answer
 
     class Left(Message):
-        """The user is done here: the composer should have the focus.
+        """Posted when the composer should get the focus, because the user has finished here.
 
-        ``typed`` is what was meant for the composer; ``pending`` says that the user left without an
-        answer.
+        ``typed`` are keys meant for the composer; ``pending``: the question is not answered.
         """
 
         def __init__(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
@@ -177,13 +183,13 @@ class QuestionPane(Vertical, can_focus=True):
             self.pending = pending
 
     class PlanWanted(Message):
-        """The user would change the plan before answering; the card stays open."""
+        """Posted when the user wants to edit the plan before answering; the card stays open."""
 
-    #: The whole new content behind a gate, by its id, and the calls that asked for the same.
+    #: Return the proposed content of a gate by its id; earlier calls that asked for the same.
     proposed: Callable[[str], str | None] | None = None
     alike: Callable[[Gate], Sequence[OperationMessage]] | None = None
-    #: The remarks that were kept for this proposal when the session was left; where they are about
-    #: another one, they are dropped.
+    #: Returns the remarks stored for this proposal in an earlier run; those on another one are
+    #: deleted.
     kept: Callable[[str], tuple[Remark, ...]] | None = None
 
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:
@@ -191,27 +197,27 @@ class QuestionPane(Vertical, can_focus=True):
         self._clock = clock
         self._guard = KeyGuard(self, clock, self._leave_question, self._show_standing)
         self.asked: Asked | None = None  # the gate or card that is shown
-        self._plan: Plan | None = None  # that the card is about
-        self._waiting = 1  # questions that are open, this one included
-        self._step = ""  # which step of the plan asks, in words
-        self._question: QuestionSpec | None = None  # what is asked, as it is shown now
+        self._plan: Plan | None = None  # of the shown card
+        self._waiting = 1  # number of open questions
+        self._step = ""  # the step of the plan that asks, in words
+        self._question: QuestionSpec | None = None  # the question as it is shown now
         self._document = DiffDocument()
         self._proposal = ""  # the call or plan that the remarks are about
         self._step_remarks: dict[str, str] = {}  # by step of a plan
         self._remarked_step = ""  # the step whose remark is being written
 
-        self._scope: AnswerChoice | None = None  # its scope is shown
-        self._detailed = False  # everything about a gate is shown, of a card its files whole
+        self._scope: AnswerChoice | None = None  # the answer whose scope is shown
+        self._detailed = False  # all facts of a gate, or files of a card, are shown
         self._entering: AnswerChoice | None = None  # the answer whose text is being written
-        self._unread_for: AnswerChoice | None = None  # asked about first: not all was on screen
+        self._unread_for: AnswerChoice | None = None  # answer to confirm by a second press
         self._hint = ""  # why the last key did nothing
-        self._shown_at = 0.0  # when it came on the screen, on the clock of the session
-        self._since = float("-inf")  # when it got the focus; keys from before are no answer
-        self._sent = False  # it has been answered and only waits to go
-        self._staying = False  # it was, and keeps the focus for the next question
-        self._next_waits = False  # it was, and another question was open then
-        self._is_last = False  # it was, and nothing else is open
-        self._may_ask_again = False  # the reply at hand may open another gate
+        self._shown_at = 0.0  # when the question was shown, on the session's clock
+        self._since = float("-inf")  # when it got the focus; earlier keys are no answer
+        self._sent = False  # the question was answered and will be removed
+        self._staying = False  # it was answered; the pane keeps the focus for the next one
+        self._next_waits = False  # another question was open at the answer
+        self._is_last = False  # no question is open
+        self._may_ask_again = False  # the current reply may open another gate
         self._stay_timer: Timer | None = None
 
         self._rows = CardView(partial(self._allot_lines, 0), id="question-rows")
@@ -221,7 +227,7 @@ class QuestionPane(Vertical, can_focus=True):
         self.diff.view.on_change(self._show_frame)
         self._field = InlineField(self._cancel_field, id="question-text")
         self._keys = KeyRow(lambda width: sum(self._wanted_lines(width)))
-        self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
+        self._whole: WholeDiff | None = None  # the open whole-screen diff of the gate
 
     def compose(self) -> ComposeResult:
         yield self._rows
@@ -239,46 +245,50 @@ class QuestionPane(Vertical, can_focus=True):
 
     @property
     def gate(self) -> Gate | None:
-        """The gate that is shown, if it is one."""
+        """The shown gate; None for a card or nothing."""
         return self.asked if isinstance(self.asked, Gate) else None
 
     @property
     def card(self) -> Card | None:
-        """The card that is shown, if it is one."""
+        """The shown card; None for a gate or nothing."""
         return self.asked if isinstance(self.asked, Card) else None
 
     @property
     def surfaces(self) -> tuple[Surface, ...]:
-        """Where its keys stand in the table of keys."""
+        """The names of its keys' surfaces in the table of keys."""
         return ("card", "consultation") if self.card is not None else ("gate", "diff")
 
     @property
     def is_holding(self) -> bool:
-        """Whether the newest key waits a moment, because the next could make it part of a text."""
+        """Whether the newest key still waits to act, because a second one would make it part of a
+        text.
+        """
         return self._guard.is_waiting
 
     @property
     def is_staying(self) -> bool:
-        """Whether it has been answered and keeps the focus for the next question."""
+        """Whether the question was answered and the pane keeps the focus for the next one."""
         return self._staying
 
     def answers_to(self, letter: str) -> bool:
-        """Whether it is a letter or digit that does something here."""
+        """Whether this letter or digit has an effect on the question."""
         if self.card is None:
             return letter in LETTERS
         return self._question is not None and self._question.find_choice(letter) is not None
 
     def count_unseen(self) -> int:
-        """Lines of the question that have not been on screen: rows, arguments and diff."""
+        """Return the number of lines, of rows, arguments and diff, that were not on the
+        screen yet.
+        """
         scope = self._overlay.count_unseen() if self._scope is not None else 0
         rows = self._rows.count_unseen() + self._arguments.count_unseen()
         return rows + scope + self._document.unseen_lines
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enter does something only on a card."""
+        """Disable Enter except on a card."""
         return action != "go_to" or self.card is not None
 
-    # --- what it asks --------------------------------------------------------------------------
+    # --- the question --------------------------------------------------------------------------
 
     def show(
         self,
@@ -289,10 +299,10 @@ class QuestionPane(Vertical, can_focus=True):
         step: str = "",
         may_ask_again: bool = False,
     ) -> None:
-        """Ask this question; None hides the pane, unless it stays for another gate.
+        """Show this question; None hides the pane, unless it stays for another gate.
 
-        ``plan`` is what a card is about, ``step`` names the step that asks, ``waiting`` counts the
-        open questions, ``may_ask_again``: the reply at hand may open another gate.
+        ``plan`` is the plan of a card, ``step`` names the step that asks, ``waiting`` is the number
+        of open questions; ``may_ask_again``: the current reply may open another gate.
         """
         self._may_ask_again = may_ask_again
         self._is_last = asked is None
@@ -311,7 +321,7 @@ class QuestionPane(Vertical, can_focus=True):
             typing = self._active_field is not None and self._active_field.has_focus
             had_focus = self.has_focus or typing
         self._end_stay()
-        if self._whole is not None:  # what it shows is no longer asked about
+        if self._whole is not None:  # the gate it shows is no longer open
             self._whole.dismiss()
             self._whole = None
         self._open(asked)
@@ -325,7 +335,7 @@ class QuestionPane(Vertical, can_focus=True):
                 self.focus()
 
     def _open(self, asked: Asked | None) -> None:
-        """Show this question from its start."""
+        """Show this question from its beginning. Remarks stay if it is about the same proposal."""
         self.asked, self._shown_at = asked, self._clock.monotonic()
         self._sent, self._detailed, self._scope = False, False, None
         self._hint, self._unread_for = "", None
@@ -362,6 +372,7 @@ class QuestionPane(Vertical, can_focus=True):
         self._refresh_rows(fresh=True)
 
     def _describe_question(self) -> QuestionSpec | None:
+        """Return the shown gate or card as a question; None for nothing."""
         match self.asked:
             case Gate() as gate:
                 return gate_question(
@@ -386,29 +397,33 @@ class QuestionPane(Vertical, can_focus=True):
                 return None
 
     def _list_remarks(self) -> tuple[Remark, ...]:
+        """Return the user's remarks on the shown proposal."""
         if self.card is not None:
             return list_step_remarks(self.card, self._plan, self._step_remarks)
         return self._document.list_remarks()
 
     def _tell_remarks(self) -> None:
+        """Post the present remarks."""
         about = self.gate.args_hash if self.gate else self.card.subject if self.card else ""
         self.post_message(self.Remarked(about, self._list_remarks()))
 
     def _on_choice(self) -> None:
-        """Hunks were left out or taken in, or a line was remarked on."""
+        """Update the pane after hunks were excluded or included, or a line was remarked on."""
         self._tell_remarks()
         self._hint, self._unread_for = "", None
         self.diff.view.invalidate()
         self._refresh_rows(fresh=False)
 
     def _on_seen(self) -> None:
-        """Rows came on the screen: who has read everything about a gate has read its rows."""
+        """Update the count of unseen lines. Once all details of a gate were seen, its rows count as
+        seen too.
+        """
         if self._detailed and self.gate is not None and not self._overlay.count_unseen():
             self._rows.mark_all_seen()
             self._arguments.mark_all_seen()
         self._refresh_frame()
 
-    # --- how it looks --------------------------------------------------------------------------
+    # --- drawing -------------------------------------------------------------------------------
 
     def watch_words(self, words: Catalogue) -> None:
         self.diff.words = words
@@ -429,7 +444,7 @@ class QuestionPane(Vertical, can_focus=True):
             self.call_later(self._refresh_frame)
 
     def _refresh_rows(self, *, fresh: bool) -> None:
-        """The rows for the size and language at hand; ``fresh``: another question."""
+        """Build the rows for the present size and language; ``fresh``: for another question."""
         if not self.is_attached or not self.is_mounted:
             return
         question = self._question = self._describe_question()
@@ -459,8 +474,8 @@ class QuestionPane(Vertical, can_focus=True):
         self._lay_out_again()
 
     def _is_broad(self, question: QuestionSpec) -> bool:
-        """Whether a line of the diff, the command or an argument is longer than text should be; two
-        versions side by side are.
+        """Whether the question needs more than the reading width: a long line of diff, command or
+        arguments, or a side-by-side diff.
         """
         rows = (*self._document.rows, *question.arguments)
         texts = (*(row.text for row in rows), "" if self.card else question.title.subject)
@@ -470,8 +485,8 @@ class QuestionPane(Vertical, can_focus=True):
 
     @property
     def line_cells(self) -> int:
-        """Cells of a line inside the frame, also before the first layout: so that the first picture
-        is the right one.
+        """The width of a line inside the frame, in cells; before the first layout estimated, so
+        that the first drawing is right.
         """
         if self.size.width:
             return self.size.width
@@ -482,15 +497,18 @@ class QuestionPane(Vertical, can_focus=True):
         return max(0, outer - self.gutter.width)
 
     def _fit_title(self, question: QuestionSpec) -> tuple[Text, bool]:
-        """The title as far as it fits, and whether it is cut."""
+        """Return the title cut to the frame, and whether its subject was cut."""
         room = max(0, self.line_cells - 2)  # the border leaves a space at both ends of it
         return question.title.render(palette_of(self), room)
 
     def _refresh_frame(self) -> None:
-        """Show title, hint and keys anew, along with what the diff says: both count the same."""
+        """Draw title, hint and keys again, together with the diff's title, since both show
+        counts.
+        """
         self.diff.view.announce_change()
 
     def _show_frame(self) -> None:
+        """Draw title, hint and keys of the frame."""
         question = self._describe_question() if self.is_attached else None
         if question is None:
             return
@@ -509,6 +527,7 @@ class QuestionPane(Vertical, can_focus=True):
             self._lay_out_again()
 
     def _hint_words(self, question: QuestionSpec, *, lit: bool) -> str:
+        """Return the hint in the lower border."""
         if self._staying and not self._hint:
             return self.words("gate.answered")
         if self._hint:
@@ -522,6 +541,7 @@ class QuestionPane(Vertical, can_focus=True):
         return question.hint if lit else self.words(question.leads_here)
 
     def _key_hints(self, question: QuestionSpec) -> tuple[KeyHint, ...]:
+        """Return the keys to show, with their effects."""
         if self._staying:
             return (KeyHint("✓", self.words("gate.answered_hint")),)
         if self._unread_for is not None:
@@ -536,14 +556,15 @@ class QuestionPane(Vertical, can_focus=True):
         return tuple(choices)
 
     def _make_hint(self, choice: AnswerChoice) -> KeyHint:
+        """Return the key of a choice with its effect; a refusal counts the remarks sent with it."""
         text, count = choice.text, len(self._list_remarks())
         if choice.key == REFUSES and choice.takes_remarks and count:
             text = self.words("gate.key.reject_with", count=count)
         return KeyHint(choice.key, text, leads=choice.leads, effect=choice.effect)
 
     def _unread_hints(self, question: QuestionSpec, choice: AnswerChoice) -> list[KeyHint]:
-        """The question before an answer to a question of which part was not on screen (R14), or
-        whose remarks would be lost. The same key then decides.
+        """Return the question that precedes an answer while part of the gate or card was not on the
+        screen (R14), or remarks would be lost, with its keys.
         """
         unread, remarks = self._unread_words(), len(self._list_remarks())
         asks = [self.words("gate.unread.asks", what=unread)] if unread else []
@@ -571,7 +592,7 @@ class QuestionPane(Vertical, can_focus=True):
         return hints
 
     def _unread_words(self) -> str:
-        """The part of the question that has not been on screen, in words (R14); empty for none."""
+        """Return which part of the question was not on the screen yet (R14); empty for none."""
         left, lines = self._document.unseen_lines, self._document.to_see
         rows = self.count_unseen() - left
         parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
@@ -580,7 +601,7 @@ class QuestionPane(Vertical, can_focus=True):
         return self.words("gate.unread.and").join(parts)
 
     def _show_hint(self, entry: str, /, **params: str) -> None:
-        """Say why the last key did nothing."""
+        """Show why the last key had no effect."""
         self._hint = self.words(entry, **params)
         self._refresh_frame()
 
@@ -602,11 +623,11 @@ class QuestionPane(Vertical, can_focus=True):
         return min(self._foot_height(width, most) + sum(wants), most)
 
     def _foot_height(self, width: int, height: int) -> int:
-        """Lines of the keys, or of the text in their place."""
+        """Return the height of the keys, or of the text field in their place."""
         return 1 if self._field.display else self._keys.height_for(width, height)
 
     def _wanted_lines(self, width: int) -> Lines:
-        """Lines that each part would take whole."""
+        """Return the full height of each part."""
         return (
             (self._overlay if self._overlay.display else self._rows).height_for(width),
             self._arguments.height_for(width) if self._arguments.display else 0,
@@ -614,13 +635,13 @@ class QuestionPane(Vertical, can_focus=True):
         )
 
     def _allot_lines(self, part: int, size: Size) -> int:
-        """The lines of one part of ``Lines``."""
+        """Return the height that one part of ``Lines`` gets in a pane of this size."""
         room = max(0, size.height - self._foot_height(size.width, size.height))
         least = (self._overlay if self._overlay.display else self._rows).least_for(size.width)
         return share_lines(room, self._wanted_lines(size.width), least_rows=least)[part]
 
     def _lay_out_again(self) -> None:
-        """Lay out anew: what one part gets depends on all the others."""
+        """Lay out all parts, whose heights depend on each other."""
         if self.is_mounted:
             for part in self.children:
                 part.refresh(layout=True)
@@ -629,28 +650,31 @@ class QuestionPane(Vertical, can_focus=True):
     # --- the focus -----------------------------------------------------------------------------
 
     def take_focus(self) -> None:
-        """Get the focus, or keep it for another question."""
+        """Take the focus, or keep it for another question; the guard begins to settle."""
         if self.has_focus:
             self._begin_guard()
         else:
             self.screen.set_focus(self)
 
     def release_focus(self) -> None:
-        """Stay no longer for a gate that may come: the composer should have the focus."""
+        """Stop waiting for a gate that may come, and ask for the focus on the composer."""
         if self._staying and not self._next_waits:
             self._leave_question()
 
     def _begin_guard(self) -> None:
+        """Start to guard keys for the shown question."""
         self._since = Message().time  # on the clock that keys carry
         self._guard.begin_settling(since=self._shown_at)
 
     def on_focus(self) -> None:
+        """Begin to guard keys, and light up the keys."""
         self._begin_guard()
         if not self._staying:
             self._sent, self._hint = False, ""
         self._refresh_frame()
 
     def on_blur(self) -> None:
+        """Stop guarding and waiting; hide the pane where it only stayed for another question."""
         if self._staying and host_of(self).app_focus:
             self._end_stay()
         if not self._staying and self._is_last:
@@ -660,21 +684,25 @@ class QuestionPane(Vertical, can_focus=True):
         self._refresh_frame()
 
     def _begin_stay(self) -> None:
+        """Keep the focus for the next question, for two seconds at most."""
         self._staying = True
         self.focus()
         self._stay_timer = self.set_timer(STAY, self.release_focus)
 
     def _end_stay(self) -> None:
+        """Stop keeping the focus for the next question."""
         self._staying = False
         if self._stay_timer is not None:
             self._stay_timer.stop()
             self._stay_timer = None
 
     def _leave_question(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
+        """Ask for the focus on the composer and pass typed keys to it."""
         self._end_stay()
         self.post_message(self.Left(typed, pending=pending))
 
     def action_escape(self) -> None:
+        """Close the scope or the details, else leave the question unanswered."""
         if self._scope is not None:
             self._show_scope(None)
         elif self._detailed and self.gate is not None:
@@ -686,10 +714,11 @@ class QuestionPane(Vertical, can_focus=True):
 
     @property
     def _active_field(self) -> InlineField | None:
-        """Where the user writes something now that belongs to the question."""
+        """The field in which the user is writing a text or remark; None for none."""
         return next((f for f in (self.diff.field, self._field) if f.display), None)
 
     def _open_field(self, placeholder: str, text: str = "") -> None:
+        """Open the text field in place of the keys."""
         self._hint = ""
         self._field.placeholder, self._field.value = placeholder, text
         self._field.cursor_position = len(text)
@@ -699,6 +728,7 @@ class QuestionPane(Vertical, can_focus=True):
         self._lay_out_again()
 
     def _close_field(self) -> None:
+        """Close the text field and show the keys."""
         self._entering, self._remarked_step = None, ""
         self._field.value = ""
         self._field.display, self._keys.display = False, True
@@ -706,10 +736,12 @@ class QuestionPane(Vertical, can_focus=True):
         self._lay_out_again()
 
     def _cancel_field(self) -> None:
+        """Close the text field without using its text."""
         self._close_field()
         self.focus()
 
     def on_input_submitted(self, event: InlineField.Submitted) -> None:
+        """Send the answer with its text, or store the remark on a step."""
         event.stop()
         text, step, choice = event.value.strip(), self._remarked_step, self._entering
         if self._sent:
@@ -736,7 +768,9 @@ class QuestionPane(Vertical, can_focus=True):
         return here and not self._sent and self._active_field is None
 
     def _is_over(self, event: Typed) -> bool:
-        """Whether this was typed when there was nothing to answer: it is text for the composer."""
+        """Whether an event was typed when there was nothing to answer, so that it belongs to the
+        composer.
+        """
         return self._sent or not self.display or event.time < self._since
 
     async def on_paste(self, event: events.Paste) -> None:
@@ -747,7 +781,7 @@ class QuestionPane(Vertical, can_focus=True):
             self._guard.take_paste(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Let the guard decide on a letter; other keys act by their bindings."""
+        """Pass a printable key to the guard; other keys act by their bindings."""
         if self._active_field is not None:
             if is_text(event):  # it came just before the field got the focus
                 self._active_field.insert_text_at_cursor(event.character or "")
@@ -756,7 +790,7 @@ class QuestionPane(Vertical, can_focus=True):
         key = half_width_key(event).key
         answers = self.answers_to(key) or key == "enter"
         if self._staying and (answers or self._guard.is_waiting):
-            # An answer to what is not asked yet is no text, unless more of it follows at once.
+            # A key for a question not shown yet is dropped, unless it is the begin of a text.
             if key == "enter":
                 self._guard.forget_keys()
                 _stop_event(event)
@@ -778,10 +812,10 @@ class QuestionPane(Vertical, can_focus=True):
             _stop_event(event)
 
     async def _ignore_key(self) -> None:
-        """Do nothing: what the key would answer is not asked yet."""
+        """Do nothing: the question that the key would answer is not shown yet."""
 
     async def press_key(self, key: str) -> None:
-        """Do what a key does here, which nothing has to guard any more."""
+        """Perform the effect of a key that has passed the guard."""
         question = self._question
         choice = question.find_choice(key) if question is not None else None
         if choice is not None and not choice.acts:
@@ -790,7 +824,7 @@ class QuestionPane(Vertical, can_focus=True):
             await self.run_action(choice.acts if choice is not None else question.acts[key])
 
     def _show_standing(self) -> None:
-        """Say how the newest key stands."""
+        """Show how the guard treats the newest key."""
         guard, question = self._guard, self._question
         key = guard.newest_key
         if self._staying:
@@ -807,7 +841,7 @@ class QuestionPane(Vertical, can_focus=True):
         self._refresh_frame()
 
     def _take_choice(self, choice: AnswerChoice) -> None:
-        """Answer, unless there is something to show, to ask or to write first."""
+        """Answer with this choice, unless its scope, a question or a text field must come first."""
         question = self._question
         if not self._is_ready or question is None:
             return
@@ -831,8 +865,8 @@ class QuestionPane(Vertical, can_focus=True):
         self._refresh_frame()
 
     def _asks_first(self, choice: AnswerChoice, *, doubt: bool) -> bool:
-        """Whether the answer does not stand yet: where there is ``doubt`` it is asked about once
-        (R14), and what was not seen comes into sight.
+        """Ask once before an answer where there is ``doubt`` (R14) and scroll to unseen lines;
+        return whether this was done. False for the second press of the same key.
         """
         asked = self._unread_for
         if not doubt or (asked is not None and asked.answer == choice.answer):
@@ -849,6 +883,7 @@ class QuestionPane(Vertical, can_focus=True):
         return True
 
     def _send_answer(self, choice: AnswerChoice, text: str = "") -> None:
+        """Post the answer, and keep or give up the focus."""
         gate, card = self.gate, self.card
         if gate is not None:
             answer = gate_answer(gate, choice, self._document, text)
@@ -861,7 +896,7 @@ class QuestionPane(Vertical, can_focus=True):
         self._guard.forget_keys()
         self._close_field()
         self.post_message(self.Answered(answer))
-        # A no and an alternative skip the other calls of the reply: nothing more is asked then.
+        # A refusal and an alternative skip the reply's other calls, so no gate follows.
         goes_on = gate is not None and (choice.consents or choice.answer == GateChoice.EDIT)
         self._next_waits = self._waiting > 1
         if self._next_waits or (self._may_ask_again and goes_on):
@@ -870,11 +905,11 @@ class QuestionPane(Vertical, can_focus=True):
             self._leave_question()
         self._refresh_frame()
 
-    # --- what keys do that answers nothing yet -------------------------------------------------
+    # --- actions that do not answer ------------------------------------------------------------
 
     def _show_scope(self, choice: AnswerChoice | None) -> None:
-        """Show what this answer would allow in place of the request, and of a rule for the project
-        the calls that asked for the same; None: the request again.
+        """Show in place of the request what this answer would allow, and for a project's rule the
+        earlier calls that it would have allowed; None: show the request again.
         """
         gate = self.gate
         self._hint, self._unread_for = "", None
@@ -882,40 +917,41 @@ class QuestionPane(Vertical, can_focus=True):
             alike = self.alike(gate) if self.alike is not None else ()
             try:
                 rows = scope_rows(gate, GateChoice(choice.answer), alike, self.words)
-            except ValueError:  # it can be allowed once only
+            except ValueError:  # the call can be allowed only once
                 self._show_hint("shell.answer_refused")
                 return
             self._overlay.folds = True
             self._overlay.show_rows(rows, fresh=True)
-            self._guard.begin_settling()  # nobody has read it yet
+            self._guard.begin_settling()  # the user has to read it first
         self._scope, self._detailed = choice, False
         self._refresh_rows(fresh=False)
 
     def _show_details(self, *, shown: bool) -> None:
-        """Everything about the gate in place of the sentence and the diff, or those again."""
+        """Show all facts of the gate in place of sentence and diff, or these again."""
         self._detailed, self._scope, self._hint = shown, None, ""
         self._overlay.folds = False
         self._overlay.show_rows((), fresh=True)
         self._refresh_rows(fresh=False)
 
     def action_details(self) -> None:
-        """Everything about a gate, or no more than what decides."""
+        """Show or hide all facts of a gate."""
         if self._is_ready:
             self._show_details(shown=not self._detailed)
 
     def action_look(self) -> None:
-        """The files of a card line by line, or their names."""
+        """Show the files of a card line by line, or only their names."""
         if self._is_ready:
             self._detailed = not self._detailed
             self._refresh_rows(fresh=False)
 
     def action_edit_plan(self) -> None:
+        """Ask for the plan's pane."""
         if self._is_ready:
-            self._guard.stop_guarding()  # what comes until the plan has the focus answers nothing
+            self._guard.stop_guarding()  # keys before the plan has the focus answer nothing
             self.post_message(self.PlanWanted())
 
     def action_whole_diff(self) -> None:
-        """The diff on the whole screen, with the keys of the gate."""
+        """Open the diff on the whole screen, with the keys of the gate."""
         gate = self.gate
         if self._is_ready and gate is not None and gate.previews:
             from duckflow_tui.ui.screens.whole_diff import WholeDiff
@@ -925,8 +961,8 @@ class QuestionPane(Vertical, can_focus=True):
             host_of(self).push_screen(self._whole, lambda key: self._back_from(gate, key))
 
     async def _back_from(self, gate: Gate, key: str | None) -> None:
-        """The whole screen is left: go on with the hunk that was at hand there, and act on the key
-        that was pressed there, which was guarded there.
+        """Continue after the whole-screen diff: at its hunk, and with the effect of the key pressed
+        there, which its own guard has checked.
         """
         whole, self._whole = self._whole, None
         if self.has_focus:
@@ -938,7 +974,7 @@ class QuestionPane(Vertical, can_focus=True):
             await self.press_key(key)
 
     def action_edit_proposal(self) -> None:
-        """Let the user change the proposed file."""
+        """Open the proposed file in the editor, without the hunks that were excluded."""
         gate = self.gate
         if not self._is_ready or gate is None:
             return
@@ -949,7 +985,7 @@ class QuestionPane(Vertical, can_focus=True):
         if text is not None and not can_edit(text):
             self._show_hint("gate.unsafe_edit")
             return
-        if text is not None and out:  # what was left out stays so
+        if text is not None and out:  # excluded hunks stay excluded
             rest = leave_out_hunks(text, preview, out)
             text, preview = rest if rest is not None else (None, preview)
         if text is None:
@@ -960,6 +996,7 @@ class QuestionPane(Vertical, can_focus=True):
         host_of(self).push_screen(screen, lambda edited: self._apply_edit(gate, text, edited))
 
     def _apply_edit(self, gate: Gate, before: str, edited: str | None) -> None:
+        """Answer the gate with the edited text, if the gate is unchanged and the text is not."""
         self._guard.begin_settling()
         if edited is None:
             return
@@ -971,7 +1008,7 @@ class QuestionPane(Vertical, can_focus=True):
             self._send_answer(AnswerChoice("e", GateChoice.EDIT, ""), edited)
 
     async def action_on_diff(self, action: str) -> None:
-        """An action of the diff; where hunks cannot be taken or left, say why not."""
+        """Run an action of the diff; show why where its hunks cannot be excluded."""
         view = self.diff.view
         chooses = action in ("toggle_hunk", "only_hunk")
         if chooses and view.whole_reason is not None:
@@ -980,7 +1017,9 @@ class QuestionPane(Vertical, can_focus=True):
             await view.run_action(action)
 
     def action_remark(self) -> None:
-        """Write on the line at the cursor, or on a step: the one at the cursor, or the first."""
+        """Open the field for a remark on the diff's line at the cursor, or on a card's step: the
+        one at the cursor, else the first.
+        """
         card, gate = self.card, self.gate
         if not self._is_ready:
             return
@@ -998,23 +1037,26 @@ class QuestionPane(Vertical, can_focus=True):
             self._refresh_frame()
 
     def action_go_to(self) -> None:
-        """Show the place in the chat that the row is about; a step is remarked on."""
+        """Show the message in the chat that the row refers to; on a plan write a remark on the
+        step.
+        """
         if self.card is not None and self.card.kind in REMARKED:
             self.action_remark()
         elif self._rows.chosen_ref and self.has_focus and self._guard.is_settled:
             if host_of(self).bench.go_to((self._rows.chosen_ref,)):
-                self.yields = True  # the place needs some rows to be seen in
+                self.yields = True  # give the chat rows to show the place
             else:
                 self._show_hint("plan.not_in_chat")
 
     def on_card_view_pointed(self, event: CardView.Pointed) -> None:
+        """Show the clicked row; a second click opens its reference."""
         event.stop()
         self._refresh_frame()
         if event.again:
             self.action_go_to()
 
     def action_line(self, by: int) -> None:
-        """To another line of the diff, or another row that is about something; else scroll."""
+        """Move the cursor to the next line of the diff, or row with a reference; else scroll."""
         view = self._scrolled_view()
         if isinstance(view, DiffView):
             view.action_line(by)
@@ -1026,13 +1068,14 @@ class QuestionPane(Vertical, can_focus=True):
             self._refresh_frame()
 
     async def action_scroll(self, action: str) -> None:
+        """Scroll the part that keys scroll."""
         view = self._scrolled_view()
         if isinstance(view, RequestView) and self.card is not None:
             view.unfold_rows()
         await view.run_action(action)
 
     def _scrolled_view(self) -> DiffView | RequestView:
-        """The part that keys scroll."""
+        """The view that the keys scroll."""
         if self._overlay.display:
             return self._overlay
         if self._document.rows:
@@ -1041,7 +1084,7 @@ class QuestionPane(Vertical, can_focus=True):
 
 
 def _put_remarks(document: DiffDocument, remarks: Sequence[Remark]) -> None:
-    """Let these stand on their lines again."""
+    """Restore stored remarks on lines that have not changed."""
     for row in document.lines if remarks else ():
         here = (document.rows[row].old, document.rows[row].new)
         for one in remarks:
@@ -1050,5 +1093,6 @@ def _put_remarks(document: DiffDocument, remarks: Sequence[Remark]) -> None:
 
 
 def _stop_event(event: events.Event) -> None:
+    """Stop an event and its default action."""
     event.stop()
     event.prevent_default()

@@ -1,4 +1,4 @@
-"""Messages that wait for the next turn, one chip each, right above the composer."""
+"""Queued messages above the composer, one chip each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _WITH_KEY: Final = 36  # cells from which there is room for the key that opens t
 
 
 class QueueChips(Rows):
-    """A click on a chip takes the message back into the composer; so does ``/queue``."""
+    """Chips of the queued messages. A click moves a message back into the composer; ``/queue`` can
+    do it too.
+    """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -28,12 +30,12 @@ class QueueChips(Rows):
         self._held = False
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """The slices of the state that ``show`` reads."""
+        """Return the parts of the state that ``show`` reads."""
         return state.queue, state.turn is None, len(state.messages) if state.queue else 0
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now. Without a turn, what was sent behind all that stands
-        in the chat is on its way there and does not wait.
+        """Show the queued messages. Without a turn, messages newer than all of the chat are left
+        out, because they are just being sent.
         """
         last, idle = state.last_turn, state.turn is None
         since = state.messages[-1].at if state.messages else float("-inf")

@@ -1,4 +1,4 @@
-"""The bar of a replay: where it is, how fast it goes, its keys, a track with turning points."""
+"""The bar of a replay: position, speed, keys, and a track with the turning points."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SIGNS: Final[dict[MarkKind, str]] = {
     "review": "✓",
     "unmet": "✗",
 }
-#: Where several lie in one cell, the first of these is shown.
+#: Of several turning points in one cell the first in this order is shown.
 _FIRST: Final[tuple[MarkKind, ...]] = ("failure", "unmet", "consultation", "gate", "review")
 _HEAD: Final = "●"
 _LINE: Final = "─"
 _DONE: Final = "━"
-_HINTS: Final = ("play", "step", "jump", "speed", "edge", "quit")  # what goes last stays longest
+_HINTS: Final = ("play", "step", "jump", "speed", "edge", "quit")  # the last is dropped last
 _SHORTEST: Final = 8  # cells of a track beside figures on the same line
 
 
@@ -42,8 +42,8 @@ _ACTIONS: Final = dict(pair for key in keys_of("replay") for pair in key.list_ac
 
 
 class ReplayBar(Rows, can_focus=True):
-    """Stands where the composer is, and as high. A click on the track goes there. Its keys count
-    wherever the focus is, unless a pane has a use for them that changes nothing.
+    """The bar in the place of the composer. A click on the track seeks there. Its keys work
+    wherever the focus is, unless a pane uses them for something that changes nothing.
     """
 
     def __init__(self, player: Player, *, id: str | None = None) -> None:
@@ -53,15 +53,15 @@ class ReplayBar(Rows, can_focus=True):
         self._track_at = (0, 1)  # its first column, and how many
 
     def show_position(self) -> None:
-        """Show where the player is."""
+        """Draw the player's present position."""
         self._refresh_frame()
         self.invalidate()
 
     # keys
 
     async def handle_key(self, event: events.Key | events.Paste) -> bool:
-        """Do what the key does in a replay, or refuse what would act on the session or write; False
-        for a key that may do what it always does.
+        """Handle a key of the replay, and refuse keys that would write or act on the session.
+        Returns False for a key that keeps its usual effect.
         """
         host = host_of(self)
         if isinstance(event, events.Paste):
@@ -86,20 +86,25 @@ class ReplayBar(Rows, can_focus=True):
         return True
 
     def action_play(self) -> None:
+        """Start or halt the replay."""
         self._player.toggle_playing()
 
     def action_step(self, by: int) -> None:
+        """Step to the next visible change, or with a negative number to the one before."""
         self._player.step_by(1 if by > 0 else -1)
 
     def action_jump(self, by: int) -> None:
+        """Jump to the next turning point, or with a negative number to the one before."""
         if not self._player.jump_by(1 if by > 0 else -1):
             key = "replay.no_next" if by > 0 else "replay.no_previous"
             host_of(self).status.show_notice(key)
 
     def action_speed(self, by: int) -> None:
+        """Play faster, or with a negative number slower."""
         self._player.change_speed(1 if by > 0 else -1)
 
     def action_to_edge(self, by: int) -> None:
+        """Seek to the end, or with a negative number to the start."""
         self._player.seek_to(0 if by < 0 else len(self._player.tape))
 
     # Textual
@@ -145,9 +150,11 @@ class ReplayBar(Rows, can_focus=True):
 
     @property
     def _framed(self) -> bool:
+        """Whether the bar has a border."""
         return self.styles.border_top[0] not in ("", "none")
 
     def _refresh_frame(self) -> None:
+        """Draw the figures and key hints in the border."""
         if not self.is_attached:
             return
         palette, room = self.palette, max(0, self.size.width - 2)
@@ -161,7 +168,7 @@ class ReplayBar(Rows, can_focus=True):
         self.border_subtitle = Content(self._hints(room))
 
     def _figures(self, room: int) -> str:
-        """``▶ replay  312/1,204  0:04:12 / 0:31:40  4×``, as much as there is room for."""
+        """Return ``▶ replay  312/1,204  0:04:12 / 0:31:40  4×``, or as much of it as fits."""
         player, tape = self._player, self._tape
         sign = PLAYS if player.playing else HALTS
         place = f"{player.position:,}/{len(tape):,}"
@@ -182,13 +189,16 @@ class ReplayBar(Rows, can_focus=True):
         return fit(f"{sign} {player.position:,}", room)
 
     def _hints(self, room: int) -> str:
+        """Return the key hints that fit."""
         hints = [self.words(f"replay.hint.{name}") for name in _HINTS]
         while hints and cell_len(" · ".join(hints)) > room:
             hints.pop(len(hints) - 2 if len(hints) > 1 else 0)
         return " · ".join(hints)
 
     def _track(self, cells: int, palette: Palette) -> Row:
-        """One cell for each part of the events; turning points lie where they happened."""
+        """Return the track: each cell stands for a part of the events, and shows the turning point
+        in it.
+        """
         total = max(1, len(self._tape))
         head = round(self._player.position * (cells - 1) / total)
         found: dict[int, MarkKind] = {}
@@ -210,6 +220,7 @@ class ReplayBar(Rows, can_focus=True):
         return row
 
     def _colour(self, kind: MarkKind, palette: Palette) -> str:
+        """Return the colour of a kind of turning point."""
         return {
             "gate": palette.accent,
             "failure": palette.bad,
@@ -220,4 +231,5 @@ class ReplayBar(Rows, can_focus=True):
 
 
 def _cell(mark: Mark, cells: int, total: int) -> int:
+    """Return the track's cell in which a turning point lies."""
     return round(mark.position * (cells - 1) / total)

@@ -1,4 +1,6 @@
-"""The rows of a gate or card on the screen: labels, wrapped words, what of them has been seen."""
+"""Views that draw the rows of a gate or card: labels, wrapped text, and a record of the
+lines seen.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,11 @@ Tone = Literal["text", "quiet", "notice", "warning", "added", "removed", "ai"]
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """One row before wrapping. ``says``: the words are the model's, not ours.
+    """One row before wrapping. ``says``: the words are the model's.
 
-    ``heading`` is the tone of the label, ``mark`` that of the first character, ``ref`` the place
-    in the chat or the step that the row is about. A ``wide`` row has no label and begins at the
-    left edge.
+    ``heading`` is the tone of the label, ``mark`` of the first character; ``ref`` is the id of the
+    message, call or step that the row refers to. A ``wide`` row has no label and begins at the left
+    edge.
     """
 
     label: str
@@ -58,9 +60,10 @@ _LEAST_ITEM: Final = 6  # cells of one of several items on a line
 
 @dataclass(frozen=True, slots=True)
 class Foldable:
-    """A row's text and the cells of a line it may take; ``items`` begin where its keys are.
+    """A row's text and its width in cells; ``items`` are the spans of its keys, where its parts
+    begin.
 
-    One that is ``early`` gets lines that are to spare before those that are not.
+    Spare lines go to ``early`` rows first.
     """
 
     text: str
@@ -71,29 +74,31 @@ class Foldable:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the screen: characters of a row, and how many lines of it are left behind.
+    """One line on the screen: a range of characters of a row, and the number of hidden lines after
+    it.
 
-    ``pieces`` are set where several items share the line, each cut for itself; only the first
-    of them then counts as read up to ``stop``.
+    With ``pieces`` several cut items share the line; only the first of them counts as read, up to
+    ``stop``.
     """
 
     row: int
     start: int
     stop: int
     first: bool = True  # of the lines that the row has here
-    more: int = 0  # lines of the row that come behind this one and are not shown
+    more: int = 0  # hidden lines of the row after this one
     pieces: tuple[Span, ...] = ()
 
     @property
     def cut_marker(self) -> str:
-        """``…+2`` behind a row that is cut; empty behind one that is whole."""
+        """The text ``…+2`` after a cut row; empty after a complete one."""
         return f" …+{self.more}" if self.more else ""
 
 
 def fold_rows(rows: Sequence[Foldable], height: int) -> list[Line]:
-    """Exactly ``height`` lines or fewer, at least one for each row; ``height >= len(rows)``.
+    """Return at most ``height`` lines, at least one for each row; ``height >= len(rows)`` is
+    required.
 
-    Lines that are to spare go to the rows that need the fewest to be whole.
+    Spare lines go to the rows that need the fewest to be complete.
     """
     needs = [len(wrap(row.text, row.room)) for row in rows]
     given = [1] * len(rows)
@@ -109,6 +114,7 @@ def fold_rows(rows: Sequence[Foldable], height: int) -> list[Line]:
 
 
 def _cut_row(index: int, row: Foldable, count: int) -> list[Line]:
+    """Return the first ``count`` lines of a row, with a marker where lines are hidden."""
     spans = whole_spans(row.text, wrap(row.text, row.room))
     shown = spans[:count]
     lines = [Line(index, a, b, number == 0) for number, (a, b) in enumerate(shown)]
@@ -129,9 +135,8 @@ def _cut_row(index: int, row: Foldable, count: int) -> list[Line]:
 
 
 def _share_line(row: Foldable, room: int) -> tuple[Span, ...]:
-    """The beginning of each item, so that all of them stand on one line; none where they cannot.
-
-    Short ones leave what they do not need to the others.
+    """Return the beginning of each item so that all fit on one line; empty where they cannot. Cells
+    that short items do not need go to the others.
     """
     starts = [start for start, _ in row.items]
     ends = [*starts[1:], len(row.text)]
@@ -158,15 +163,15 @@ Allot = Callable[[Size], int]
 
 
 class RequestView(LineView, can_focus=False):
-    """Rows with their labels in a column. Draws lines, not widgets; counts what was seen (R14).
+    """Rows with their labels in a column, drawn as lines; records which were on the screen (R14).
 
-    ``allot`` says how many lines it gets inside a container of some size. Where those are too
-    few for every line of the rows but enough for the rows, each row stays in sight, cut with a
-    count of what is left of it; where they are fewer than the rows, it scrolls.
+    ``allot`` returns its height for the size of its container. With too few lines for all text but
+    enough for all rows, each row stays visible, cut with a count of its hidden lines; with fewer
+    lines than rows the view scrolls.
     """
 
     lit: var[bool] = var(False)  # whether digits are keys now
-    says: var[str] = var("")  # the word before what the model says
+    says: var[str] = var("")  # the word before the model's text
 
     def __init__(self, allot: Allot, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -174,12 +179,12 @@ class RequestView(LineView, can_focus=False):
         self.folds = True  # whether rows may be cut to a line each; else all of them scroll
         self.rows: tuple[QuestionRow, ...] = ()
         self._seen = Seen((), ())
-        self._room = (-1, -1)  # cells and lines that the lines below were laid out for
+        self._room = (-1, -1)  # width and height that ``_lines`` was laid out for
         self._lines: list[Line] = []
         self._when_seen: Callable[[], None] | None = None
 
     def show_rows(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
-        """Show other rows; unless ``fresh``, one that says what was seen before stays seen."""
+        """Show other rows; unless ``fresh``, rows with a text seen before count as seen."""
         old, seen = self.rows, self._seen
         self.rows = tuple(rows)
         self._seen = Seen([len(row.text) for row in rows], [1] * len(rows))
@@ -192,20 +197,20 @@ class RequestView(LineView, can_focus=False):
             self.scroll_to(0, 0, animate=False)
 
     def on_seen(self, callback: Callable[[], None]) -> None:
-        """Call back whenever rows came on screen that were not seen before."""
+        """Set a callback for whenever rows came on the screen for the first time."""
         self._when_seen = callback
 
     def count_unseen(self) -> int:
-        """Rows that have not been on screen as a whole."""
+        """Return the number of rows that were not completely on the screen yet."""
         return self._seen.unseen_lines
 
     def mark_all_seen(self) -> None:
-        """Count every row as seen: what it says was read elsewhere."""
+        """Count every row as seen, because its content was read elsewhere."""
         for number, row in enumerate(self.rows):
             self._seen.mark_seen(number, 0, len(row.text))
 
     def reveal_unseen(self) -> None:
-        """Scroll to the first row that was not on screen as a whole, with every row whole."""
+        """Show all rows uncut and scroll to the first that was not completely seen."""
         row = next((n for n in range(len(self.rows)) if not self._seen.is_whole(n)), -1)
         if row < 0:
             return
@@ -215,17 +220,17 @@ class RequestView(LineView, can_focus=False):
         self.scroll_to(0, line, animate=False)
 
     def unfold_rows(self) -> None:
-        """Show every row whole from now on, also where not all have room."""
+        """Show every row uncut from now on, even if the view must scroll."""
         if self.folds:
             self.folds = False
             self.invalidate(layout=True)
 
     def height_for(self, width: int) -> int:
-        """Lines that all rows take at this width."""
+        """Return the height of all rows, uncut, at this width."""
         return sum(len(spans) for spans in self._wrap_rows(width))
 
     def least_for(self, width: int) -> int:
-        """Lines below which not every row has one, where rows can be folded; else one."""
+        """Return the height at which every row still has a line; 1 where rows cannot be cut."""
         return len(self.rows) if self._can_fold(width) else min(1, len(self.rows))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -241,6 +246,7 @@ class RequestView(LineView, can_focus=False):
         return len(self._lines)
 
     def on_screen(self, line: int) -> None:
+        """Count the line that is drawn as seen."""
         if self.scrollable_content_region.size != self._room:
             self.fit_lines()
         if line >= len(self._lines):
@@ -250,7 +256,7 @@ class RequestView(LineView, can_focus=False):
             self.call_after_refresh(self._when_seen)
 
     def fit_lines(self) -> None:
-        """Lay the rows out for the room there is now."""
+        """Lay the rows out for the present size."""
         width, height = self._room = self.scrollable_content_region.size
         bar = self.scrollbar_size_vertical if self.show_vertical_scrollbar else 0
         if bar and self.height_for(width + bar) <= height:
@@ -273,23 +279,24 @@ class RequestView(LineView, can_focus=False):
         self.virtual_size = Size(width, len(self._lines))
 
     def _can_fold(self, width: int) -> bool:
-        """Whether a row cut to one line says something at this width."""
+        """Whether a row cut to one line is still readable at this width."""
         if not self.folds or not self._label_column(width):
             return False
         return all(width - head >= LEAST_ROOM for head in self._head_cells(width))
 
     def _column_gap(self, width: int) -> int:
+        """Return the cells between label and text."""
         return 1 if width < _CLOSE else 2
 
     def _label_column(self, width: int) -> int:
-        """Cells of the label column; 0 where labels stand before the text."""
+        """Return the cells of the label column; 0 where labels are before the text."""
         if width < _NARROW:
             return 0
         labels = [cell_len(row.label) for row in self.rows]
         return max(labels, default=0) + self._column_gap(width)
 
     def _row_heads(self, width: int) -> list[tuple[str, str]]:
-        """Label and the word ``says`` of each row as they are printed."""
+        """Return the printed label of each row, and the word that marks the model's text."""
         column = self._label_column(width)
         said = f"{self.says} "
         same = " " * cell_len(said) if column else ""  # below a row that has said who speaks
@@ -304,10 +311,11 @@ class RequestView(LineView, can_focus=False):
         ]
 
     def _head_cells(self, width: int) -> list[int]:
+        """Return the cells before the text of each row."""
         return [cell_len(label) + cell_len(said) for label, said in self._row_heads(width)]
 
     def _wrap_rows(self, width: int) -> list[list[Span]]:
-        """For each row the spans of its text that fit on a line."""
+        """Return for each row the spans of its text, one for each line."""
         column = self._label_column(width)
         cuts: list[list[Span]] = []
         for row, (label, said) in zip(self.rows, self._row_heads(width), strict=True):
@@ -365,16 +373,16 @@ class RequestView(LineView, can_focus=False):
 
     @staticmethod
     def _ends_item(row: QuestionRow, stop: int) -> bool:
-        """Whether nothing but the gap to the next item comes behind this character."""
+        """Whether only a gap follows this character before the next item."""
         following = min((start for start, _ in row.keys if start >= stop), default=len(row.text))
         return not row.text[stop:following].strip()
 
 
 class CardView(RequestView):
-    """Rows with one of them at the cursor, once a key or the pointer put it there."""
+    """A request view with a cursor on one of its rows, once the user has moved it."""
 
     class Pointed(Message):
-        """The pointer chose a row; ``again``: the one that was chosen already."""
+        """Posted after a click on a row; ``again``: it was at the cursor already."""
 
         def __init__(self, *, again: bool) -> None:
             super().__init__()
@@ -382,7 +390,7 @@ class CardView(RequestView):
 
     def __init__(self, allot: Callable[[Size], int], *, id: str | None = None) -> None:
         super().__init__(allot, id=id)
-        self._cursor = ""  # the place that the chosen row is about
+        self._cursor = ""  # reference of the chosen row
 
     def show_rows(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
         super().show_rows(rows, fresh=fresh)
@@ -394,11 +402,11 @@ class CardView(RequestView):
 
     @property
     def chosen_ref(self) -> str:
-        """The place that the row at the cursor is about; empty while none is chosen."""
+        """The reference of the row at the cursor; empty without a cursor."""
         return self._cursor
 
     def step_by(self, by: int) -> bool:
-        """To the next row that is about something; False where there is none."""
+        """Move the cursor to the next row with a reference; returns False where there is none."""
         places = [at for at, row in enumerate(self.rows) if row.ref]
         if not places:
             return False
@@ -410,7 +418,7 @@ class CardView(RequestView):
         return True
 
     def choose_row(self, at: int) -> None:
-        """Put the cursor on this row and bring it into sight."""
+        """Put the cursor on this row and scroll to it."""
         self._cursor = self.rows[at].ref
         lines = [n for n, line in enumerate(self._lines) if line.row == at]
         if lines and not 0 <= lines[0] - self.first_line < self.lines_in_sight:

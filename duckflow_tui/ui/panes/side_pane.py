@@ -1,4 +1,4 @@
-"""The base of each pane in the column beside the chat."""
+"""The base class of the panes in the column beside the chat."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from duckflow_tui.ui.host import bind_keys
 
 
 class SidePane(Widget):
-    """A pane of the column beside the chat. ``Side`` makes all of them; titles, tabs, focus, zoom
-    and layout follow from what is declared here.
+    """A pane of the column beside the chat. ``Side`` creates all of them; titles, tabs, focus, zoom
+    and layout follow from the attributes of the class.
 
-    Its words are ``pane.NAME``, the title, and ``pane.no_NAME``, behind the title of an empty one.
+    Its words are ``pane.NAME``, the title, and ``pane.no_NAME``, shown after the title of an empty
+    pane.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bind_keys("pane")
@@ -25,11 +26,11 @@ class SidePane(Widget):
     words: Any  # a reactive ``Catalogue`` of the pane itself
 
     def has_content(self, state: AgentState) -> bool:
-        """Whether it has something to show unasked."""
+        """Whether the pane has something to show without being asked for."""
         raise NotImplementedError
 
     def make_title(self, width: int) -> Text | None:
-        """The title in at most ``width`` cells; None where it is the name alone."""
+        """Return the title in at most ``width`` cells; None for the name alone."""
         return None
 
     @property
@@ -38,25 +39,25 @@ class SidePane(Widget):
         return f"pane.{self.pane_name}"
 
     def describe_folded(self) -> str:
-        """The words behind the name in the title while the pane itself is not shown."""
+        """Return the words after the name while the pane itself is hidden."""
         return self.words(f"pane.no_{self.pane_name}")
 
     @property
     def is_always_shown(self) -> bool:
-        """Whether it is shown beside the chat also without content."""
+        """Whether the pane is shown beside the chat even without content."""
         return False
 
     @property
     def takes_rest(self) -> bool:
-        """Whether the last pane of the column, if this is it, takes the rows that are left."""
+        """Whether the pane gets the remaining rows if it is the last of the column."""
         return True
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """The parts of the state that ``show`` reads."""
+        """Return the parts of the state that ``show`` reads."""
         raise NotImplementedError
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now."""
+        """Show the new state."""
         raise NotImplementedError
 
     @property

@@ -1,4 +1,6 @@
-"""The page above the composer before anything was said: what to go on with, what to begin."""
+"""The start page above the composer, before anything was said: recent sessions, or stories of the
+demo.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +38,22 @@ from duckflow_tui.ui.panes.strips import (
 from duckflow_tui.ui.screens.session_rows import mark_of
 from duckflow_tui.words.catalogue import Catalogue
 
-MOST: Final = 9  # things with a number
+MOST: Final = 9  # numbered lines
 _LISTED: Final = 5  # sessions of the folder, the newest; /sessions has the others
-_NOTICES: Final = 4  # lines that are left to what is said below
+_NOTICES: Final = 4  # lines left for notices below
 _AMPLE: Final = 64  # cells from which a session's state stands beside its title
 
 
 def is_fresh(state: AgentState) -> bool:
-    """Whether nothing was said or done yet in this session, and nothing is asked."""
+    """Whether nothing was said, done or asked in this session yet."""
     begun = state.turn or state.turns or state.queue or state.running or state.rewound
     said = any(not isinstance(message, NoticeMessage) for message in state.messages)
     return not (begun or said or state.gates or state.cards)
 
 
 class Start(Rows, can_focus=True):
-    """Numbered lines: the stories of the demo, or the sessions of this folder, and how it will
-    work. A digit takes a line while the composer is empty, and so does a click.
+    """Numbered lines, the stories of the demo or recent sessions of the folder, and facts about
+    model, mode and sandbox. A digit chooses a line while the composer is empty; so does a click.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,7 +63,7 @@ class Start(Rows, can_focus=True):
     ]
 
     class Taken(Message):
-        """The user chose to go on with this session, or to begin this story of the demo."""
+        """Posted when the user chose a session to resume, or a request of the demo."""
 
         def __init__(self, *, session_id: str = "", request: str = "") -> None:
             super().__init__()
@@ -69,7 +71,7 @@ class Start(Rows, can_focus=True):
             self.request = request
 
     def __init__(self, stories: dict[str, str], *, id: str | None = None) -> None:
-        """``stories``: the requests that begin them, by name."""
+        """``stories``: the requests of the demo, by name."""
         super().__init__(id=id)
         self._stories = stories
         self._recent: Sequence[SessionFacts] = ()
@@ -77,39 +79,41 @@ class Start(Rows, can_focus=True):
         self._mode = ApprovalMode.STANDARD
         self._notices = False  # something is said below
         self._room = 0  # lines
-        self._places: list[int] = []  # for each line, the number that a click on it takes; -1: none
-        self.at = 0  # what is marked
+        self._places: list[int] = []  # for each row, the line that a click on it chooses; -1: none
+        self.at = 0  # index of the marked line
 
     def show_recent(self, recent: Sequence[SessionFacts]) -> None:
-        """These sessions were read, the newest first: they can be gone on with."""
+        """Show these sessions, newest first, to be resumed."""
         self._recent = recent[:_LISTED]
         self.invalidate(layout=True)
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now."""
+        """Show the facts of the state."""
         before = self._session, self._mode, self._notices
         self._session, self._mode, self._notices = state.session, state.mode, bool(state.messages)
         if before != (self._session, self._mode, self._notices):
             self.invalidate(layout=True)
 
-    # --- what is taken ------------------------------------------------------------------------
+    # --- choosing -----------------------------------------------------------------------------
 
     def place_of(self, typed: str) -> int | None:
-        """The line that a typed character takes."""
+        """Return the index of the line that a typed character chooses; None for none."""
         digit = half_width(typed)
         at = int(digit) - 1 if len(digit) == 1 and digit.isdecimal() else -1
         return at if 0 <= at < self._line_count else None
 
     def mark(self, at: int) -> None:
-        """Put the mark there."""
+        """Put the mark on this line."""
         self.at = at
         self.invalidate()
 
     def action_walk(self, by: int) -> None:
+        """Move the mark, around the ends."""
         if self._line_count:
             self.mark((self.at + by) % self._line_count)
 
     def action_take(self) -> None:
+        """Choose the marked line."""
         if self._recent:
             self.post_message(self.Taken(session_id=self._recent[self.at].session_id))
         elif self._stories:
@@ -123,14 +127,15 @@ class Start(Rows, can_focus=True):
             self.action_take()
 
     def focus_on_click(self) -> bool:
-        """Send keys on to where they went before."""
+        """Keep the focus where it is."""
         return False
 
     @property
     def _line_count(self) -> int:
+        """The number of lines that can be chosen."""
         return len(self._stories) or len(self._recent)
 
-    # --- what is shown ------------------------------------------------------------------------
+    # --- drawing -------------------------------------------------------------------------------
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         room = container.height - (_NOTICES if self._notices else 0)
@@ -139,7 +144,7 @@ class Start(Rows, can_focus=True):
         return super().get_content_height(container, viewport, width)
 
     def lines(self, width: int) -> list[Row]:
-        """As much as there is room for: gaps go first, then parts of descriptions, then the end."""
+        """Return the rows that fit: first gaps are left out, then descriptions, then the end."""
         wide = max(1, min(width, TEXT))
         for gaps, texts in ((True, 2), (False, 2), (False, 1), (False, 0)):
             rows = self._rows_with(wide, gaps=gaps, texts=texts)
@@ -150,7 +155,9 @@ class Start(Rows, can_focus=True):
         return [[*row, Segment(" " * max(0, width - row_cells(row)), ink(None))] for _, row in rows]
 
     def _rows_with(self, width: int, *, gaps: bool, texts: int) -> list[tuple[int, Row]]:
-        """Each with the number that a click on it takes; ``texts``: lines of a description."""
+        """Return each row with the index of the line that a click on it chooses, -1 for none;
+        ``texts``: lines of a description.
+        """
         palette, gap = self.palette, [(-1, list[Segment]())] if gaps else []
         rows: list[tuple[int, Row]] = []
         head = "start.stories" if self._stories else "start.recent" if self._recent else "start.new"
@@ -174,12 +181,13 @@ class Start(Rows, can_focus=True):
         return rows
 
     def _number_row(self, at: int) -> Row:
+        """Return the mark and number of a line."""
         sign = "› " if at == self.at else "  "
         accent = self.palette.accent
         return [Segment(sign, ink(accent)), Segment(f"{at + 1}  ", ink(accent, bold=True))]
 
     def _story_rows(self, at: int, name: str, width: int, *, texts: int) -> list[Row]:
-        """The rows of one story of the demo: title, and with room what it shows."""
+        """Return the rows of a story: title, and its description where there is room."""
         palette, room = self.palette, max(1, width - 5)
         on = palette.bars if at == self.at else palette.raised
         title = fit(self.words(f"start.story.{name}"), room)
@@ -193,7 +201,7 @@ class Start(Rows, can_focus=True):
         return [mark_row(row, 0, -1, ink(None, on=on)) for row in padded]
 
     def _session_row(self, at: int, facts: SessionFacts, width: int) -> Row:
-        """The row of a recent session: title, state and day."""
+        """Return the row of a recent session: title, state and day."""
         palette, words = self.palette, self.words
         sign, colour = mark_of(facts, palette)
         right: Row = []
@@ -212,7 +220,7 @@ class Start(Rows, can_focus=True):
         return mark_row(row, 0, -1, ink(None, on=palette.bars)) if at == self.at else row
 
     def _fact_rows(self, width: int) -> list[Row]:
-        """Who answers, what may happen unasked, what holds commands; with what changes each."""
+        """Return rows about model, approval mode and sandbox, with the key that changes each."""
         palette, session = self.palette, self._session
         said = [(_model_words(session, self.words), "/model")]
         said.append((self.words(f"choice.mode.{self._mode.value}"), "Shift+Tab"))
@@ -229,4 +237,5 @@ class Start(Rows, can_focus=True):
 
 
 def _model_words(session: SessionInfo, words: Catalogue) -> str:
+    """Return the session's model in words."""
     return words("start.model", model=visible_line(session.model))

@@ -1,4 +1,4 @@
-"""The chat, and below it the one question that waits for the user."""
+"""The chat, and below it the open question."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.panes.start import Start
     from duckflow_tui.ui.panes.welcome import Welcome
 
-#: Seconds after which a digit alone in the composer takes its line: what follows sooner makes it
-#: the beginning of a text, which people type at 0.1 to 0.3 seconds a character.
+#: Seconds after which a digit alone in the composer chooses its line. A key that follows sooner
+#: makes it the beginning of a text, which people type at 0.1 to 0.3 seconds a character.
 TAKEN_AFTER: Final = 0.5
 _SAID: Final = (AssistantMessage, ReportMessage, UserMessage)
 
 
 class Talk(Vertical):
-    """One question is shown at a time: the oldest, and that one until it is gone."""
+    """The chat with one open question at a time: the oldest, until it is closed."""
 
     words: var[Catalogue] = var(Catalogue)
-    gates_open: var[bool] = var(False)  # a gate has its place, also between two of one reply
+    gates_open: var[bool] = var(False)  # a gate is shown, or another of its reply may follow
     asks: var[CardKind | None] = var[CardKind | None](None)  # the kind of the card that is shown
 
     def __init__(self, options: AppOptions, clock: Clock, composer: Composer) -> None:
@@ -54,41 +54,45 @@ class Talk(Vertical):
         self.transcript: Transcript | None = None
         self.welcome: Welcome | None = None
         self.start: Start | None = None
-        self._taking: Timer | None = None  # runs from a digit until it takes its line
-        self._going: Worker[None] | None = None  # on with another session
+        self._taking: Timer | None = None  # until a typed digit chooses its line
+        self._going: Worker[None] | None = None  # switches to another session
         self._asked_about = ""  # id of the question that is shown, empty for none
-        self._seen = 0  # messages there were when it opened, or when the user turned to it last
-        self._messages = 0  # there are
+        self._seen = 0  # messages when it opened, or when the user last focused it
+        self._messages = 0  # present number of messages
 
     def compose(self) -> ComposeResult:
         yield Vertical(id="chat")
         yield self.question
 
     def _proposed_text(self, gate_id: str) -> str | None:
+        """Return the proposed file content of a gate; None where unknown."""
         engine = host_of(self).session.engine
         return None if engine is None else engine.proposed_text(gate_id)
 
     def _asked_alike(self, gate: Gate) -> Sequence[OperationMessage]:
+        """Return earlier calls that asked for the same approval."""
         store = host_of(self).session.store
         return list_similar_calls(store.state, gate) if store is not None else ()
 
     def _kept_remarks(self, about: str) -> tuple[Remark, ...]:
-        """Remarks on this proposal from before a restart; those on another one are dropped."""
+        """Return stored remarks on this proposal; those on another one are deleted."""
         session = host_of(self).session
         kept = session.store.state.remarks if session.store is not None else DraftRemarks()
         if kept.about == about:
             return kept.remarks
-        if kept.remarks:  # another proposal came in place of theirs
+        if kept.remarks:  # they belong to another proposal
             self.call_later(self._drop_remarks, len(kept.remarks))
         return ()
 
     def _drop_remarks(self, count: int) -> None:
+        """Delete the stored remarks and tell the user."""
         engine = host_of(self).session.get_writable_engine()
         if engine is not None:
             engine.keep_remarks("", ())
             host_of(self).status.show_notice("gate.remarks_dropped", count=count, stays=True)
 
     def on_question_pane_remarked(self, event: QuestionPane.Remarked) -> None:
+        """Store the user's remarks."""
         event.stop()
         engine = host_of(self).session.get_writable_engine()
         if engine is not None:
@@ -98,11 +102,11 @@ class Talk(Vertical):
 
     @property
     def chat(self) -> Transcript | Welcome | Start | None:
-        """The widget above the question."""
+        """The widget above the question: start page, transcript or first screen."""
         return self.start or self.transcript or self.welcome
 
     async def show_session(self, store: Store) -> None:
-        """The chat of this session takes the place of whatever was there."""
+        """Show the chat of this session in place of the present widget."""
         chat = self.query_one("#chat", Vertical)
         await chat.remove_children()
         self.welcome = self.start = None
@@ -113,7 +117,7 @@ class Talk(Vertical):
         await chat.mount(self.transcript)
 
     async def show_welcome(self) -> None:
-        """No endpoint is configured: say how to set one."""
+        """Show the first screen, on which the user connects a model."""
         from duckflow_tui.ui.panes.welcome import Welcome
 
         chat = self.query_one("#chat", Vertical)
@@ -126,7 +130,9 @@ class Talk(Vertical):
         await chat.mount(self.welcome)
 
     async def offer(self, stories: dict[str, str]) -> None:
-        """Show what the session can begin with, where nothing was said in it yet."""
+        """Show the start page, if nothing was said in the session yet. ``stories``: the requests of
+        the demo, by name.
+        """
         from duckflow_tui.ui.panes.start import Start, is_fresh
 
         store = host_of(self).session.store
@@ -139,7 +145,7 @@ class Talk(Vertical):
         await self.query_one("#chat", Vertical).mount(start, before=self.transcript)
 
     def take_typed_digit(self, text: str) -> None:
-        """A digit that stays alone in the composer takes its line of what is offered."""
+        """Choose the line with this digit, if it stays alone in the composer for half a second."""
         if self._taking is not None:
             self._taking.stop()
             self._taking = None
@@ -147,7 +153,7 @@ class Talk(Vertical):
             self._taking = self.set_timer(TAKEN_AFTER, lambda: self._take_typed(text))
 
     def take_line(self, text: str) -> bool:
-        """Take the line of what is offered that this text names; False where it names none."""
+        """Choose the line that this text names; returns False where it names none."""
         at = self._line_of(text)
         if at is None:
             return False
@@ -159,14 +165,17 @@ class Talk(Vertical):
         return True
 
     def _line_of(self, text: str) -> int | None:
+        """Return the index of the line that this text names; None for none."""
         offering = self.welcome or self.start
         return offering.place_of(text) if offering is not None and text else None
 
     def _take_typed(self, text: str) -> None:
+        """Choose the line if the composer still holds only this digit, and clear it."""
         if self._composer.text == text and self.take_line(text):
             self._composer.replace_text("")
 
     def on_start_taken(self, event: Start.Taken) -> None:
+        """Send the chosen request, or switch to the chosen session."""
         event.stop()
         host, composer = host_of(self), self._composer
         if event.request:
@@ -175,13 +184,13 @@ class Talk(Vertical):
             self._going = host.spawn(host.session.leave_for(event.session_id), "sessions")
 
     def to_end(self) -> None:
-        """The chat shows its end, and follows it."""
+        """Scroll the chat to its end, and follow it."""
         if self.transcript is not None:
             self.transcript.action_scroll_end()
 
     def go_to(self, refs: Sequence[str], step_id: str = "") -> bool:
-        """Show the place of the first of these messages and calls that has one, or where none is
-        named the place of a step; False without.
+        """Scroll the chat to the first of these messages or calls it has, or without any to the
+        step; returns False where it has none.
         """
         chat = self.transcript
         named = [ref for ref in refs if ref or step_id]
@@ -191,11 +200,11 @@ class Talk(Vertical):
 
     @property
     def open_question(self) -> QuestionPane | None:
-        """The question that waits for the user and is shown; None while nothing waits."""
+        """The question pane while a question is open and shown; else None."""
         return self.question if self.gates_open or self.asks is not None else None
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """The slices of the state that ``show`` reads."""
+        """Return the parts of the state that ``show`` reads."""
         aside = any(reply.aside for reply in state.live.values())
         plans = state.plans if state.cards else ()
         said = (len(state.messages), aside)
@@ -204,7 +213,7 @@ class Talk(Vertical):
         return state.gates, state.cards, plans, may_ask_again(state), *said, *begun, *mode
 
     def show(self, state: AgentState) -> None:
-        """Show the question that is open now, with some room for what is said meanwhile."""
+        """Show the open question; the chat gets some room if something was said meanwhile."""
         if self.start is not None:
             self._show_start(self.start, state)
         question = self.question
@@ -226,15 +235,17 @@ class Talk(Vertical):
         self._fit_chat()
 
     def _fit_chat(self) -> None:
-        """While a question is open it stands a blank line below a chat that is short."""
+        """Limit the chat's height while a question is open, so that it follows a short chat
+        directly.
+        """
         chat, rows = self.query_one("#chat"), None
         if self.open_question is not None and self.transcript is not None and self.start is None:
             rows = self.transcript.virtual_size.height + chat.gutter.height + 1
         chat.styles.max_height = rows
 
     def _was_talked_since(self, state: AgentState, asked: str) -> bool:
-        """Whether something was said since this question opened, or since the user turned to it
-        last.
+        """Whether something was said since the question opened, or since the user last
+        focused it.
         """
         self._messages = len(state.messages)
         if asked != self._asked_about:
@@ -243,7 +254,7 @@ class Talk(Vertical):
         return bool(asked) and (said or any(live.aside for live in state.live.values()))
 
     def _show_start(self, start: Start, state: AgentState) -> None:
-        """Show the start page while the session is fresh, and remove it after."""
+        """Show the start page while the session is fresh, and remove it afterwards."""
         from duckflow_tui.ui.panes.start import is_fresh
 
         start.show(state)
@@ -253,10 +264,14 @@ class Talk(Vertical):
             start.remove()
 
     def on_question_pane_left(self) -> None:
+        """Update ``gates_open``."""
         store = host_of(self).session.store
         self.gates_open = self.question.gate is not None and bool(store and store.state.gates)
 
     async def on_question_pane_answered(self, event: QuestionPane.Answered) -> None:
+        """Pass the answer to the engine; tell the user where the question was closed or renewed
+        meanwhile.
+        """
         event.stop()
         if self._composer.text:  # the user was in the middle of a message
             self.question.release_focus()
@@ -273,6 +288,7 @@ class Talk(Vertical):
             host_of(self).status.show_notice("shell.answer_refused")
 
     def on_descendant_focus(self) -> None:
+        """Note that the user has turned to the question, which then gets the full height again."""
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))
         if self.question in around:
@@ -280,7 +296,7 @@ class Talk(Vertical):
             self.question.yields = False
 
     def watch_words(self) -> None:
-        """Tell the parts, also those that are not there yet."""
+        """Pass the language on to all parts."""
         self.question.words = self.words
         if self.transcript is not None:
             self.transcript.words = self.words
@@ -291,20 +307,24 @@ class Talk(Vertical):
 
 
 def oldest_question(state: AgentState, shown: Asked | None) -> Asked | None:
-    """The gate or card to show: the one that is ``shown`` while it is open, else the oldest."""
+    """Return the gate or card to show: the one ``shown`` so far while it is open, else the
+    oldest.
+    """
     questions = (*state.gates, *state.cards)
     same = (question for question in questions if id_of(question) == id_of(shown))
     return next(same, min(questions, key=lambda question: question.opened_at, default=None))
 
 
 def step_words(gate: Gate, state: AgentState, words: Catalogue) -> str:
-    """``step 2``: which step of the plan asks; empty where none does."""
+    """Return the step that a gate belongs to, as ``step 2``; empty for none."""
     number = step_number(state.active_plan, gate.step_id) if gate.step_id else "?"
     return "" if number == "?" else words("plan.step_number", number=number)
 
 
 def may_ask_again(state: AgentState) -> bool:
-    """Whether the reply at hand may still open a gate: a call of it runs or is yet to begin."""
+    """Whether the current reply may still open a gate, because one of its calls is running or has
+    not begun.
+    """
     if state.turn is None or state.turn.pause != "running" or state.live:
         return False
     if state.running:

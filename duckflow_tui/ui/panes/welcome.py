@@ -1,4 +1,4 @@
-"""The first screen: no model is configured; what there is to connect to, and a demo without one."""
+"""The first screen, while no model is configured: sources to connect, and the demo."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _KEYS: Final = len(FIELD) + 1  # cells of the column of keys
 
 
 class Said(Rows):
-    """A text of the first screen; its lines break as those of the chat do."""
+    """A wrapped text of the first screen."""
 
     def __init__(self, *, classes: str) -> None:
         super().__init__(classes=classes)
         self._pieces: list[Piece] = []
 
     def show_text(self, *pieces: tuple[str, Style]) -> None:
-        """Show this; pieces without a text are none."""
+        """Show these styled texts; empty ones are left out."""
         self._pieces = [piece for piece in pieces if piece[0]]
         self.invalidate(layout=True)
 
@@ -48,10 +48,10 @@ class Said(Rows):
 
 
 class SourceRows(Rows):
-    """One line for each thing that can be taken, with its number."""
+    """One line for each source that can be chosen, with its number."""
 
     class Clicked(Message):
-        """The line of this number was clicked."""
+        """Posted after a click on a line, with its index."""
 
         def __init__(self, at: int) -> None:
             super().__init__()
@@ -65,13 +65,13 @@ class SourceRows(Rows):
         self.lit = True  # the mark is here, and not at the field
 
     def key_of(self, at: int) -> str:
-        """The number that takes the line; empty for one that only the arrows reach."""
+        """Return the digit that chooses the line; empty for a line without one."""
         if self.sources[at].kind == "demo":
             return DEMO
         return str(at + 1) if self.numbered and at < 9 else ""
 
     def column(self, width: int) -> int:
-        """Cells of the names, that of the field too."""
+        """Return the cells of the column of names, the field's label included."""
         names = [source.describe(self.words)[0] for source in self.sources]
         return min(max(map(cell_len, [*names, self.words("welcome.address")])), max(8, width // 2))
 
@@ -101,7 +101,7 @@ class SourceRows(Rows):
 
 
 class Welcome(VerticalScroll, can_focus=True):
-    """Stands where the chat will be. A key that is not one of its own is meant for the composer."""
+    """The first screen, in the place of the chat. Keys that it does not use go to the composer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "walk(-1)", show=False),
@@ -152,7 +152,7 @@ class Welcome(VerticalScroll, can_focus=True):
         self._write_label()
 
     def invalidate(self) -> None:
-        """Write it in the language and the colours at hand."""
+        """Draw the screen again, for the present sources, language and colours."""
         if not self.is_mounted or not self.query(".welcome-head"):
             return
         rows, owner = self._rows, self._connecting
@@ -171,7 +171,7 @@ class Welcome(VerticalScroll, can_focus=True):
         self._say_keys()
 
     def _say_head(self) -> None:
-        """Write the title, and what went wrong before."""
+        """Draw the title, the last failure, and problems of the settings."""
         palette, words = palette_of(self), self.words
         text, bad = ink(palette.text), ink(palette.bad)
         parts: list[Piece] = [(words("welcome.title"), ink(palette.accent, bold=True))]
@@ -187,7 +187,7 @@ class Welcome(VerticalScroll, can_focus=True):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _write_label(self) -> None:
-        """Write what stands before the field, with the mark where it has the focus."""
+        """Draw the label before the address field, marked where the field has the focus."""
         palette, lit = palette_of(self), self._field.has_focus
         self._field.placeholder = self.words("welcome.address_hint")
         column = self._rows.column(self.scrollable_content_region.width)
@@ -202,7 +202,7 @@ class Welcome(VerticalScroll, can_focus=True):
         self._rows.invalidate()
 
     def _say_answer(self) -> None:
-        """Write what the search for servers and keys found."""
+        """Draw the result of the search for servers and keys, or of the last choice."""
         palette, owner = palette_of(self), self._connecting
         said = owner.said
         if owner.looking:
@@ -217,17 +217,19 @@ class Welcome(VerticalScroll, can_focus=True):
         self.query_one(".welcome-said", Said).show_text(*parts)
 
     def _say_keys(self) -> None:
+        """Draw the keys and the path of the settings file."""
         places = self.words("welcome.settings", path=self._settings_path)
         text = f"{self.words('welcome.keys')}\n{places}"
         self.query_one(".welcome-text", Said).show_text((text, ink(palette_of(self).quiet)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While the session of the model that was chosen is on its way, keys are the composer's."""
+        """Disable the screen's keys once a model is chosen; they then go to the composer."""
         return not (self.is_done and action in ("pick", "take", "walk", "address"))
 
     # --- keys ---------------------------------------------------------------------------------
 
     def action_walk(self, by: int) -> None:
+        """Move the mark along the lines and the field."""
         self._walked = True
         count = len(self._rows.sources)  # the field stands behind the lines
         to = ((count if self._field.has_focus else self._rows.at) + by) % (count + 1)
@@ -236,20 +238,22 @@ class Welcome(VerticalScroll, can_focus=True):
         self._rows.invalidate()
 
     def action_address(self) -> None:
-        """To the field; from there on, as everywhere."""
+        """Focus the address field; from there the next widget."""
         self.screen.focus_next() if self._field.has_focus else self._field.focus()
 
     def place_of(self, typed: str) -> int | None:
-        """The line that a typed character takes."""
+        """Return the index of the line that a typed character chooses; None for none."""
         lines = range(0 if self.is_done else len(self._rows.sources))
         return next((at for at in lines if self._rows.key_of(at) == half_width(typed)), None)
 
     def action_pick(self, digit: str) -> None:
+        """Choose the line with this digit."""
         at = self.place_of(digit)
         if at is not None:
             self.take(at)
 
     def action_take(self) -> None:
+        """Choose the marked line."""
         self.take(self._rows.at)
 
     def on_source_rows_clicked(self, event: SourceRows.Clicked) -> None:
@@ -257,6 +261,7 @@ class Welcome(VerticalScroll, can_focus=True):
         self.take(event.at)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Ask the server at the entered address."""
         event.stop()
         if not self.is_done:
             host_of(self).spawn(self._connecting.try_address(event.value), "connecting")
@@ -267,11 +272,11 @@ class Welcome(VerticalScroll, can_focus=True):
 
     @property
     def is_done(self) -> bool:
-        """A model was chosen, and its session is on its way."""
+        """Whether a model was chosen and its session is being opened."""
         return self._connecting.chosen
 
     def take(self, at: int) -> None:
-        """Do what the line says."""
+        """Choose a line: connect its source, or open the demo."""
         if self.is_done:
             return
         source = self._rows.sources[at]
