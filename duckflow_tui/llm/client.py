@@ -517,6 +517,7 @@ async def _read_events(
     is_stream = "json" not in kind and "html" not in kind
 
     def hear(piece: bytes) -> None:
+        """Note the bytes, and check the length of lines in a stream."""
         silence.note_byte()
         if is_stream:
             lines.check_piece(piece)

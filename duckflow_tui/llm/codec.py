@@ -219,7 +219,9 @@ def system_of(prompt: Prompt, codec: str) -> JsonObject:
 
 
 def unread_text(message: AssistantMessage) -> str:
-    """Return the text that stands in the history for a reply without a usable decision."""
+    """Return the text that requests show for an earlier reply without a usable decision: its
+    original text, with a note if it was cut or stopped.
+    """
     if not message.complete:
         return (message.text or message.raw) + (STOPPED if message.stopped else CUT_OFF)
     return message.raw or message.text
@@ -284,7 +286,7 @@ def image_messages(result: OperationMessage) -> list[JsonObject]:
     return [{"role": "user", "content": parts}]
 
 
-def said_to_model(history: Sequence[Message]) -> list[Message]:
+def history_for_model(history: Sequence[Message]) -> list[Message]:
     """Return the history as the model sees it: without screen-only messages and the app's own
     checks, and with each result moved directly after the reply that made the call.
     """

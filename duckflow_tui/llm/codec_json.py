@@ -19,13 +19,13 @@ from duckflow_tui.llm.codec import (
     calls_in,
     decision_schema,
     extras_of,
+    history_for_model,
     image_messages,
     is_untold_command,
     judgement_of,
     mark_as_text,
     reading_of,
     result_text,
-    said_to_model,
     system_of,
     unread_text,
     user_message,
@@ -97,7 +97,7 @@ def _encode_history(history: tuple[Message, ...]) -> list[JsonObject]:
     """Encode the history as messages, with consecutive results in one message."""
     messages: list[JsonObject] = []
     results: list[OperationMessage] = []
-    for item in said_to_model(history):
+    for item in history_for_model(history):
         if isinstance(item, OperationMessage) and not item.by_user:
             results.append(item)
             continue

@@ -22,6 +22,7 @@ from duckflow_tui.llm.codec import (
     assistant_message,
     calls_in,
     decide_function,
+    history_for_model,
     image_messages,
     is_untold_command,
     judged_before,
@@ -31,7 +32,6 @@ from duckflow_tui.llm.codec import (
     other_function,
     reading_of,
     result_text,
-    said_to_model,
     system_of,
     unread_text,
     user_message,
@@ -62,7 +62,7 @@ def encode_request(prompt: Prompt, receiver: Receiver | None = None) -> WireRequ
     Reasoning that a model wants back is included only if the ``receiver`` is the origin, model
     and API that it came from.
     """
-    history = said_to_model(prompt.history)
+    history = history_for_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
     messages = [system_of(prompt, "tools")]
     own = frozenset(spec.name for spec in prompt.operations if not spec.listed)

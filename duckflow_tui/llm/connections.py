@@ -313,6 +313,7 @@ class KeyStore:
         ask = getattr(self.library, method)
 
         def run() -> None:
+            """Make the call and pass on its result or exception."""
             try:
                 answer.set_result(ask(*arguments))
             except BaseException as error:  # noqa: BLE001 - it is raised in the other thread

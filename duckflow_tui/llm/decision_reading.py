@@ -343,7 +343,9 @@ def _read_text(value: object, name: str, reading: Reading) -> str:
 
 
 def _read_items(value: object, name: str, reading: Reading) -> list[object]:
-    """Return a list; a single text counts as a list of one."""
+    """Return the items of a list; a single text counts as a list of one, anything else as empty
+    with a warning.
+    """
     if isinstance(value, list):
         return cast("list[object]", value)
     if isinstance(value, str):
@@ -425,6 +427,7 @@ def _read_confidence(value: object, name: str, reading: Reading) -> float:
 
 
 def _read_requirements(value: object, name: str, reading: Reading) -> list[RequirementClaim]:
+    """Read a list of requirements; unreadable ones are left out with a warning."""
     claims = (
         read_requirement(item, reading.warnings) for item in _read_items(value, name, reading)
     )
@@ -432,6 +435,9 @@ def _read_requirements(value: object, name: str, reading: Reading) -> list[Requi
 
 
 def _read_question(value: object, name: str, reading: Reading) -> Question:
+    """Read a question: its text, or an object with text and options. Raises _LeftOut without a
+    text.
+    """
     fields = cast("JsonObject", value) if isinstance(value, dict) else {"text": value}
     text = fields.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -441,6 +447,7 @@ def _read_question(value: object, name: str, reading: Reading) -> Question:
 
 
 def _read_reply(value: object, name: str, reading: Reading) -> str:
+    """Read the reply; anything but text is a problem."""
     if isinstance(value, str):
         return value
     reading.problems.append(ModelText("reply.no_text", {"field": name}))
@@ -448,6 +455,7 @@ def _read_reply(value: object, name: str, reading: Reading) -> str:
 
 
 def _read_call_arguments(value: object, _name: str, reading: Reading) -> JsonObject:
+    """Return the arguments of a call; raises _NoObject unless they are an object."""
     if isinstance(value, dict):
         return cast("JsonObject", value)
     raise _NoObject
@@ -468,6 +476,7 @@ def _read_labels(value: object, _name: str, reading: Reading) -> tuple[str, ...]
 
 
 def _read_delta(value: object, name: str, reading: Reading) -> StateDelta:
+    """Read the changes of the working memory; raises _LeftOut unless they are an object."""
     if not isinstance(value, dict):
         raise _LeftOut(f"{name} is not an object, left out")
     fields = cast("JsonObject", value)
@@ -482,11 +491,11 @@ def _read_delta(value: object, name: str, reading: Reading) -> StateDelta:
     )
 
 
-def _merge_statement(written: JsonObject, said: JsonObject) -> None:
+def _merge_statement(written: JsonObject, statement: JsonObject) -> None:
     """Merge the fields that a call states into ``written``; texts are appended to those already
     there.
     """
-    for name, value in said.items():
+    for name, value in statement.items():
         before = written.get(name)
         if name == "reply" and before and value:
             if str(value).strip() not in str(before):

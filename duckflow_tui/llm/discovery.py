@@ -147,6 +147,7 @@ def find_nearest(name: str, names: Iterable[str], count: int) -> list[str]:
     bare = wanted.rpartition("/")[2]
 
     def likeness(other: str) -> float:
+        """Rate the similarity of a name: up to 1.0 by spelling, more if one contains the other."""
         there = other.casefold()
         if wanted in there or there in wanted:
             return 2.0 - len(other) / 1000

@@ -352,7 +352,7 @@ class FailureTeller:
             lower = {name.lower(): value for name, value in headers.items()}
             return self._make_redirect_error(status, lower.get("location") or "?")
         words = server_words(body)
-        wait_s = retry_after(headers, now) or asked_to_wait(body)
+        wait_s = retry_after(headers, now) or read_stated_wait(body)
         if not wait_s and status == 429:
             wait_s = seconds_to_reset({**headers, **words.headers}, now)
         return self._by_status(status, words, wait_s)
@@ -367,7 +367,7 @@ class FailureTeller:
             fields = cast("dict[str, Any]", error)
             stated += [str(fields.get("status_code")), str(fields.get("status"))]
         status = next((int(code) for code in stated if re.fullmatch(r"[45]\d\d", code)), None)
-        made = self._by_status(status or 500, words, asked_to_wait(words.message.encode()))
+        made = self._by_status(status or 500, words, read_stated_wait(words.message.encode()))
         made.status = status
         return made
 
@@ -466,20 +466,20 @@ _TITLE: Final = re.compile(r"<title>\s*([^<]{1,200}?)\s*</title>", re.I)
 _MESSAGES: Final = ("message", "detail", "msg", "error", "base_resp", "status_msg")
 
 
-def _flatten_message(said: object) -> str:
+def _flatten_message(value: object) -> str:
     """Return the message of an error, however deeply nested; messages of a list are joined, each
     with the field it names.
     """
-    if isinstance(said, dict):
-        fields = cast("dict[str, Any]", said)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
         inner = (fields[name] for name in _MESSAGES if fields.get(name))
         words = _flatten_message(next(inner, ""))
         where = fields.get("loc")
         named = ".".join(map(str, cast("list[object]", where))) if isinstance(where, list) else ""
         return f"{named}: {words}" if named else words
-    if isinstance(said, list):
-        return "; ".join(_flatten_message(one) for one in cast("list[object]", said)[:5])
-    return str(said)
+    if isinstance(value, list):
+        return "; ".join(_flatten_message(one) for one in cast("list[object]", value)[:5])
+    return str(value)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -519,7 +519,7 @@ _PART: Final = re.compile(rb"([\d.]+)\s?(ms|mil|h|m|s)", re.I)
 _UNITS: Final = {b"ms": 0.001, b"mil": 0.001, b"h": 3600.0, b"m": 60.0, b"s": 1.0}
 
 
-def asked_to_wait(body: bytes) -> float | None:
+def read_stated_wait(body: bytes) -> float | None:
     """Return the seconds that the text of an error asks to wait; None if it names none."""
     if (found := _WAIT.search(body)) is None:
         return None

@@ -118,6 +118,10 @@ class Exchange:
         """
 
         def limit(hear: Callable[[str], None]) -> Callable[[str], None]:
+            """Wrap a callback so that text beyond the limit of the answer raises LlmError
+            ``too_large``.
+            """
+
             def hear_limited(text: str) -> None:
                 self.shown = True
                 room, self.room = self.room, self.room - len(text)
@@ -137,13 +141,16 @@ class Exchange:
         show = limit(self.observer.take_reply)
 
         def begin_decoder() -> None:
+            """Start a new decoder for the content."""
             self.decoder = request.decoder(show) if request.decoder is not None else None
 
         def take_content(text: str) -> None:
+            """Pass a piece of content to the decoder, or to the observer without one."""
             # A question's JSON is read when it is whole, and shown to nobody.
             (self.decoder.content if self.decoder else self.observer.take_reply)(text)
 
         def restart() -> None:
+            """Discard the text shown so far and decode anew."""
             self.observer.restart_reply()
             begin_decoder()
 

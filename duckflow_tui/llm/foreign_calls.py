@@ -191,6 +191,7 @@ def read_statement(name: str, args: JsonObject) -> JsonObject | None:
     tool = bare_name(name)
 
     def find_value(arguments: Sequence[str]) -> object:
+        """Return the first of these arguments that is given."""
         return next((args[key] for key in arguments if args.get(key) is not None), None)
 
     if tool in _THOUGHTS:

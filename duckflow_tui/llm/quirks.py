@@ -75,7 +75,7 @@ Part = Literal[
 
 
 def _parts_of(body: JsonObject) -> set[Part]:
-    """Return the parts of a request that a server may refuse."""
+    """Return which parts that a server may refuse this request contains."""
     messages: list[JsonObject] = body["messages"]
     parts: set[Part] = {"request"}
     if "tools" in body:

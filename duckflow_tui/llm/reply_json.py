@@ -226,6 +226,7 @@ def _escape_string(string: str) -> str:
     raw = _NO_ESCAPE.match(string) is not None  # it holds a backslash that escapes nothing
 
     def escape(match: re.Match[str]) -> str:
+        """Return an escape unchanged if it is valid, else escaped."""
         sign = match.group()
         # Beside \d and \w a \b is the end of a word and not the control character.
         kept = '"\\/nrt' if raw else '"\\/nrtbf'

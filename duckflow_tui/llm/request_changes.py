@@ -36,6 +36,7 @@ def change_messages(rewrite: Callable[[JsonObject], JsonObject]) -> Change:
     """Make a change that replaces each message by ``rewrite`` of it."""
 
     def change(body: JsonObject) -> None:
+        """Replace all messages of the body."""
         body["messages"] = [*map(rewrite, body["messages"])]
 
     return change
@@ -48,7 +49,7 @@ def stop_streaming(body: JsonObject) -> None:
 
 
 def stop_thinking(body: JsonObject) -> None:
-    """Turn reasoning off in requests with native calls."""
+    """Turn reasoning off in the body of a request with native calls."""
     if "tools" in body:
         body["reasoning_effort"] = "none"
 

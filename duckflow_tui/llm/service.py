@@ -228,6 +228,7 @@ class LLMService:
         """
 
         def encode(rung: Rung) -> WireRequest:
+            """Encode the prompt for a rung."""
             if rung == "tools":
                 receiver = target.endpoint.origin, target.model, exchange.api
                 takes_none = not quirks.flags.isdisjoint({"no_thoughts", "stale_thoughts"})
@@ -357,6 +358,7 @@ class LLMService:
         ]
 
         def encode(rung: Rung) -> WireRequest:
+            """Encode the question for a rung."""
             assert rung != "tools"
             form = codec_json.response_format(rung, purpose, schema)
             return WireRequest(wire, response_format=form)

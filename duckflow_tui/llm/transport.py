@@ -251,6 +251,7 @@ def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
         return None
 
     def setting(name: str) -> Proxy:
+        """Return a proxy variable's value and name, in lower case or else upper case."""
         name = name if environ.get(name) else name.upper()
         return Proxy(environ.get(name, "").strip(), name)
 

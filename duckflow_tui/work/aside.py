@@ -85,6 +85,7 @@ class Aside(Thread):
             return await self.skip_call(action, self.parts.notices.words("aside.reads_only"))
 
         def hear(state: AgentState, record: Record) -> None:
+            """Release the lock when this call asks the user."""
             match record.event:
                 case GateOpened(gate=gate) if gate.call_id == action.call_id:
                     self._yield_floor()

@@ -248,6 +248,9 @@ class Attempts:
         """
 
         def read(reply: ContinuationReply) -> ExecutionPlan:
+            """Convert the reply to a plan; raises ToldError without a strategy, or for one that was
+            tried.
+            """
             if not reply.strategy.strip():
                 raise ToldError("judging.no_strategy")
             if normalize_text(reply.strategy) in map(normalize_text, context.failed_approaches):
@@ -348,6 +351,7 @@ async def ask_failure_analysis(
     )
 
     def read(reply: FailureReply) -> FailureAnalysis:
+        """Convert the reply to an analysis."""
         return FailureAnalysis(
             cause=reply.cause.strip(), fix=reply.fix.strip(), retryable=reply.retryable
         )
@@ -366,6 +370,7 @@ async def ask_digest(parts: TurnParts, text: str, wish: str = "") -> str:
     """
 
     def read(reply: DigestReply) -> str:
+        """Return the digest; raises ToldError for an empty one."""
         if not reply.digest.strip():
             raise ToldError("judging.no_digest")
         return reply.digest.strip()
@@ -473,6 +478,7 @@ def format_attempt(
     """
 
     def frame_lines(name: str, lines: Iterable[str]) -> str:
+        """Format lines as a framed list; empty without lines."""
         text = "\n".join(f"- {line}" for line in lines if line)
         return frame_text(name, text) if text else ""
 

@@ -170,6 +170,9 @@ class CallBudget:
                 pass
 
     def _forget_step(self, step_id: str) -> None:
+        """Reset the calls counted and added for a run of a step, or for the turn with an
+        empty id.
+        """
         self._made.pop(step_id, None)
         self._more.pop(step_id, None)
 

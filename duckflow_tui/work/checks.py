@@ -335,7 +335,9 @@ class RequirementChecks:
 
 
 def _as_found(item: RequirementItem, finding: Finding) -> RequirementItem:
-    """Return the requirement with state, level and evidence set from the finding alone."""
+    """Return the requirement with state, level and evidence set by the finding of its
+    check alone.
+    """
     met = finding.outcome == "met"
     return item.replace(
         state=RequirementState.MET if met else RequirementState.REFUTED,

@@ -282,24 +282,27 @@ def _split_history(messages: Sequence[Message], earlier: str, most: int) -> list
         said, result = max(said // 2, _SHORTEST), max(result // 2, _SHORTEST)
 
 
-def _format_message(message: Message, said: int, result: int) -> str:
-    """Format a message for a digest on one line: at most ``said`` characters of a message,
-    ``result`` of a call. Empty if it says nothing.
+def _format_message(message: Message, most_text: int, most_result: int) -> str:
+    """Format a message for a digest on one line: at most ``most_text`` characters of a message,
+    ``most_result`` of a call. Empty if it says nothing.
     """
     match message:
         case UserMessage():
-            return f"User: {lines.cut_text(message.text, said)}"
+            return f"User: {lines.cut_text(message.text, most_text)}"
         case AssistantMessage():
             why = message.decision.rationale if message.decision else ""
-            text = lines.cut_text(message.text.strip() or why, said)
+            text = lines.cut_text(message.text.strip() or why, most_text)
             return f"Assistant: {text}" if text else ""
         case OperationMessage():
-            return f"Call: {_format_call(message, result)}"
+            return f"Call: {_format_call(message, most_result)}"
         case _:
-            return f"Note: {lines.cut_text(message.for_model, said)}" if message.for_model else ""
+            return (
+                f"Note: {lines.cut_text(message.for_model, most_text)}" if message.for_model else ""
+            )
 
 
 def _format_call(message: OperationMessage, most: int) -> str:
+    """Format a call and its result on one line of about ``most`` characters of result."""
     result = message.result
     shown = result.summary if result.outcome is Outcome.OK else ""
     text = one_line(f"{shown} {result.text[: 2 * most]}", most)

@@ -313,6 +313,7 @@ class Consultation:
         )
 
     def _set_priority(self, item: RequirementItem, priority: int) -> None:
+        """Record the requirement with this priority."""
         changed = item.model_copy(update={"priority": priority})
         self._store.dispatch(RequirementEdited(item=changed))
 

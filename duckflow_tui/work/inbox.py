@@ -155,6 +155,7 @@ class Inbox:
             job: Job | None = None
 
             async def answer() -> None:
+                """Run the answer and forget its job."""
                 try:
                     await aside.run()
                 finally:
@@ -280,6 +281,7 @@ class Inbox:
         self._job = self._spawn(self._run_guarded(turn), "turn")
 
     async def _run_guarded(self, turn: Turn) -> None:
+        """Run a turn; whatever happens, the next can begin afterwards."""
         try:
             await turn.run()
         finally:
@@ -299,6 +301,7 @@ class Inbox:
                 pass
 
     def _on_turn_over(self, turn: Turn) -> None:
+        """Forget the turn if it is the running one, so that the next can begin."""
         if self._turn is turn:
             self._turn = self._job = None
             self._stage = "free"

@@ -88,7 +88,9 @@ class Fact:
         return self.suite and self.current and self.ok is False
 
     def make_evidence(self, *, supports: bool) -> Evidence:
-        """The fact as evidence stored with a requirement; ``supports``: it speaks for it."""
+        """Convert the fact to evidence to store with a requirement; ``supports``: whether it speaks
+        for the requirement.
+        """
         command = self.exit_code is not None
         return Evidence(
             kind="command" if command else _KINDS[self.kind][1],
@@ -344,6 +346,7 @@ def _collect_user_words(
     followed = find_followed_plan(state)
 
     def add(name: str, text: str, at: float, call_id: str = "", **values: str) -> None:
+        """Add a fact with the title ``facts.user_NAME``."""
         title, text = words(f"facts.user_{name}", **values), text.strip()[:_MAX_USER_WORDS]
         ok = False if name.startswith("refused") else None
         found.append(Fact("", "user", title, text, call_id=call_id, at=at, ok=ok))

@@ -268,6 +268,7 @@ def list_reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
     found: list[Reason] = []
 
     def add(code: str, **params: str) -> None:
+        """Add a reason."""
         found.append(Reason(code=code, params=params))
 
     profile = limit.profile.value if limit.profile else "unknown"

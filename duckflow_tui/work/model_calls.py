@@ -100,17 +100,21 @@ class _Observer(ReplyObserver):
     _llm_id: str
 
     def take_reply(self, text: str) -> None:
+        """Report a piece of the reply."""
         at = self._store.clock.now()
         self._store.dispatch(ReplyDelta(llm_id=self._llm_id, text=text, at=at))
 
     def take_reasoning(self, text: str) -> None:
+        """Report a piece of the reasoning."""
         at = self._store.clock.now()
         self._store.dispatch(ReasoningDelta(llm_id=self._llm_id, text=text, at=at))
 
     def set_waiting(self, waiting: Waiting | None) -> None:
+        """Report why the call waits, or that it goes on."""
         self._store.dispatch(LlmWaiting(llm_id=self._llm_id, waiting=waiting))
 
     def restart_reply(self) -> None:
+        """Report that the reply begins anew."""
         self._store.dispatch(ReplyRestarted(llm_id=self._llm_id))
 
 
@@ -217,8 +221,8 @@ class Asker:
         return "; ".join(wrong), part
 
     async def _ask_once(self, pattern: PromptPattern, role: Role) -> DecisionReply:
-        """Send one request, compacting first if needed; if it overflows the window, send a shorter
-        one once.
+        """Send one request, compacting the conversation first if needed; if it overflows the
+        window, send a shorter one, once. Raises LlmError and BudgetEnd.
         """
 
         def prompt() -> Prompt:

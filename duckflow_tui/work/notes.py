@@ -61,6 +61,7 @@ def note_changes(store: Store, words: Callable[..., str]) -> Unsubscribe:
     """
 
     def on_event(state: AgentState, record: Record) -> None:
+        """Note the change or decision in an event."""
         decided = False
         match record.event:
             case OperationFinished(message=m) if m.result.changes:

@@ -385,14 +385,14 @@ class PaceKeeper:
 
     # --- the limit ---------------------------------------------------------------------------
 
-    def _take_profile(self, said: TaskProfile | None) -> None:
+    def _take_profile(self, profile: TaskProfile | None) -> None:
         """Store the kind that the first decision names, for the request or the step; update the
         limit if that changes it.
         """
-        if said is not None and self._step_id:
-            self._step_profile = said
-        elif said is not None:
-            change_objective(self._store, profile=said)
+        if profile is not None and self._step_id:
+            self._step_profile = profile
+        elif profile is not None:
+            change_objective(self._store, profile=profile)
         now = self.limit
         if self._choose_profile() != (now.profile, now.chosen_by):
             self._set_limit(before=now)

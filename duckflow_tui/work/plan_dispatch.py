@@ -101,7 +101,7 @@ class PlanDesk:
 
     # --- what the model calls -------------------------------------------------------------------
 
-    async def propose_plan(self, asked: Propose) -> Output:
+    async def propose_plan(self, arguments: Propose) -> Output:
         """Make a plan, from the model's steps or by the creative role, show it and wait for the
         user's answer (S2-8, S2-22). Raises ToolFault while work runs or if the user just
         rejected the same plan.
@@ -112,37 +112,37 @@ class PlanDesk:
         shown = self._shown_before()
         if shown is not None:  # the app ended while the user looked at it
             return await self.approvals.ask_for_approval(shown.plan_id)
-        plan = await make_plan(self._parts, asked.goal, asked.steps)
+        plan = await make_plan(self._parts, arguments.goal, arguments.steps)
         self._check_not_rejected(plan)
         await self._store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
-        own = bool(asked.steps) and not self._parts.models.service.roles.creative
+        own = bool(arguments.steps) and not self._parts.models.service.roles.creative
         return await self.approvals.ask_for_approval(plan.plan_id, own=own)
 
-    async def revise_plan(self, asked: Revise) -> Output:
+    async def revise_plan(self, arguments: Revise) -> Output:
         """Change a draft at once; for an approved plan, ask the user about the change or the end of
         it. Without an id, the newest plan if the user rejected it, else the active one. Raises
         ToolFault.
         """
-        plan_id, newest = asked.plan_id, self._store.state.plans[-1:]
+        plan_id, newest = arguments.plan_id, self._store.state.plans[-1:]
         if not plan_id and newest and newest[0].status is PlanStatus.REJECTED:
             plan_id = newest[0].plan_id
         plan = self._find_plan(plan_id)
-        if bool(asked.end) == bool(asked.changes):
+        if bool(arguments.end) == bool(arguments.changes):
             raise self._make_fault("end_or_changes", Outcome.INVALID)
-        if asked.end:
-            return await self.approvals.ask_for_end(plan, asked.end)
+        if arguments.end:
+            return await self.approvals.ask_for_end(plan, arguments.end)
         if plan == self._shown_before():  # with these changes
             return await self.approvals.ask_for_approval(plan.plan_id)
-        edits = self._make_edits(plan, asked.changes)
+        edits = self._make_edits(plan, arguments.changes)
         try:
             result = apply_edits(plan, edits)
         except PlanProblem as problem:
             raise ToolFault(problem.told, Outcome.INVALID) from problem
         self._check_not_rejected(result)
         if plan.approved:
-            change = self._plan_change(plan, edits, result, asked)
+            change = self._plan_change(plan, edits, result, arguments)
             changed = await self.approvals.ask_for_change(plan, change)
             self._go_on()
             return changed
@@ -157,7 +157,7 @@ class PlanDesk:
             raise self._make_fault("rejected_before")
 
     def _plan_change(
-        self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan, asked: Revise
+        self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan, arguments: Revise
     ) -> PlanChange:
         """Build the change of an approved plan, with the requirements that it adds and waives.
         Raises ToolFault for an unknown requirement id.
@@ -165,13 +165,13 @@ class PlanDesk:
         objective = self._store.state.objective
         items = objective.extracted_requirements if objective is not None else ()
         known = {item.requirement_id: item.requirement for item in items}
-        for name in asked.waives:
+        for name in arguments.waives:
             if name not in known:
                 given, ids = repr(one_line(name, 60)), ", ".join(known) or "–"
                 raise self._make_fault("no_requirement", Outcome.INVALID, given=given, ids=ids)
         claims = None
-        if asked.requirements is not None or asked.waives:
-            read = (read_requirement(item, []) for item in asked.requirements or ())
+        if arguments.requirements is not None or arguments.waives:
+            read = (read_requirement(item, []) for item in arguments.requirements or ())
             claims = tuple(claim for claim in read if claim is not None)
         return PlanChange(
             change_id=self._parts.ids("change"),
@@ -180,16 +180,16 @@ class PlanDesk:
             edits=edits,
             result=result,
             requirements=claims,
-            waives={name: known[name] for name in asked.waives},
+            waives={name: known[name] for name in arguments.waives},
         )
 
-    async def update_step(self, asked: UpdateStep) -> Output:
+    async def update_step(self, arguments: UpdateStep) -> Output:
         """Set the status of a step while no work runs (S2-16). ``in_progress`` requests its run
         instead; ``completed`` needs the user's own words. Raises ToolFault.
         """
         plan = self._find_plan("")
-        step = self._find_step(plan, asked.step_id)
-        wanted, work = WorkStatus(asked.status), self._store.state.work
+        step = self._find_step(plan, arguments.step_id)
+        wanted, work = WorkStatus(arguments.status), self._store.state.work
         if work is not None:
             if wanted is WorkStatus.COMPLETED and work.step_id == step.step_id:
                 return Output(self._words("plan.ends_here", step=step.name), wanted.value)
@@ -208,28 +208,28 @@ class PlanDesk:
             plan.plan_id,
             step.step_id,
             wanted,
-            one_line(asked.note, 200),
+            one_line(arguments.note, 200),
             taken=taken,
         )
         end_idle_plan(self._store, plan.plan_id)
         text = self._words("plan.step_is_now", step=step.name, status=wanted.value)
         return Output(text, wanted.value)
 
-    async def show_plan(self, asked: GetPlan) -> Output:
+    async def show_plan(self, arguments: GetPlan) -> Output:
         """Describe a plan with the state of its steps."""
-        plan = self._find_plan(asked.plan_id)
+        plan = self._find_plan(arguments.plan_id)
         done, total = plan.progress
         return Output(describe_plan(plan, self._words), f"{done}/{total}")
 
-    async def generate_list(self, asked: GenerateList) -> Output:
+    async def generate_list(self, arguments: GenerateList) -> Output:
         """Ask a model for the task list of a pending step, and store it with the step (S2-9).
         Raises ToolFault.
         """
         plan = self._find_plan("")
         ready = list_ready_steps(plan)
-        if not asked.step_id and not ready:
+        if not arguments.step_id and not ready:
             raise self._make_fault("none_ready")
-        step = self._find_step(plan, asked.step_id) if asked.step_id else ready[0]
+        step = self._find_step(plan, arguments.step_id) if arguments.step_id else ready[0]
         if step.status is not WorkStatus.PENDING:
             raise self._make_fault("nothing_to_list", step=step.name, status=step.status.value)
         try:
@@ -247,7 +247,7 @@ class PlanDesk:
         )
         return Output(told, str(len(tasks)))
 
-    async def run_plan(self, asked: RunWork) -> Output:
+    async def run_plan(self, arguments: RunWork) -> Output:
         """Request the run of the active plan, or of one step; ``run_rest`` runs it after the
         current decision. Raises ToolFault if the plan is not approved or work already runs.
         """
@@ -261,13 +261,16 @@ class PlanDesk:
         if not plan.may_go_on:
             raise self._make_fault("not_approved", Outcome.INVALID, status=plan.status.value)
         held = find_held_steps(self._store.state, plan.plan_id)
-        if asked.step_id and (named := self._find_step(plan, asked.step_id)).step_id in held:
+        if (
+            arguments.step_id
+            and (named := self._find_step(plan, arguments.step_id)).step_id in held
+        ):
             raise self._make_fault("change_waits", step=named.name)
         await self._check_goes_on(plan)
         only = ""
-        if asked.step_id:
+        if arguments.step_id:
             plan = self._find_plan(plan.plan_id)
-            step = self._find_step(plan, asked.step_id)
+            step = self._find_step(plan, arguments.step_id)
             if step not in list_ready_steps(plan) and step.status not in NOT_DONE:
                 said = {"step": step.name, "status": step.status.value}
                 raise self._make_fault("cannot_begin", Outcome.INVALID, **said)
@@ -328,9 +331,9 @@ class PlanDesk:
         plan = self._ready_plan()
         return plan is not None and plan.run is RunMode.ALL
 
-    async def run_rest(self, left: Rest | None = None, *, asks: bool = False) -> Plan | None:
+    async def run_rest(self, rest: Rest | None = None, *, asks: bool = False) -> Plan | None:
         """Run the approved plan, or the step that the model requested. The first step begins with
-        the actions in ``left``. Returns the plan afterwards; None if nothing ran or it was
+        the actions in ``rest``. Returns the plan afterwards; None if nothing ran or it was
         stopped. ``asks``: also ask the user about an unfinished step that blocks the plan.
 
         The plan also runs if the model did not request it, because the user's approval is the
@@ -341,7 +344,7 @@ class PlanDesk:
         if plan is None:
             return None
         only = wanted[1] if wanted is not None and wanted[0] == plan.plan_id else ""
-        result = await self._work_on(plan, only, left)
+        result = await self._work_on(plan, only, rest)
         if result is None:
             return None
         after = self._store.state.get_plan(plan.plan_id)
@@ -359,6 +362,7 @@ class PlanDesk:
         return plan if list_ready_steps(plan) or (asks and unfinished_step(plan)) else None
 
     def _halt_plan(self, plan_id: str, halted: Halt) -> None:
+        """Record why the plan is halted; empty to lift the halt."""
         self._store.dispatch(PlanHalted(plan_id=plan_id, halted=halted))
 
     async def _check_goes_on(self, plan: Plan) -> None:
@@ -409,7 +413,7 @@ class PlanDesk:
 
     # --- work ---------------------------------------------------------------------------------
 
-    async def _work_on(self, plan: Plan, only: str, left: Rest | None) -> PlanResult | None:
+    async def _work_on(self, plan: Plan, only: str, rest: Rest | None) -> PlanResult | None:
         """Run an approved plan, or the step ``only``, as work of the turn; None if the work was
         stopped.
         """
@@ -417,7 +421,7 @@ class PlanDesk:
         assert control is not None  # work belongs to a turn
         outcome = "failed"
         try:
-            run = PlanRun(self._parts, control, plan, only, left)
+            run = PlanRun(self._parts, control, plan, only, rest)
             result = await self._task_loop.run(run.run())
         except asyncio.CancelledError:
             outcome, turn = "stopped", asyncio.current_task()
@@ -471,7 +475,8 @@ class PlanDesk:
         """
         new: dict[str, str] = {}
 
-        def found(given: str) -> str:
+        def find_id(given: str) -> str:
+            """Return the id of the step that the model names, also of one added before."""
             return new.get(given) or self._find_step(plan, given).step_id
 
         edits: list[PlanEdit] = []
@@ -481,16 +486,16 @@ class PlanDesk:
                 if change.step_id:
                     new[change.step_id] = step_id
             else:
-                step_id = found(change.step_id)
+                step_id = find_id(change.step_id)
             needs = change.depends_on
             edits.append(
                 PlanEdit(
                     op=change.op,
                     step_id=step_id,
-                    after=found(change.after) if change.after else change.after,
+                    after=find_id(change.after) if change.after else change.after,
                     name=None if change.name is None else one_line(change.name, 200),
                     description=change.description,
-                    depends_on=None if needs is None else tuple(found(need) for need in needs),
+                    depends_on=None if needs is None else tuple(find_id(need) for need in needs),
                 )
             )
         return tuple(edits)

@@ -41,6 +41,7 @@ class PlannedStep(Arguments):
     @model_validator(mode="before")
     @classmethod
     def _read_text(cls, value: object) -> object:
+        """Read a plain text as the name of a step."""
         return {"name": value} if isinstance(value, str) else value
 
 
@@ -216,6 +217,8 @@ def _make_operation(
     """Make an operation that awaits ``run`` with its parsed arguments; it touches no files."""
 
     async def prepare(args: A, places: tuple[Place, ...], context: ToolContext) -> Work:
+        """Prepare a call; it needs no preparation beyond its arguments."""
+
         async def work() -> Output:
             try:
                 return await run(args)

@@ -74,9 +74,9 @@ class PlanRun:
         control: TurnControl,
         plan: Plan,
         only: str = "",
-        left: Rest | None = None,
+        rest: Rest | None = None,
     ) -> None:
-        """``left``: remaining actions of the decision that began the plan; they belong to its first
+        """``rest``: remaining actions of the decision that began the plan; they belong to its first
         step.
         """
         self._parts = parts
@@ -85,13 +85,14 @@ class PlanRun:
         self._plan_id = plan.plan_id
         self._only = only
         self._work_id = parts.ids("work")
-        self._left = left  # actions of a decision that belong to the next step
+        self._left = rest  # actions of a decision that belong to the next step
         self._left_for = list_steps(plan)  # the steps then; they are dropped where these changed
         self._stopped = False  # the user ended the newest step, or nobody could be asked
         self._wish = ""  # and what they want instead
 
     @property
     def _plan(self) -> Plan:
+        """The plan as it is now."""
         return self._store.state.get_plan(self._plan_id)
 
     async def run(self) -> PlanResult:

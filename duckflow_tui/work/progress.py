@@ -82,6 +82,7 @@ class _Loop:
     tried: bool = False  # whether a call was carried out, or failed while it was
 
     def add_progress(self, kind: ProgressKind, what: str, refs: tuple[str, ...]) -> None:
+        """Add a sign of progress."""
         self.progress.append(ProgressSign(kind, what, refs))
         self.moved = self.moved or kind is not ProgressKind.READ
 
@@ -109,7 +110,7 @@ class ProgressWatch:
 
     def judge_loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
         """Judge the loop that ran these calls. ``steps_done``: completed steps of plans so far;
-        more than before is progress.
+        more than at the previous loop is progress.
         """
         loop, refs = _Loop(), list[str]()
         for message in messages:

@@ -66,6 +66,7 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
     """
 
     def read(reply: PlanReply) -> Plan:
+        """Convert the reply to a plan; raises PlanProblem."""
         return _read_plan(parts, reply, goal)
 
     models = parts.models
@@ -107,6 +108,7 @@ def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
     }
 
     def find_need(reference: str) -> str:
+        """Return the id of a step by its id, number or name in the reply; raises PlanProblem."""
         for known in (given, by_number, by_name):
             if found := known.get(reference.strip()):
                 return found

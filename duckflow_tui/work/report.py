@@ -43,20 +43,20 @@ async def make_report(
     log: tuple[OperationMessage, ...],
     *,
     cause: Cause | None = None,
-    said: str = "",
+    last_words: str = "",
     early: bool = False,
     reachable: bool = True,
     calls_before: int = 0,
     waited_before: float = 0.0,
     started: float,
 ) -> StepReport:
-    """Make the report on a step from its calls ``log`` and the model's last words ``said``.
+    """Make the report on a step from its calls ``log`` and the model's ``last_words``.
 
     ``cause`` is why the step is not done, None if it ended normally. A step whose changes and
     commands all failed or were refused is not done. A step whose calls show no result is judged by
-    a model from what it said (S2-28). A model words the report only if the user goes step by step,
-    or the step is not done or has to be judged. ``early``: ``said`` came before the last calls ran;
-    ``reachable``: whether the model can be asked.
+    a model from ``last_words`` (S2-28). A model words the report only if the user goes step by
+    step, or the step is not done or has to be judged. ``early``: ``last_words`` came before the
+    last calls ran; ``reachable``: whether the model can be asked.
     """
     found, specs = count_outcomes(log), parts.router.registry.specs()
     shows = any(m.result.went_well for m in list_evidence_calls(log, specs))
@@ -66,17 +66,17 @@ async def make_report(
         cause = make_cause(parts, "nothing_went_well")
     words = None
     if cause or not shows or plan.run is RunMode.STEP:
-        if reachable and (cause or log or said.strip()):
-            words = await _ask_for_words(parts, plan, step, log, cause, said)
+        if reachable and (cause or log or last_words.strip()):
+            words = await _ask_for_words(parts, plan, step, log, cause, last_words)
         if cause is None and not shows and words is None:
-            cause = make_cause(parts, "not_judged" if said.strip() else "no_operation")
+            cause = make_cause(parts, "not_judged" if last_words.strip() else "no_operation")
     status = words.status if words is not None else "completed"
     if cause:
         status = "partial" if done_some else "failed"
     text, told = cause if cause is not None else ("", None)
     if words is not None and words.cause.strip():
         told = None
-    summary = said.strip() or _list_runs(log)
+    summary = last_words.strip() or _list_runs(log)
     if words is not None and (status != "completed" or early or not summary):
         summary = words.summary
     now = parts.store.state.get_plan(plan.plan_id).get_step(step.step_id) or step
@@ -111,20 +111,22 @@ async def _ask_for_words(
     step: Step,
     log: tuple[OperationMessage, ...],
     cause: Cause | None,
-    said: str,
+    last_words: str,
 ) -> ReportReply | None:
     """Ask a model to word the report; None, after a notice, if it cannot. If only the form of its
     reply is unreadable, the worker's own words are used.
     """
     text = cause.text if cause is not None else ""
-    question = report_question(parts.store.state, plan, step, log, count_outcomes(log), text, said)
+    question = report_question(
+        parts.store.state, plan, step, log, count_outcomes(log), text, last_words
+    )
     try:
         return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
         parts.notices.warn("work.no_report", step_id=step.step_id, **reason_params(error))
-        if isinstance(error, LlmError) or cause is not None or not said.strip():
+        if isinstance(error, LlmError) or cause is not None or not last_words.strip():
             return None
-        return ReportReply(status="completed", summary=said.strip())
+        return ReportReply(status="completed", summary=last_words.strip())
     except BudgetEnd:
         return None  # the card, or the notice, has shown it
 

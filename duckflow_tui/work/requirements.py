@@ -341,27 +341,33 @@ class _Changes:
     again: tuple[str, ...]
 
 
-async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
-    """Ask the fast role to split the request into requirements (S1-11), or, with words in ``said``,
-    how these change them. Raises LlmError and Unreadable.
+async def _ask_changes(
+    parts: TurnParts, objective: TaskObjective, wishes: Sequence[str]
+) -> _Changes:
+    """Ask the fast role to split the request into requirements (S1-11), or, given ``wishes`` of the
+    user, how these change its requirements. Raises LlmError and Unreadable.
     """
     known = objective.extracted_requirements
 
     def find_id(key: str) -> str:
+        """Return the id of the requirement that the reply names; raises ToldError if unknown."""
         item = find_requirement(key, known)
-        if item is None and said:
+        if item is None and wishes:
             ids = ", ".join(item.requirement_id for item in known)
             raise ToldError("judging.unknown_id", id=repr(key), ids=ids)
         return item.requirement_id if item is not None else key
 
     def read(reply: RequirementsReply) -> _Changes:
+        """Convert the reply to changes; raises ToldError if it has no requirement where some are
+        needed.
+        """
         claims = tuple(reply.requirements)
-        if not (claims or said):
+        if not (claims or wishes):
             raise ToldError("judging.no_requirement")
         dropped, again = map(find_id, reply.dropped), map(find_id, reply.again)
         return _Changes(claims, tuple(dropped), tuple(again))
 
-    question = requirements_question(parts.store.state, objective.original_query, said)
+    question = requirements_question(parts.store.state, objective.original_query, wishes)
     return await parts.models.ask(question, read)
 
 

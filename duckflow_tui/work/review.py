@@ -263,8 +263,8 @@ class Reviewer:
 
     async def _ask_evaluator(self, case: _Case) -> SatisfactionEvaluation | None:
         """Ask the evaluator how far requirements are met (S1-8, S1-16), and once more about open
-        points. None where it need not be asked: files were changed and the user's checks decide
-        everything, or no attempt may follow and nothing ran or a user's check failed.
+        points. None if no answer is needed: files were changed and the user's checks decide
+        everything, or no attempt may follow and either nothing ran or a user's check failed.
         """
         items = [item for item in case.asked.extracted_requirements if item.is_counted]
         outcomes = {key: finding.outcome for key, finding in case.findings.items()}
@@ -276,6 +276,9 @@ class Reviewer:
         first: SatisfactionEvaluation | None = None
 
         def read(reply: SatisfactionReply) -> SatisfactionEvaluation:
+            """Convert the reply; the first time raises ToldError with the open points, so that the
+            judge is asked again.
+            """
             nonlocal first
             found = read_evaluation(reply, items)
             if first is not None:

@@ -185,10 +185,10 @@ def describe_situation(
     log: Sequence[OperationMessage],
     state: AgentState,
     reads: Callable[[str], bool],
-    said: str,
+    model_words: str,
 ) -> Situation:
-    """Describe the situation for the user. ``reads``: whether an operation only reads, by name;
-    ``said``: the model's own words on its work.
+    """Describe the situation for the user. ``reads``: whether an operation, by name, only reads;
+    ``model_words``: the model's own words on its work.
     """
     pattern, cause = due
     entries, found = list_tried(log), list_achieved(log, state)
@@ -208,7 +208,7 @@ def describe_situation(
         achieved_more=max(len(found) - MOST_ACHIEVED, 0),
         read=len(looked_at),
         hypothesis=guess_cause(cause, signals),
-        hypothesis_said=said,
+        hypothesis_said=model_words,
     )
 
 

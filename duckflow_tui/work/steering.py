@@ -50,6 +50,7 @@ async def cancel_on_pause(store: Store) -> AsyncGenerator[None]:
     loop = asyncio.get_running_loop()
 
     def hear(_state: AgentState, record: Record) -> None:
+        """Cancel the body when a pause is requested."""
         if isinstance(record.event, PauseRequested):
             unwatch()
             scope.reschedule(loop.time())

@@ -140,7 +140,7 @@ class StepRun(Thread):
                 self._step,
                 tuple(self.log),
                 cause=cause,
-                said=self._last_words(),
+                last_words=self._last_words(),
                 reachable=self._is_model_reachable,
                 early=bool(self.ran),
                 calls_before=self._calls_before,
@@ -441,10 +441,12 @@ class StepRun(Thread):
 
 
 def _open_tasks(step: Step) -> tuple[Task, ...]:
+    """Return the tasks of the step that have not ended."""
     return tuple(task for task in step.task_list if task.status.is_open)
 
 
 def _task_status(message: OperationMessage) -> WorkStatus:
+    """Return the status of a task by the result of its call."""
     if message.result.went_well:
         return WorkStatus.COMPLETED
     if message.result.outcome in (Outcome.SKIPPED, Outcome.REJECTED, Outcome.DECLINED):

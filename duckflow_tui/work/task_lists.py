@@ -73,6 +73,7 @@ async def list_tasks(parts: TurnParts, plan: Plan, step: Step) -> tuple[Task, ..
     specs = registry.specs()
 
     def read(reply: TasksReply) -> tuple[Task, ...]:
+        """Convert the reply to tasks; raises ToldError."""
         return read_tasks(reply.tasks, specs, parts.ids, registry.check_arguments)
 
     tasks = await parts.models.ask(

@@ -101,7 +101,7 @@ class Thread(ABC):
         return await self.parts.router.call(action, step_id=self.step_id)
 
     async def skip_call(self, action: Action, reason: str) -> OperationMessage:
-        """Record a call as skipped, with the reason."""
+        """Record an action as skipped, with the reason."""
         return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
     def hands_over(self) -> bool:

@@ -418,8 +418,8 @@ class Turn(Thread):
             self._take_over(state.messages[: last.messages])
 
     def _take_over(self, messages: Sequence[Message]) -> None:
-        """After a failed turn on the same message, note its successful effects, so that they are
-        known as done.
+        """After a failed turn on the same message, remember hashes of its successful calls with
+        effects in ``ran_before``, so that an equal call is skipped as done already.
         """
         if self._message not in messages:
             return

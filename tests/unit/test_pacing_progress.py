@@ -402,7 +402,7 @@ def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
             work.log,
             AgentState(),
             lambda operation: operation in READS,
-            said="",
+            model_words="",
         )
         achieved = len(shown.achieved), shown.achieved_more
         return len(shown.tried), shown.tried_before, *achieved, shown.read
@@ -530,7 +530,7 @@ def test_what_the_user_did_is_neither_tried_nor_read() -> None:
         work.log,
         AgentState(),
         lambda operation: operation in READS,
-        said="I read",
+        model_words="I read",
     )
     assert [t.text for t in shown.tried] == [
         "file_ops.read_file b.py",
