@@ -30,6 +30,7 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
         self.exited: asyncio.Future[None] = loop.create_future()
 
     def process_exited(self) -> None:
+        """Set ``exited``; asyncio calls this when the program has ended."""
         super().process_exited()
         self.exited.set_result(None)
 

@@ -586,7 +586,8 @@ class ToolRouter:
 
     async def _record_start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
         """Record that the call starts. Raises JudgedAnew where the policy no longer allows it
-        without a question, as a rule may have been revoked while it waited.
+        without a question, as a rule may have been revoked while it waited, or where the journal
+        cannot be written and the user has not agreed to that.
         """
         first = call.unasked
         if first and call.meant:  # a rule may have been revoked meanwhile

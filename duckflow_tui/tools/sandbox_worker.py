@@ -533,8 +533,8 @@ def _open_proxy(channel: int) -> None:
 
 
 def _has_others(seconds: float) -> bool:
-    """Whether processes other than this one still run after so many seconds; returns at once when
-    there are none.
+    """Wait at most so many seconds for all other processes of the sandbox to end; return whether
+    any still runs.
     """
     until = time.monotonic() + seconds
     while True:

@@ -183,6 +183,9 @@ async def _prepare_search(
     search = _Search(args, place, context.workspace, glob, rules, context.words)
 
     async def run() -> Output:
+        """Search and return the matches. Raises ToolFault for an invalid pattern or a missing
+        place.
+        """
         if not place.exists or (glob is not None and glob.folder_in("") != ""):
             require_directory(place)
         if not context.workspace.is_intact():

@@ -136,8 +136,8 @@ class NamedCommands:
 
     async def call_facts(self, operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
         """Return the facts about a call: ``CallFact.NAMED`` where a rule allows all of it; for a
-        command also whether the sandbox holds it, whether it runs in the background, and whether
-        undo covers it.
+        command also whether the sandbox holds it or it asks to run outside, whether it runs in
+        the background, and whether undo covers it.
         """
         if not isinstance(args, Run):
             named = bool(self._rules.operations) and self._rules.names_operation(operation.name)
@@ -441,8 +441,8 @@ class Shell:
         return written._replace(files=found)
 
     def _warn_user(self, key: str, args: Run, paths: list[str]) -> None:
-        """Warn the user, under this key of the words, of paths that a command has left changed;
-        none: no warning.
+        """Warn the user of these paths, which a command has changed; ``key`` is the warning's key
+        below ``processes.``. Without paths, do nothing.
         """
         if paths:
             command, shown = one_line(args.command, 100), _list_first_paths(tuple(paths))
@@ -562,6 +562,7 @@ class Shell:
         """Return the work that describes the newest output of a background command."""
 
         async def run() -> Output:
+            """Describe the newest lines of the command and whether it runs."""
             return Output(await self._background.describe_newest(args.process_id, args.lines))
 
         return Work(run)
@@ -572,6 +573,7 @@ class Shell:
         """Return the work that ends a background command and describes its last output."""
 
         async def run() -> Output:
+            """End the command with all its processes and describe its last lines."""
             ended = await self._background.end(args.process_id, "model")
             text = await self._background.describe_newest(args.process_id, _DEFAULT_LINES)
             if not ended:
@@ -649,7 +651,7 @@ def _name_first_paths(paths: tuple[str, ...]) -> str:
 
 
 def _list_first_paths(paths: tuple[str, ...]) -> str:
-    """Return the first six paths and the number of the others, for the model."""
+    """Return the first six paths and the number of the others, for a sentence."""
     named = ", ".join(one_line(path, 100) for path in paths[:_NAMED])
     return named if len(paths) <= _NAMED else f"{named} and {len(paths) - _NAMED} more"
 

@@ -318,9 +318,9 @@ class Undoing:
         self, changes: Iterable[FileChange], word: str, anyway: bool
     ) -> tuple[list[FileChange], list[str], UndoReport | None]:
         """Make these changes; return those made, the paths left out because their content is not
-        stored, and the report of what stopped the rest, None if nothing did. ``word``: "undo" or
-        "redo"; a redo is stopped by content that is not stored, an undo only where no file is
-        left.
+        stored, and the report of what stopped the rest, None if nothing did. ``word`` is "undo"
+        or "redo". Content that is not stored stops a redo; an undo leaves such files out unless
+        all files are such.
         """
         made: list[FileChange] = []
         lost: list[str] = []

@@ -42,7 +42,7 @@ class McpServerConfig(BaseModel, extra="forbid", frozen=True):
 
     @property
     def transport(self) -> Literal["stdio", "http"]:
-        """http" where the settings have an address, else "stdio"."""
+        """The way to reach the server: "http" where the settings have an address, else "stdio"."""
         return "http" if self.url else "stdio"
 
     @property

@@ -97,7 +97,7 @@ class Server:
 
     async def wait_until_opened(self) -> str:
         """Wait until the current start has succeeded or failed; return the reason of a failure,
-        empty for success.
+        empty for success. Without a current start, return why the server is not running.
         """
         if self._connection is None:
             return self._error or self._words("server.why.off")

@@ -278,7 +278,10 @@ class McpServers:
         """
 
         async def prepare(args: ReadResource, _: object, context: ToolContext) -> Work:
+            """Return the work that reads the resource."""
+
             async def read() -> Output:
+                """Read the resource from its server. Raises ToolFault."""
                 try:
                     server = self._find_server(args.server)
                     output = await server.read_resource(args.uri)
@@ -307,7 +310,12 @@ class McpServers:
         """
 
         async def prepare(args: DescribeTool, _: object, context: ToolContext) -> Work:
+            """Return the work that describes the tool."""
+
             async def describe() -> Output:
+                """Return description and arguments of the tool as JSON. Raises ToolFault for an
+                unknown one.
+                """
                 tool = self._now.get(args.name)
                 if tool is None:
                     raise ToolFault("call.no_operation", Outcome.INVALID, operation=args.name)
@@ -333,6 +341,9 @@ class McpServers:
         """
 
         async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
+            """Return the work that calls the tool. Raises ToolFault for a query before the schema
+            was read.
+            """
             self._check_schema_was_read(server, offered, args)
             changed = self._describe_change(offered.tool.operation)
             facts = {"changed": changed} if changed else {}

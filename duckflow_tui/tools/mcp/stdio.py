@@ -156,6 +156,7 @@ class ServerProcess:
     """The running program of a server, with its children; ``ended`` is why it ended by itself."""
 
     def __init__(self, group: ProcessGroup, log: ServerLog, on_end: Callable[[], None]) -> None:
+        """``on_end`` is called when no more messages come."""
         self._group = group
         self._log = log
         self._on_end = on_end
