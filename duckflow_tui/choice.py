@@ -250,7 +250,9 @@ def list_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) ->
 
 
 def _apply_flags(flags: Flags, settings: Settings) -> None:
-    """Overwrite, in place, the settings that a flag of the command line names."""
+    """Write the values of flags into ``settings``, in place. Denials are added to those of the
+    settings; model calls are capped at 1000.
+    """
     if flags.deny:
         approval = settings.approval
         approval.deny = (*approval.deny, *flags.deny)

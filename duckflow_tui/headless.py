@@ -138,8 +138,8 @@ class Outlet:
         threading.Thread(target=self._write_loop, name="outlet", daemon=True).start()
 
     def write_text(self, stream: TextIO, text: str) -> None:
-        """Queue a text for the stream. Raises OSError if the stream has failed, or over 64 million
-        characters are queued.
+        """Queue a text for the stream; wait up to 50 ms for it where nothing else is queued. Raises
+        OSError if the stream has failed, or over 64 million characters are queued.
         """
         behind = not self.idle.is_set()
         with self._guard:

@@ -180,7 +180,7 @@ class Sessions:
         return Connections(data, KeyStore(data, put_aside=self.put_aside))
 
     async def open_demo(self, spawn: Spawn) -> Engine:
-        """Open the demo, which the user chose on the start screen, and return its engine."""
+        """Open the demo, which the user chose on the first screen, and return its engine."""
         self.choice = replace(self.choice, demo=True, endpoint_missing=False)
         return await self._stack.enter_async_context(open_session(self.choice, spawn, self.ending))
 

@@ -67,7 +67,9 @@ class SettingProblem:
     params: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def describe_problem(self, say: Say) -> str:
-        """Return a sentence that says where the entry is, what is wrong, and that it is ignored."""
+        """Return a sentence that says where the entry is, what is wrong, and what applies
+        instead.
+        """
         where = f"{self.source}:{self.line}" if self.line else self.source
         why = say(f"settings.why.{self.code}", **self.params)
         if self.key:

@@ -108,8 +108,8 @@ class _Descriptor(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        """Write at most 4 KB and return the count. On standard output an error is raised once;
-        afterwards, and on standard error, data is dropped.
+        """Write at most 4 KB and return the count. After an error all data is dropped; on standard
+        output the error is first raised, once.
         """
         global _output_error
         view = memoryview(data)

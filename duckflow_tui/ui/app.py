@@ -132,6 +132,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         return self.bench
 
     def refresh_css(self, animate: bool = True) -> None:
+        """Parse the style sheets again; before the first screen only set their variables."""
         if self.screen_stack:
             super().refresh_css(animate)
         else:  # the first screen has the sheets parsed, once it has added its own
@@ -157,11 +158,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.guard.watch_signals(self.end)
 
     def on_mount(self) -> None:
+        """Set up the terminal; outside a replay it follows the state."""
         if not self.session.is_read_only:  # its questions were answered long ago: nobody is called
             self.bridge.add(self.terminal)
         self.terminal.begin()
 
     def watch_state(self, state: AgentState | None) -> None:
+        """Show the changed slices of the state in the panes."""
         if state is not None:
             self.bridge.show_changes(state)
 
@@ -243,6 +246,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     @property
     def clipboard(self) -> str:
+        """The text copied last."""
         return self.terminal.copied
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -386,9 +390,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.exit(0)
 
     def action_language(self, language: str) -> None:
+        """Apply and save the language."""
         self._choose_setting("ui.language", language)
 
     def action_theme(self, theme: str) -> None:
+        """Apply and save the theme."""
         self._choose_setting("ui.theme", theme)
 
     def show_theme(self, theme: str) -> None:
@@ -561,6 +567,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.spawn(session.export(folder, session_id, target, kind), "export")
 
     def action_undo_rewind(self, _undo: str) -> None:
+        """Undo the last rewind."""
         engine = self.session.get_writable_engine()
         if engine is not None:
             self.spawn(self._undo_rewind(engine), "rewind")

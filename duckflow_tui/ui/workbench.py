@@ -125,6 +125,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         yield self.status
 
     def on_mount(self) -> None:
+        """Connect the panes to the state, restore the arrangement, and focus the composer."""
         for pane in (self.header, self.status, self.pill, self.queue, self.composer, self.talk):
             self._bridge.add(pane)
         for pane in (*self.side.panes, self.side):  # it writes titles of what they show
@@ -248,6 +249,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     # --- messages ---------------------------------------------------------------------------
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Skip the restyling by Textual, since all styles are up to date."""
         # What Textual would style here was styled when it was mounted, and on every change since.
         event.refresh_styles = False
 

@@ -166,6 +166,9 @@ class ReportBlock(Block):
         return self.asked is not before
 
     def draw_rows(self, look: Look) -> list[Row]:
+        """Return heading, figures, files, summary, cause and next action; only the heading while
+        the report's card is open.
+        """
         report, palette, words = self.report, look.palette, look.words
         colours = {"completed": palette.good, "partial": palette.accent, "failed": palette.bad}
         colour = colours.get(report.status, palette.quiet)

@@ -608,6 +608,7 @@ class QuestionPane(Vertical, can_focus=True):
     # --- room ----------------------------------------------------------------------------------
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the height of the question: its full height, up to a share of the container."""
         wants = self._wanted_lines(width)
         tight = self.screen.size.height < _TIGHT
         share = _SHARE_TIGHT if tight else _SHARE_WITH_DIFF if wants[2] else _SHARE
@@ -736,7 +737,7 @@ class QuestionPane(Vertical, can_focus=True):
         self._lay_out_again()
 
     def _cancel_field(self) -> None:
-        """Close the text field without using its text."""
+        """Close the text field without using its text, and focus the question again."""
         self._close_field()
         self.focus()
 
@@ -774,6 +775,7 @@ class QuestionPane(Vertical, can_focus=True):
         return self._sent or not self.display or event.time < self._since
 
     async def on_paste(self, event: events.Paste) -> None:
+        """Pass a paste to the guard, or to the composer where nothing is to be answered."""
         _stop_event(event)
         if self._is_over(event):
             self._leave_question([event])

@@ -68,5 +68,6 @@ class QueueChips(Rows):
         return rows
 
     def on_click(self, event: events.Click) -> None:
+        """Move the clicked message back into the composer."""
         if 0 <= event.y < min(len(self._queue), SHOWN):
             host_of(self).session.take_back(self._queue[event.y].message_id)

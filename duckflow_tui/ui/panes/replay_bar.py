@@ -125,6 +125,7 @@ class ReplayBar(Rows, can_focus=True):
             self.call_later(self._refresh_frame)
 
     def on_click(self, event: events.Click) -> None:
+        """Seek to the clicked place of the track."""
         event.stop()
         offset = event.get_content_offset(self)
         start, cells = self._track_at
@@ -135,6 +136,7 @@ class ReplayBar(Rows, can_focus=True):
     # drawing
 
     def lines(self, width: int) -> list[Row]:
+        """Return the track, with the figures before it where the bar has no border."""
         palette = self.palette
         if self._framed:
             self._track_at = (0, width)

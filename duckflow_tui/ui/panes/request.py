@@ -398,6 +398,7 @@ class CardView(RequestView):
             self._cursor = ""
 
     def on_mouse_scroll_down(self) -> None:
+        """Show every row uncut, since the user scrolls."""
         self.unfold_rows()
 
     @property
@@ -426,6 +427,7 @@ class CardView(RequestView):
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the clicked row and post ``Pointed``."""
         line = self.scroll_offset.y + event.y
         if not 0 <= line < len(self._lines):
             return

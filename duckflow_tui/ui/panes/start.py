@@ -138,6 +138,7 @@ class Start(Rows, can_focus=True):
     # --- drawing -------------------------------------------------------------------------------
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the height that fits the container, less some lines for notices."""
         room = container.height - (_NOTICES if self._notices else 0)
         if room != self._room:
             self._room, self._made = room, None

@@ -141,6 +141,7 @@ class Welcome(VerticalScroll, can_focus=True):
         yield Said(classes="welcome-text")
 
     def on_mount(self) -> None:
+        """Start to look for servers and keys."""
         self._connecting.changed = self.invalidate
         self.invalidate()
         host_of(self).spawn(self._connecting.look_for_sources(), "discovery")
@@ -267,6 +268,7 @@ class Welcome(VerticalScroll, can_focus=True):
             host_of(self).spawn(self._connecting.try_address(event.value), "connecting")
 
     def on_paste(self, event: events.Paste) -> None:
+        """Pass a paste to the composer."""
         event.stop()
         host_of(self).bench.to_composer(event)
 

@@ -66,6 +66,7 @@ class Confirm(Dialog[Answer | None]):
             self.dismiss("no")
 
     def on_paste(self, event: events.Paste) -> None:
+        """Pass the paste to the guard, which hands it to the composer."""
         event.stop()
         self._guard.take_paste(event)
 

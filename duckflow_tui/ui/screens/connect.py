@@ -26,17 +26,21 @@ class ConnectSource(ListSource[Source]):
         self._connections = connections
 
     def on_open(self) -> None:
+        """Have the page drawn again whenever another source is found."""
         self._owner.changed = self.page.invalidate
 
     def list_items(self) -> Mapping[str, Source]:
+        """Return stored connections and possible sources, by kind and name."""
         found = self._owner.later_sources(self._connections.all)
         return {f"{source.kind} {source.describe(self.words)[0]}": source for source in found}
 
     def render_head(self, width: int) -> list[Row]:
+        """Render a line that says whether servers are being looked for."""
         said = self.words("connect.looking") if self._owner.looking else ""
         return [*self.wrap_text(said, width), []]
 
     def render_row(self, item: Source, width: int) -> Row:
+        """Render name and description; stored connections are ticked."""
         palette, words = self.palette, self.words
         labels = [source.describe(words)[0] for source in self.list_items().values()]
         column = min(max(map(cell_len, labels)), width // 2)
@@ -49,6 +53,7 @@ class ConnectSource(ListSource[Source]):
         return make_row(width, left)
 
     def render_detail(self, item: Source, width: int, room: int) -> list[Row]:
+        """Render address and roles of a stored connection."""
         kept = item.kept
         if kept is None:
             return []
@@ -60,15 +65,18 @@ class ConnectSource(ListSource[Source]):
         return self.wrap_text(visible_line(" · ".join([kept.base_url, *uses])), width)
 
     def get_main_action(self, item: Source) -> PageAction:
+        """Return the action that closes the page with this source."""
         return self.make_action("keys.connect_take", lambda: self.page.dismiss(item))
 
     def list_actions(self, item: Source | None) -> Sequence[PageAction]:
+        """Return the action that deletes a stored connection, after a question."""
         kept = item.kept if item is not None else None
         if kept is None:
             return ()
         asks = self.words("connect.forget_again", name=kept.name)
 
         def ask() -> None:
+            """Ask whether to delete the connection."""
             self.page.ask_first(asks, lambda: self._forget_connection(kept.name))
 
         return (self.make_action("keys.connect_forget", ask),)

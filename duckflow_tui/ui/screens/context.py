@@ -42,6 +42,7 @@ class ContextSource(StateSource[PromptFigures]):
     EMPTY: ClassVar[str] = "context.none"
 
     def on_open(self) -> None:
+        """Put the cursor on the newest request of the conversation."""
         newest = reversed(self.state.requests)
         asked = (r.llm_id for r in newest if r.purpose == "main" and not r.aside)
         self.page.choose(next(asked, ""))
@@ -50,6 +51,7 @@ class ContextSource(StateSource[PromptFigures]):
         return {request.llm_id: request for request in reversed(self.state.requests)}
 
     def get_main_action(self, item: PromptFigures) -> PageAction:
+        """Return the action that opens the request's messages."""
         return self.make_session_action(
             "keys.context_open", lambda engine: self._open_request(engine, item)
         )
@@ -68,6 +70,9 @@ class ContextSource(StateSource[PromptFigures]):
         self.host.push_screen(ListPage[None](self.words, self.clock, [sent]))
 
     def get_title(self) -> str:
+        """Return the title with the last request's size, its share of the window, and the
+        forecast.
+        """
         state, words = self.state, self.words
         usage = state.usage
         title = words("context.title")
@@ -96,6 +101,7 @@ class ContextSource(StateSource[PromptFigures]):
         return self.words(f"context.forecast.{key}", count=left)
 
     def render_row(self, item: PromptFigures, width: int) -> Row:
+        """Render purpose, tokens, share in common with the request before, and age."""
         palette, words = self.palette, self.words
         ago = time_words(self.clock.now() - item.at, words)
         figures = [f"{tokens_text(item.tokens, item):>6}"]
@@ -117,6 +123,7 @@ class ContextSource(StateSource[PromptFigures]):
         return rows
 
     def render_detail(self, item: PromptFigures, width: int, room: int) -> list[Row]:
+        """Render a row for each part with tokens, share and bar, then facts in sentences."""
         palette, words = self.palette, self.words
         rows: list[Row] = [[]]
         names = max(cell_len(words(f"context.part.{part}")) for part in PARTS)
@@ -226,6 +233,7 @@ class SentSource(StateSource[SentPart]):
         return {str(number): part for number, part in enumerate(self.parts)}
 
     def render_row(self, item: SentPart, width: int) -> Row:
+        """Render part, role and name of a message, its beginning and its tokens."""
         palette, words = self.palette, self.words
         label = words(f"context.part.{item.part}")
         role = words(f"context.role.{item.role}") if item.role else ""
@@ -239,4 +247,5 @@ class SentSource(StateSource[SentPart]):
         return make_row(width, left, [(f"  ~{short_count(item.tokens)}", palette.quiet)])
 
     def render_detail(self, item: SentPart, width: int, room: int) -> list[Row]:
+        """Render the full text of the message."""
         return self.wrap_text(make_visible(item.text), width, self.palette.text)

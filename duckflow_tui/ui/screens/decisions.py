@@ -52,15 +52,18 @@ class DecisionSource(StateSource[AuditEntry]):
         self._counts: dict[str, AuditCounts] = {}
 
     def get_main_action(self, item: AuditEntry) -> PageAction:
+        """Return the action that shows the decision in the chat."""
         return self.make_place_action([item.place] if item.place else [])
 
     def list_actions(self, item: AuditEntry | None) -> Sequence[PageAction]:
+        """Return the action that exports the decisions."""
         export = self.make_session_action(
             "keys.sessions_export", lambda _: self.host.action_export(kind="decisions")
         )
         return (export,)
 
     def render_head(self, width: int) -> list[Row]:
+        """Render the counts, and how many decisions match the filter."""
         entries = self.list_items()
         often = format_counts(sum_counts(self._counts.values()), self.words)
         rows = [make_row(width, [(often, self.palette.quiet)])]
@@ -71,6 +74,7 @@ class DecisionSource(StateSource[AuditEntry]):
         return [*rows, []]
 
     def list_items(self) -> Mapping[str, AuditEntry]:
+        """Return the decisions, newest first; read again when the state has changed."""
         state = self.state
         read = (
             len(state.messages),
@@ -94,6 +98,7 @@ class DecisionSource(StateSource[AuditEntry]):
         return render_entry(self.state, item, width, look)
 
     def render_detail(self, item: AuditEntry, width: int, room: int) -> list[Row]:
+        """Render the facts of a decision, and the counts for its kind of call."""
         facts = list_entry_facts(self.state, item, self.palette, self.words)
         often = self._counts.get(item.what)
         if often is not None and item.place:

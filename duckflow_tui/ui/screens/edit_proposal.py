@@ -122,6 +122,7 @@ class ProposalEditor(TextArea):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
+        """Render a line, with a mark in the gutter where it is changed."""
         strip = super().render_line(y)
         if self.scroll_offset.y + y not in self._marks:
             return strip
@@ -184,6 +185,7 @@ class EditProposal(EditText):
         super().__init__(words, editor, title, apply, about=shown_path(preview))
 
     def on_mount(self) -> None:
+        """Put the cursor on the first change and scroll to it."""
         first = min(self.editor.changed, default=0)
         self.editor.move_cursor((first, 0))
         # The line stands in the upper part, with what leads to it above.

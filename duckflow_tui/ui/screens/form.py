@@ -58,6 +58,7 @@ class Form(Dialog[T], Generic[T]):
             yield Static("   ".join(hints), markup=False, classes="form-keys")
 
     def on_mount(self) -> None:
+        """Stop cursors from blinking and focus the first field."""
         for field in self.query(Input).results(Input):
             field.cursor_blink = field.select_on_focus = False
         for area in self.query(TextArea).results(TextArea):

@@ -32,6 +32,7 @@ class HealthSource(ListSource[Found]):
         self._done = False
 
     def on_open(self) -> None:
+        """Start the checks."""
         self.page.run_worker(self._run_checks(), exit_on_error=False)
 
     async def _run_checks(self) -> None:
@@ -46,6 +47,7 @@ class HealthSource(ListSource[Found]):
         self.page.invalidate()
 
     def render_head(self, width: int) -> list[Row]:
+        """Render the summary: checking, broken or in order."""
         broken = sum(check[1] == "broken" for check in self._found.values())
         key = "looking" if not self._done else "broken" if broken else "sound"
         colour = self.palette.bad if broken else self.palette.quiet
@@ -68,6 +70,7 @@ class HealthSource(ListSource[Found]):
         )
 
     def render_detail(self, item: Found, width: int, room: int) -> list[Row]:
+        """Render the complete finding, and how to mend it."""
         _, _, found, fix = item
         rows = self.wrap_text(make_visible(found), width, self.palette.text)
         return rows + (self.wrap_text(make_visible(fix), width, self.palette.accent) if fix else [])

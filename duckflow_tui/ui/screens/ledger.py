@@ -46,6 +46,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
     """
 
     def list_items(self) -> Mapping[str, RequirementItem | TaskObjective]:
+        """Return the current requirements, then earlier requests with theirs."""
         items: dict[str, RequirementItem | TaskObjective] = {
             item.requirement_id: item for item in self._items
         }
@@ -62,12 +63,14 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return next((own for own in self._items if own is item), None)
 
     def get_main_action(self, item: RequirementItem | TaskObjective) -> PageAction | None:
+        """Return the action that edits a requirement of the current request; None for others."""
         own = self._find_own(item)
         if own is None:
             return None
         return self.make_session_action("keys.ledger_edit", partial(self._open_form, own))
 
     def list_actions(self, item: RequirementItem | TaskObjective | None) -> Sequence[PageAction]:
+        """Return actions that show the evidence, waive or restore the requirement, and add one."""
         actions: list[PageAction] = []
         proofs = item.evidence if isinstance(item, RequirementItem) else ()
         for number, evidence in enumerate(proofs, 1):
@@ -127,6 +130,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         self.page.report(self.words.localize(problem))
 
     def get_title(self) -> str:
+        """Return the title with the numbers of met and counted requirements, and the request."""
         objective = self.state.objective
         title = self.words("ledger.title")
         if objective is None or not objective.extracted_requirements:
@@ -139,6 +143,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return self.words("ledger.none" if self.state.objective else "ledger.no_goal")
 
     def is_ticking(self) -> bool:
+        """Whether the chosen requirement shows the age of an evidence."""
         item = self.chosen_item
         return isinstance(item, RequirementItem) and any(proof.at for proof in item.evidence)
 
@@ -149,6 +154,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         return requirement_row(item, self.palette, width, said)
 
     def render_note(self, item: RequirementItem | TaskObjective, width: int) -> list[Row]:
+        """Render a remark on an earlier request: it is read-only."""
         if self._find_own(item) is not None:
             return []
         return self.wrap_text(self.words("ledger.left_alone"), width, self.palette.accent)

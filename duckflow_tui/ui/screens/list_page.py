@@ -193,7 +193,9 @@ class ListPage(Dialog[T], Generic[T]):
         return self._guard.is_settled
 
     def invalidate(self) -> None:
-        """Draw the page again, and start or stop the timer that redraws running times."""
+        """Draw the page again for the present items, fetch missing details, and start or stop the
+        timer that redraws running times.
+        """
         if not self.is_mounted:
             return
         self.source.fetch_detail()
@@ -225,6 +227,7 @@ class ListPage(Dialog[T], Generic[T]):
             yield self._entry
 
     def on_mount(self) -> None:
+        """Open the sources, and follow the state where one of them shows it."""
         self._page.words = self.words
         if any(isinstance(source, StateSource) for source in self.sources):
             self.host.bridge.add(self)
@@ -310,6 +313,7 @@ class ListPage(Dialog[T], Generic[T]):
         event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
+        """Pass a paste to the composer, unless a field has the focus."""
         if self.focused is None:
             event.stop()
             self._guard.take_paste(event)
@@ -389,6 +393,7 @@ class ListPage(Dialog[T], Generic[T]):
         choices = [Choice(str(at), action.label) for at, action in enumerate(actions)]
 
         def run_chosen(value: str | None) -> None:
+            """Run the chosen action, if its row still exists."""
             if value is not None and (not item_id or item_id in source.list_items()):
                 self.report("")
                 actions[int(value)].run()
@@ -577,6 +582,7 @@ class Page(Rows):
         self._owner.invalidate()
 
     def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the clicked row."""
         self._owner.choose_line(event.y)
 
     def lines(self, width: int) -> list[Row]:

@@ -72,6 +72,7 @@ class Manual(Dialog[None]):
         super().on_mount()
 
     def on_resize(self, event: events.Resize) -> None:
+        """Hide the list of pages on a narrow screen, and the keys on a low one."""
         self.set_class(event.size.width < WIDE, "narrow")
         self.set_class(event.size.height < HIGH, "low")
 

@@ -35,6 +35,7 @@ class MemorySource(StateSource[MemoryLine]):
         self._lines: tuple[MemoryLine, ...] = ()
 
     def on_open(self) -> None:
+        """Start to read the notes."""
         self.page.run_worker(self._read_notes(), exclusive=True, exit_on_error=False)
 
     async def _read_notes(self) -> None:
@@ -47,11 +48,13 @@ class MemorySource(StateSource[MemoryLine]):
         self.page.invalidate()
 
     def list_actions(self, item: MemoryLine | None) -> Sequence[PageAction]:
+        """Return actions that delete the note, after a question, and edit the file."""
         edit = self.make_session_action("keys.memory_edit", lambda _: self._edit_file())
         if item is None:
             return (edit,)
 
         async def delete_line(_: Engine) -> None:
+            """Delete the note and report a fault."""
             self._report_fault(await self._memory.remove_line(item))
 
         asks = self.words("memory.delete_again")
@@ -82,6 +85,7 @@ class MemorySource(StateSource[MemoryLine]):
         return {str(line.number): line for line in self._lines}
 
     def render_row(self, item: MemoryLine, width: int) -> Row:
+        """Render kind, text and date of a note."""
         palette = self.palette
         kinds = [self.words(f"memory.kind.{kind}") for kind in ("worked", "failed", "preference")]
         column = max(cell_len(kind) for kind in kinds)
@@ -95,6 +99,7 @@ class MemorySource(StateSource[MemoryLine]):
         return make_row(width, left, [(right, palette.faint)])
 
     def render_detail(self, item: MemoryLine, width: int, room: int) -> list[Row]:
+        """Render the complete note with heading, date and file."""
         palette, words = self.palette, self.words
         under = words(f"memory.heading.{item.kind}") if item.kind else words("memory.own")
         facts = [("under", under), ("at", visible_line(item.on) or "–"), ("file", self._path)]

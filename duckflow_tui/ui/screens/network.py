@@ -25,12 +25,14 @@ class NetworkSource(StateSource[HostContact]):
         return self.state.hosts
 
     def list_actions(self, item: HostContact | None) -> Sequence[PageAction]:
+        """Return the action that exports the network contacts."""
         export = self.make_session_action(
             "keys.sessions_export", lambda _: self.host.action_export(kind="network")
         )
         return (export,)
 
     def render_head(self, width: int) -> list[Row]:
+        """Render the sums over all hosts."""
         if not self.state.hosts:
             return [[]]
         total = total_words(self.state, self.words)
@@ -40,6 +42,7 @@ class NetworkSource(StateSource[HostContact]):
         return [[], *self._render_beyond(width)]
 
     def render_row(self, item: HostContact, width: int) -> Row:
+        """Render host, purpose, requests and bytes."""
         palette = self.palette
         figures = self.words(
             "network.row",
@@ -54,6 +57,7 @@ class NetworkSource(StateSource[HostContact]):
         return make_row(width, left, [(f"  {figures} ", palette.quiet)])
 
     def render_detail(self, item: HostContact, width: int, room: int) -> list[Row]:
+        """Render the known facts of the host, and the note about traffic that is not counted."""
         palette = self.palette
         known = host_facts(self.state, item, self.words)
         facts = [(self.words(f"network.fact.{n}"), t, palette.text) for n, t in known.items()]

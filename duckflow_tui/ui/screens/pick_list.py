@@ -133,6 +133,7 @@ class PickList(Dialog[str | None]):
                 )
 
     def on_click(self, event: events.Click) -> None:
+        """Close the list after a click outside it."""
         if event.widget is self:
             self.action_leave()
 

@@ -24,11 +24,13 @@ class PlanSource(StateSource[Plan]):
         return {plan.plan_id: plan for plan in reversed(self.state.listed_plans)}
 
     def get_main_action(self, item: Plan) -> PageAction:
+        """Return the action that makes the plan the active one."""
         return self.make_session_action(
             "keys.plans_activate", lambda engine: engine.plan.activate_plan(item.plan_id)
         )
 
     def list_actions(self, item: Plan | None) -> Sequence[PageAction]:
+        """Return actions that close or delete the plan; deleting needs a further Enter."""
         if item is None:
             return ()
         close = self.make_session_action(
@@ -42,6 +44,7 @@ class PlanSource(StateSource[Plan]):
         return close, delete
 
     def render_row(self, item: Plan, width: int) -> Row:
+        """Render name, state and progress of a plan; the active one is marked."""
         palette = self.palette
         done, total = item.progress
         rejected = item.status is PlanStatus.REJECTED
@@ -54,6 +57,7 @@ class PlanSource(StateSource[Plan]):
         return make_row(width, [(left, colour)], [(f"  {' · '.join(said)} ", palette.quiet)])
 
     def render_detail(self, item: Plan, width: int, room: int) -> list[Row]:
+        """Render the goal and the steps of a plan."""
         palette = self.palette
         lead = f"{self.words('plans.goal')}  "
         goal = self.wrap_text(make_visible(item.goal), max(8, width - cell_len(lead)), palette.text)

@@ -35,10 +35,12 @@ class ProcessSource(StateSource[BackgroundProcess]):
         return {p.process_id: p for p in sorted(newest, key=lambda p: not p.is_running)}
 
     def list_actions(self, item: BackgroundProcess | None) -> Sequence[PageAction]:
+        """Return the action that ends a running command."""
         if item is None or not item.is_running:
             return ()
 
         async def end_process(engine: Engine) -> None:
+            """End the command, or show that it had ended."""
             if not await engine.end_process(item.process_id):
                 self.host.status.show_notice("ps.over")
 
@@ -48,6 +50,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
         return any(process.is_running for process in self.list_items().values())
 
     def render_row(self, item: BackgroundProcess, width: int) -> Row:
+        """Render a command with its state and time."""
         palette = self.palette
         how, color = self._describe_state(item)
         sign = ("▶ ", palette.ai) if item.is_running else ("■ ", palette.faint)
@@ -55,6 +58,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
         return make_row(width, left, [(f"  {how} ", color)])
 
     def render_note(self, item: BackgroundProcess, width: int) -> list[Row]:
+        """Render a long command completely, its start, folder and id."""
         palette, command = self.palette, visible_line(item.command)
         since = time_words(self.clock.now() - item.started_at, self.words)
         is_own = any(own.process_id == item.process_id for own in self._list_own())
@@ -66,6 +70,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
         return [*rows, make_row(width, [(place, palette.faint)])]
 
     def render_detail(self, item: BackgroundProcess, width: int, room: int) -> list[Row]:
+        """Render the newest output, and how long a running command has been silent."""
         palette, words = self.palette, self.words
         rows: list[Row] = []
         output = self.state.outputs.get(item.process_id)

@@ -61,6 +61,7 @@ class OneOf(Rows, can_focus=True):
         self.invalidate()
 
     def on_click(self, event: events.Click) -> None:
+        """Choose the clicked option."""
         end = 0
         for at, option in enumerate(self._options):
             end += cell_len(option) + 2 + _GAP

@@ -47,11 +47,15 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         self._points: dict[str, Point] = {}
 
     def on_open(self) -> None:
+        """For ``/rewind``, put the cursor on the last message."""
         ids = list(self.list_items())
         if not self._forks and len(ids) > 1:
             self.page.choose(ids[1])
 
     def get_main_action(self, item: Point | Literal["now"]) -> PageAction | None:
+        """Return the action of Enter: fork, rewind, or choose how to rewind where files have
+        changed.
+        """
         if self._forks:
             return self._make_fork(item)
         if item == NOW:
@@ -63,6 +67,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         )
 
     def list_actions(self, item: Point | Literal["now"] | None) -> Sequence[PageAction]:
+        """Return the fork as the menu's action of ``/rewind``."""
         return () if self._forks or item is None else (self._make_fork(item),)
 
     def _make_fork(self, item: Point | Literal["now"]) -> PageAction:
@@ -143,6 +148,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return self.words("rewind.title_fork" if self._forks else "rewind.title")
 
     def list_items(self) -> Mapping[str, Point | Literal["now"]]:
+        """Return the present and the user's messages; empty before the first message."""
         state = self.state
         newest = state.messages[-1] if state.messages else None
         seen = (len(state.messages), newest, len(state.undone_calls))
@@ -152,6 +158,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return {NOW: NOW, **self._points} if self._points else {}
 
     def render_row(self, item: Point | Literal["now"], width: int) -> Row:
+        """Render time, text and number of changed files of a message."""
         palette, words, now = self.palette, self.words, self.clock.now()
         column = max(cell_len(format_day(point.at, now)) for point in self._points.values())
         if item == NOW:
@@ -166,6 +173,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return make_row(width, left, [(f"  {said} " if item.files else " ", palette.accent)])
 
     def render_note(self, item: Point | Literal["now"], width: int) -> list[Row]:
+        """Render what Enter does here."""
         if self._forks:
             key = "rewind.about_now_fork" if item == NOW else "rewind.forks_here"
         else:
@@ -173,6 +181,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         return self.wrap_text(self.words(key), width)
 
     def render_detail(self, item: Point | Literal["now"], width: int, room: int) -> list[Row]:
+        """Render the files changed since the message, and its text."""
         if item == NOW:
             return []
         rows: list[Row] = []

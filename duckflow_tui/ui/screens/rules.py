@@ -39,10 +39,12 @@ class RuleSource(StateSource[Item]):
     _entries: tuple[int, dict[str, AuditEntry]] = (-1, {})  # number of messages, entries
 
     def list_items(self) -> Mapping[str, Item]:
+        """Return the approval mode, the rules and the newest calls."""
         rules = {f"rule {rule.grant_id}": rule for rule in self._list_rules()}
         return {"mode": self.state.mode, **rules, **self._read_calls()}
 
     def get_main_action(self, item: Item) -> PageAction | None:
+        """Return the action that shows the call, or the newest use of the rule, in the chat."""
         match item:
             case ApprovalMode():
                 return None
@@ -53,10 +55,12 @@ class RuleSource(StateSource[Item]):
         return self.make_place_action(places)
 
     def list_actions(self, item: Item | None) -> Sequence[PageAction]:
+        """Return the action that revokes a rule, after a question."""
         if not isinstance(item, Grant):
             return ()
 
         async def revoke_rule(engine: Engine) -> None:
+            """Revoke the rule and report a problem."""
             problem = await engine.rules.revoke_rule(item)
             if self.page.is_mounted:
                 self.page.report(self.words.localize(problem))
@@ -65,12 +69,14 @@ class RuleSource(StateSource[Item]):
         return (self.make_session_action("keys.rules_revoke", revoke_rule, question=asks),)
 
     def render_head(self, width: int) -> list[Row]:
+        """Render the approval mode, and whether there are no rules."""
         said = self.words("rules.mode", mode=self.state.mode)
         if not self._list_rules():
             said = f"{self.words('rules.none')} {said}"
         return [make_row(width, [(said, self.palette.quiet)]), []]
 
     def render_row(self, item: Item, width: int) -> Row:
+        """Render a rule with source and uses, the mode with its source, or a call."""
         palette, words = self.palette, self.words
         match item:
             case AuditEntry():
@@ -86,6 +92,7 @@ class RuleSource(StateSource[Item]):
         return make_row(width, left, [(f"  {right} ", palette.quiet)])
 
     def render_detail(self, item: Item, width: int, room: int) -> list[Row]:
+        """Render the details of a rule, the mode, or why a call was asked about or not."""
         if isinstance(item, Grant):
             return self._about_rule(item, width)
         if isinstance(item, ApprovalMode):

@@ -32,6 +32,7 @@ class ServerSource(StateSource[McpServer]):
         return {server.name: server for server in self.state.servers}
 
     def list_actions(self, item: McpServer | None) -> Sequence[PageAction]:
+        """Return actions that start, stop and restart the server, or sign out of it."""
         if item is None:
             return ()
         sign_out = self._make_server_action("sign_out", lambda s: s.sign_out(item.name))
@@ -77,6 +78,7 @@ class ServerSource(StateSource[McpServer]):
         return any(s.status in ("starting", "ready") for s in self.state.servers)
 
     def render_row(self, item: McpServer, width: int) -> Row:
+        """Render name, state, transport, tools and calls of a server."""
         palette, words = self.palette, self.words
         colours = {"ready": palette.good, "failed": palette.bad, "starting": palette.accent}
         color = colours.get(item.status, palette.quiet)
@@ -93,6 +95,7 @@ class ServerSource(StateSource[McpServer]):
         return make_row(width, left, [(f"  {' · '.join(figures)} ", palette.quiet)])
 
     def render_detail(self, item: McpServer, width: int, room: int) -> list[Row]:
+        """Render error, tools, prompts, resources and the end of the log."""
         palette, words = self.palette, self.words
         rows: list[Row] = []
         if item.error:

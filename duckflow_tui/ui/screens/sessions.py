@@ -58,6 +58,7 @@ class SessionSource(ListSource[Listed]):
         self._columns: tuple[int, Columns] | None = None
 
     def on_open(self) -> None:
+        """Start to read the catalog."""
         self.page.run_worker(self._read_catalog(), group="reading", exit_on_error=False)
 
     def on_filter(self) -> None:
@@ -148,6 +149,9 @@ class SessionSource(ListSource[Listed]):
     # --- actions ------------------------------------------------------------------------------
 
     def get_main_action(self, item: Listed) -> PageAction | None:
+        """Return the action that opens the session, in the trash the one that restores it; None for
+        an unreadable session.
+        """
         if self._trash:
             return self._make_work("restore", self._restore_session, item)
         if item.facts.problem:
@@ -155,6 +159,9 @@ class SessionSource(ListSource[Listed]):
         return self.make_action("keys.sessions_open", lambda: self._open_session(item.facts))
 
     def list_actions(self, item: Listed | None) -> Sequence[PageAction]:
+        """Return the actions on the session, and those that switch to all workspaces or
+        the trash.
+        """
         actions: list[PageAction] = []
         if item is not None and not self._trash:
             actions += [
@@ -293,6 +300,7 @@ class SessionSource(ListSource[Listed]):
     # --- drawing ------------------------------------------------------------------------------
 
     def get_title(self) -> str:
+        """Return the title with workspace or trash, and the number and size of the sessions."""
         words = self.words
         where = words("sessions.everywhere" if self._everywhere else "sessions.here")
         if self._trash:
@@ -328,6 +336,7 @@ class SessionSource(ListSource[Listed]):
         return self._columns[1].row(item, self.palette, self._pattern)
 
     def render_note(self, item: Listed, width: int) -> list[Row]:
+        """Render the known facts of the session."""
         own, place = item.facts.key == self._own, self._everywhere
         rows = about_rows(item, width, self.words, self.palette, place=place, own=own)
         return [*rows, []]

@@ -63,6 +63,7 @@ class SettingSource(ListSource[Setting]):
         self._origins = self._loaded.origins
 
     def on_open(self) -> None:
+        """Put the cursor on the first setting whose key contains the wanted text."""
         wanted = self._wanted.lower()
         found = (key for key in self._settings if wanted and wanted in key)
         self.page.put_cursor(next(found, ""))
@@ -70,11 +71,15 @@ class SettingSource(ListSource[Setting]):
     # --- changing -----------------------------------------------------------------------------
 
     def get_main_action(self, item: Setting) -> PageAction:
+        """Return the action that changes the setting, or where that is impossible opens
+        the file.
+        """
         if self._can_change(item):
             return self.make_action("keys.settings_change", lambda: self._change(item))
         return self._make_opening()
 
     def list_actions(self, item: Setting | None) -> Sequence[PageAction]:
+        """Return the action that opens the settings file."""
         return (self._make_opening(),) if item is not None and self._can_change(item) else ()
 
     def _make_opening(self) -> PageAction:
@@ -163,7 +168,9 @@ class SettingSource(ListSource[Setting]):
         return self._settings
 
     def render_row(self, item: Setting, width: int) -> Row:
-        """Section, name and value; the section stands out where it begins."""
+        """Render section, name and value of a setting; the section is highlighted where it
+        begins.
+        """
         palette = self.palette
         section, _, name = item.key.rpartition(".")
         begins = next(k for k in self._settings if k.rpartition(".")[0] == section) == item.key
@@ -176,9 +183,13 @@ class SettingSource(ListSource[Setting]):
         return make_row(width, left, [(f"{value} ", changed)])
 
     def get_search_text(self, item: Setting) -> str:
+        """Return key, meaning and value of the setting."""
         return f"{item.key} {self.words(item.words)} {item.value}"
 
     def render_detail(self, item: Setting, width: int, room: int) -> list[Row]:
+        """Render meaning, allowed values, value with origin, default, and from when on changes
+        apply.
+        """
         palette, words = self.palette, self.words
         may = [words(item.words)]
         if choices := list_choices(item.field):

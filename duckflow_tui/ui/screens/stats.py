@@ -29,6 +29,7 @@ class StatsSource(ListSource[Month]):
         self._months: Mapping[str, Figures] | None = None  # None: not read yet
 
     def on_open(self) -> None:
+        """Start to read the sessions."""
         self.page.run_worker(self._read_months())
 
     async def _read_months(self) -> None:
@@ -41,12 +42,14 @@ class StatsSource(ListSource[Month]):
         return self.words("sessions.reading" if self._months is None else "stats.none")
 
     def render_head(self, width: int) -> list[Row]:
+        """Render the heads of the table."""
         if not self._months:
             return [[]]
         heads = figure_rows(self._months, self.words)[0]
         return [[], make_row(width, [(f"  {heads}", self.palette.quiet)])]
 
     def list_items(self) -> Mapping[str, Month]:
+        """Return a row of the table and the figures for each month."""
         months = self._months or {}
         lines = figure_rows(months, self.words)[1:]
         return {

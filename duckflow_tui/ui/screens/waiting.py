@@ -25,9 +25,11 @@ class QueueSource(StateSource[QueuedMessage]):
         return {message.message_id: message for message in self.state.queue}
 
     def get_main_action(self, item: QueuedMessage) -> PageAction:
+        """Return the action that edits the message."""
         return self.make_action("keys.waiting_edit", lambda: self._edit_message(item))
 
     def list_actions(self, item: QueuedMessage | None) -> Sequence[PageAction]:
+        """Return actions that move the message down or up, or back into the composer."""
         if item is None:
             return ()
         at, actions = self.state.queue.index(item), list[PageAction]()

@@ -60,6 +60,7 @@ class WholeDiff(Dialog[str]):
             yield self._pane
 
     def on_mount(self) -> None:
+        """Show the document at the current hunk, and begin to guard keys."""
         self._pane.open(self._document, at=self._at)
         self._pane.view.focus()
         self._guard.begin_settling()
@@ -90,6 +91,7 @@ class WholeDiff(Dialog[str]):
             event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
+        """Pass the paste to the guard, which hands it to the composer."""
         event.stop()
         self._guard.take_paste(event)
 

@@ -120,12 +120,14 @@ class WorkingMemorySource(StateSource[str | AssistantMessage]):
         self.host.push_screen(WorkingForm(self.words, name, self._list_values(name)), written)
 
     def list_items(self) -> Mapping[str, str | AssistantMessage]:
+        """Return the fields by name, then the newest 50 decisions by message."""
         newest = reversed(self.state.messages)
         decided = (m for m in newest if isinstance(m, AssistantMessage) and m.decision is not None)
         fields = {name: name for name in _FACTS}
         return {**fields, **{m.message_id: m for m in islice(decided, SHOWN_DECISIONS)}}
 
     def render_row(self, item: str | AssistantMessage, width: int) -> Row:
+        """Render a field with its items, or a decision with its self-checks and rationale."""
         if isinstance(item, str):
             return self._render_field(item, width)
         signs = [_pick_sign(check, self.palette) for check in _list_checks(item)]
@@ -150,11 +152,13 @@ class WorkingMemorySource(StateSource[str | AssistantMessage]):
         return color_parts([(label, palette.quiet), (text, color), (you, palette.accent)])
 
     def render_note(self, item: str | AssistantMessage, width: int) -> list[Row]:
+        """Render a remark while the working memory is empty and no decision was made."""
         if self.state.memory != WorkingMemory() or len(self.list_items()) > len(_FACTS):
             return []
         return [*self.wrap_text(self.words("working.none"), width), []]
 
     def render_detail(self, item: str | AssistantMessage, width: int, room: int) -> list[Row]:
+        """Render all items of a field and who wrote them, or the reasons for a decision."""
         if isinstance(item, AssistantMessage):
             return render_facts(self._list_reasons(item), width, self.palette)
         palette, values, memory = self.palette, self._list_values(item), self.state.memory
