@@ -11,6 +11,7 @@ from duckflow_tui.state.base import IdSource, JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Action
+from duckflow_tui.state.operations import Zone
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.offers import BEHIND, READ_RESOURCE, find_mentions
 from duckflow_tui.tools.reading import READ_FILE
@@ -23,8 +24,9 @@ _PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None:
     """Call the read operation for each resource that the newest message of the user mentions as
     ``@server:uri``, and each picture as ``@path.png``, unless that was done already. The results
-    follow the message. The calls count as the user's own, unless the message quotes somebody
-    else: then they are judged like calls of the model.
+    follow the message. The calls count as the user's own, unless the message quotes somebody else
+    or the picture is a secret file or lies outside, maybe behind a link: then they are judged like
+    calls of the model.
     """
     made: list[tuple[str, JsonObject]] = []
     for message in reversed(store.state.messages):
@@ -34,26 +36,29 @@ async def read_mentions(store: Store, router: ToolRouter, ids: IdSource) -> None
             break
     else:
         return
+    own = not message.quoted
     mentions = find_mentions(message.text, store.state.servers)
-    wanted: list[tuple[str, JsonObject]] = [(READ_RESOURCE, named._asdict()) for named in mentions]
-    pictures = find_pictures(message.text, router.workspace)
-    wanted += [(READ_FILE.name, {"path": path}) for path in pictures]
-    for operation, args in wanted:
+    wanted: list[tuple[str, JsonObject, bool]] = [
+        (READ_RESOURCE, named._asdict(), own) for named in mentions
+    ]
+    for path, zone in find_pictures(message.text, router.workspace).items():
+        wanted.append((READ_FILE.name, {"path": path}, own and zone is Zone.INSIDE))
+    for operation, args, by_user in wanted:
         if (operation, args) not in made:
             action = Action(call_id=ids("call"), operation=operation, args=args, reasoning="")
-            await router.call(action, by_user=not message.quoted)
+            await router.call(action, by_user=by_user)
 
 
-def find_pictures(text: str, workspace: Workspace) -> tuple[str, ...]:
+def find_pictures(text: str, workspace: Workspace) -> dict[str, Zone]:
     """Return the paths of existing pictures that a message mentions as ``@path`` or ``@"path"``,
-    each once. Punctuation behind a bare path is not part of it.
+    each with the zone that it leads to. Punctuation behind a bare path is not part of it.
     """
-    found: list[str] = []
+    found: dict[str, Zone] = {}
     for quoted, bare in _FILE.findall(text):
         path = quoted or bare.rstrip(BEHIND)
         try:
-            if path.lower().endswith(_PICTURES) and workspace.locate_path(path).exists:
-                found.append(path)
+            if path.lower().endswith(_PICTURES) and (place := workspace.locate_path(path)).exists:
+                found[path] = place.zone
         except WorkspaceError:
             continue  # not a valid path
-    return tuple(dict.fromkeys(found))
+    return found

@@ -107,6 +107,10 @@ async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
     return f"{head}\n{note}\n{tail}", cut + between, blob
 
 
+#: Text inside the bytes of a picture that is long enough for a key.
+_TEXT_RUNS: Final = re.compile(rb"[\t -~]{8,}")
+
+
 def find_image_kind(data: bytes) -> str:
     """Return the media type of a picture that models can be shown, by its first bytes; empty for
     other data, and for more than MAX_IMAGE bytes.
@@ -118,17 +122,19 @@ def find_image_kind(data: bytes) -> str:
     return next((kind for begin, kind in _PICTURES if data.startswith(begin)), "")
 
 
-async def keep_images(pictures: Iterable[bytes], blobs: Blobs) -> tuple[Image, ...]:
-    """Store pictures as blobs and return them as references, each once; data that is no picture for
-    models is skipped. Raises OSError.
+async def keep_images(
+    pictures: Iterable[bytes], blobs: Blobs, redact: Callable[[str], str]
+) -> tuple[Image, ...]:
+    """Store pictures as blobs and return them as references, each once. Left out is data that is
+    no picture for models, or in whose text ``redact`` finds a key. Raises OSError.
     """
-    found = {data: kind for data in pictures if (kind := find_image_kind(data))}
-    return tuple(
-        [
-            Image(sha=await blobs.put(data), mime=kind, size=len(data))
-            for data, kind in found.items()
-        ]
-    )
+    kept: list[Image] = []
+    for data in dict.fromkeys(pictures):
+        kind = find_image_kind(data)
+        text = "\n".join(run.decode("ascii") for run in _TEXT_RUNS.findall(data)) if kind else ""
+        if kind and redact(text) == text:
+            kept.append(Image(sha=await blobs.put(data), mime=kind, size=len(data)))
+    return tuple(kept)
 
 
 def _cut_lines(text: str) -> tuple[str, int]:

@@ -692,7 +692,7 @@ class ToolRouter:
             text = f"{text}\n{MASKED}"
         text, cut, blob = await bound_result(text, self.blobs)
         try:
-            images = await keep_images(output.images, self.blobs)
+            images = await keep_images(output.images, self.blobs, self.redact)
         except OSError as error:
             images = ()
             text = f"{text}\n{self.words('image.not_kept', reason=error.strerror or str(error))}"

@@ -164,3 +164,34 @@ async def test_a_picture_that_may_be_named_by_somebody_else_is_read_as_a_model_r
         inside, outside = s.results()
         assert not inside.by_user
         assert (len(inside.result.images), outside.result.images) == (1, ())
+
+
+async def test_a_picture_that_leads_elsewhere_or_to_a_secret_asks_as_a_model_does(
+    tmp_path: Path,
+) -> None:
+    """A name in the project may be a link that somebody else made."""
+    root = project(tmp_path)
+    (root / "notes.txt").write_text("private words")
+    (root / "work" / ".env").write_text("SMTP_PASSWORD=hunter2hunter2")
+    (root / "work" / "mockup.png").symlink_to("../notes.txt")
+    (root / "work" / "logo.png").symlink_to(".env")
+    async with session(root, script(done("No."))) as s:
+        await s.engine.send("Is @mockup.png like @logo.png or @duck.png?")
+        await s.answer(GateChoice.REJECT)
+        await s.answer(GateChoice.REJECT)
+        await s.ended()
+        sent = s.server.of("main")[-1].raw.decode()
+        assert len(pictures_of(s.server.of("main")[-1])) == 1
+        assert not any(words in sent for words in ("private words", "hunter2"))
+
+
+async def test_a_picture_that_holds_a_key_is_not_sent(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    key = b"sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    (root / "work" / "duck.png").write_bytes(PIXEL + b"\nAPI_KEY=" + key + b"\n")
+    async with session(root, script(done("None."))) as s:
+        await s.engine.send("What is on @duck.png?")
+        await s.ended()
+        request = s.server.of("main")[-1]
+        assert pictures_of(request) == []
+        assert base64.b64encode(key[3:30]) not in request.raw
