@@ -105,7 +105,7 @@ async def test_a_way_back_and_a_resume_take_no_decision_away(tmp_path: Path) -> 
         assert not await made.engine.rewind.undo_rewind()
         assert told(made.state) == before
     text = "\n".join(export_lines(folder, "decisions", EN, str))
-    assert "asked 2 · approved 1 (50 %) · refused 1" in text
+    assert "asked 2 · approved 1 (50 %) · rejected 1" in text
     assert make_export_name(session_id, "decisions") == f"duckflow-{session_id}-decisions.md"
 
 
@@ -118,11 +118,11 @@ def test_the_markdown_fits_a_pull_request_and_holds_no_secret() -> None:
     text = decisions_markdown(state, EN, lambda said: said.replace("hunter2", "[redacted]"))
     lines = text.splitlines()
     assert lines[0] == "## Decisions"
-    assert lines[2].startswith("asked 3 · approved 2 (67 %) · refused 1 · auto-allowed 3")
+    assert lines[2].startswith("asked 3 · approved 2 (67 %) · rejected 1 · auto-allowed 3")
     assert "| edit | 3 | 2 | 1 | 2 | 0 | 1 |" in lines
     row = next(line for line in lines if "three" in line)
     assert row.startswith(
-        "| 2025-06-15 14:58 | auto-approved | edit `src/shop/pricing.py` | one \\| two ##"
+        "| 2025-06-15 14:58 | by rule | edit `src/shop/pricing.py` | one \\| two ##"
     )
     assert "!\\[\\](http://x)" in row
     assert "hunter2" not in text
@@ -160,7 +160,7 @@ def test_what_no_rule_could_answer_is_said_once() -> None:
     asked = entry.replace(ruling=ruling, ruleable=True, no_rule="not_named")
     assert why_words(state, asked, EN).endswith("there was none.")
     elsewhere = asked.replace(no_rule="cd")
-    assert why_words(state, elsewhere, EN).endswith("outside the folder the rules are for)")
+    assert why_words(state, elsewhere, EN).endswith("outside the folder the rules cover)")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

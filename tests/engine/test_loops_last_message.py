@@ -127,7 +127,7 @@ ALONE: dict[str, tuple[list[Reply], str, int, list[str]]] = {
     ),
     "is denied in part": (
         [decision("I do.", EDIT, OUTSIDE, **CLAIMS), SAYS], "denied", 2,
-        ["Partly: 1 of 1 · file_ops.write_file ../x.py was not allowed", "judging.halted"],
+        ["Partly met: 1 of 1 · file_ops.write_file ../x.py was not allowed", "judging.halted"],
     ),
 }  # fmt: skip
 

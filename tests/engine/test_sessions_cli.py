@@ -153,12 +153,11 @@ def test_what_is_elsewhere_is_named_where_nothing_is_here(shop: Shop) -> None:
     listed = shop.run()
     assert listed.stdout == ""
     assert "0 sessions" in listed.stderr
-    assert "in other workspaces: --all" in listed.stderr
-    assert "in other workspaces" not in shop.run("--all").stderr
+    assert "in other folders: --all" in listed.stderr
+    assert "in other folders" not in shop.run("--all").stderr
     pruned = shop.run("prune")
     assert (
-        pruned.stdout
-        == "Nothing from this workspace is in the trash. · 1 in other workspaces: --all\n"
+        pruned.stdout == "Nothing from this folder is in the trash. · 1 in other folders: --all\n"
     )
     would = shop.run("prune", "--all")
     assert would.returncode == 1
@@ -166,7 +165,7 @@ def test_what_is_elsewhere_is_named_where_nothing_is_here(shop: Shop) -> None:
     unknown = shop.run("show", "zzzz")
     assert unknown.returncode == 2
     assert "Sessions here" not in unknown.stderr
-    assert "in other workspaces: --all" in unknown.stderr
+    assert "in other folders: --all" in unknown.stderr
 
 
 def test_lists_of_what_could_be_meant_have_titles(shop: Shop, tmp_path: Path) -> None:

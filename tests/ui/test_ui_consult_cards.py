@@ -158,7 +158,7 @@ async def test_a_card_asks_and_offers_numbers(card: Card, open_apps: OpenApps) -
     ("report", "said"),
     [
         ({}, "No attempts left"),
-        ({"attempts": 2}, "The same is still missing"),
+        ({"attempts": 2}, "The same things are still missing"),
         ({"attempts": 1, "missing": ()}, "Not met, but nothing was named as missing"),
     ],
     ids=["no attempt is left", "twice the same", "nothing is named"],
@@ -573,7 +573,7 @@ async def test_the_last_attempt_does_not_say_that_it_goes_on(open_apps: OpenApps
         app,
         _,
     ):
-        assert "▸ Partly: 1 of 3 · no test with two discounts" in chat_of(app)
+        assert "▸ Partly met: 1 of 3 · no test with two discounts" in chat_of(app)
         assert "attempt" not in chat_of(app)
 
 

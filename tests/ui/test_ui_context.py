@@ -201,7 +201,7 @@ def chat(app: DuckflowApp) -> str:
 async def test_the_card_says_what_was_kept_digested_and_dropped(open_apps: OpenApps) -> None:
     async with open_apps.standing(states.engine(states.compacted())) as (app, pilot):
         text = chat(app)
-        assert "Compacted ~118k → ~42k tokens · automatically, the window was full" in text
+        assert "Compacted ~118k → ~42k tokens · automatically: the window was full" in text
         assert "goal, requirements (2), constraints (1), decisions (1), plan" in text
         assert "14 earlier exchanges: now a summary" in text
         assert "33 results; they stay in this session" in text

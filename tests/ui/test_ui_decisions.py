@@ -66,10 +66,10 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
         rows = [board.source.render_row(item, 90) for item in board.list_items().values()]
         kinds = [row[2].text.strip() for row in rows]
         assert kinds == [
-            *("auto-approved", "yours", "revoked", "by --allow", "denied", "refused", "approved"),
-            *("auto-approved", "rule", "approved", "rule", "mode", "rule"),
+            *("by rule", "yours", "revoked", "by --allow", "denied", "rejected", "approved"),
+            *("by rule", "rule", "approved", "rule", "mode", "rule"),
         ]
-        often = "asked 3 · approved 2 (67 %) · refused 1 · auto-allowed"
+        often = "asked 3 · approved 2 (67 %) · rejected 1 · auto-allowed"
         assert f"{often} 3 · denied 1 · undone 1" in text(app)
         assert f"edit: {often} 2 · undone 1" in text(app)
 
@@ -77,11 +77,11 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
 @pytest.mark.parametrize(
     ("words", "places"),
     [
-        ("refused", ["4"]),
+        ("rejected", ["4"]),
         ("denied", ["5"]),
-        ("auto-approved", ["8", "2"]),
+        ("by rule", ["8", "2"]),
         ("undone", ["3"]),
-        ("approved", ["8", "3", "2", "1"]),
+        ("approved", ["3", "1"]),
         ("auto-allowed", ["8", "6", "2"]),
         ("asked", ["4", "3", "1"]),
         ("2025-06-15 names.py", ["4"]),
@@ -118,7 +118,7 @@ async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate(
         assert app.screen is board
         assert "Nothing about it is in the chat" in text(app)
         await pilot.press("escape")
-        await typed(pilot, "refused")
+        await typed(pilot, "rejected")
         await pilot.press("enter")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
 
@@ -126,7 +126,7 @@ async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate(
 async def test_without_a_decision_the_page_says_so(open_apps: OpenApps) -> None:
     async with open_apps.standing(RuledEngine(store_with())) as (app, pilot):
         await opened(app, pilot, "decisions")
-        assert "Nothing has been asked, refused or changed yet" in text(app)
+        assert "Nothing has been asked, denied or changed yet" in text(app)
 
 
 async def test_an_export_of_a_session_that_is_not_kept_says_so_on_the_page(
@@ -150,7 +150,7 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used(
         assert not any("src/shop/cart.py" in r and "used" in r for r in rows)  # revoked
         assert "set at 14:56" in next(r for r in rows if "standard mode" in r and "set" in r)
         await pilot.press("down")
-        assert "your key at an approval" in text(app)
+        assert "your answer to an approval" in text(app)
 
 
 async def test_what_is_denied_stands_among_the_rules(open_apps: OpenApps) -> None:
@@ -175,9 +175,9 @@ async def test_what_is_denied_stands_among_the_rules(open_apps: OpenApps) -> Non
             "It asks: changing a file in the folder needs your approval in standard mode. A rule",
         ),
         ("2", f"It did not ask: your rule allows it: edit {GIVEN.path}"),
-        ("5", "It was refused: the place is protected; no key and no rule allows it."),
+        ("5", "It was denied: the place is protected; no key and no rule allows it."),
         ("6", "It did not ask: the command line names it (--allow), or the demo's own rule."),
-        ("7", "You ran it yourself: your key was the approval."),
+        ("7", "It did not ask: you ran it yourself."),
     ],
 )
 async def test_a_call_says_why_it_asked_or_did_not(
@@ -195,7 +195,7 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: Ope
     async with open_apps.standing(engine) as (app, pilot):
         await opened(app, pilot, "rules")
         assert "by default" in text(app)
-        asks, _, rest = text(app).partition(" asks for ")[2].partition(" refuses ")
+        asks, _, rest = text(app).partition(" asks for ")[2].partition(" denies ")
         refused, _, unasked = rest.partition(" does not ask for ")
         assert "changing a file in the folder, " in asks
         assert "changing something outside the folder, commands, reading a resource" in asks
@@ -206,11 +206,11 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: Ope
         assert "a command named by --allow, " in unasked
         engine.store.dispatch(ModeChanged(mode=ApprovalMode.PLAN, at=ManualClock().now()))
         await settled(pilot, lambda: "◆ plan mode" in text(app))
-        refused = text(app).partition(" refuses ")[2].partition(" does not ask for ")[0]
+        refused = text(app).partition(" denies ")[2].partition(" does not ask for ")[0]
         assert "changing a file in the folder" in refused
         engine.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=ManualClock().now()))
         await settled(pilot, lambda: "◆ trusted mode" in text(app))
-        asks, _, rest = text(app).partition(" asks for ")[2].partition(" refuses ")
+        asks, _, rest = text(app).partition(" asks for ")[2].partition(" denies ")
         assert "a command that uses the network, a command in the folder without a full" in asks
         assert "a command in the sandbox" in rest.partition(" does not ask for ")[2]
 
@@ -244,7 +244,7 @@ async def test_a_rule_is_revoked_once_the_question_is_answered(open_apps: OpenAp
 async def test_tab_turns_to_the_rules_and_the_hosts(open_apps: OpenApps) -> None:
     async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
-        await typed(pilot, "refused")
+        await typed(pilot, "rejected")
         await pilot.press("tab", "tab")  # from the field to the list, then to the next one
         await settled(pilot, lambda: is_listing(app, RuleSource), "the rules")
         assert len(board.list_items()) > 1  # the filter was that of the decisions
@@ -288,7 +288,7 @@ async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_sam
             lambda: "answered one approval, which you did not allow" in whole(app),
             "the rule",
         )
-        assert "refused  each discount has to act" in screen_text(app)
+        assert "rejected  each discount has to act" in screen_text(app)
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(ANEW_S)
         await pilot.press("p")

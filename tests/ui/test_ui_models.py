@@ -167,7 +167,7 @@ async def test_the_list_says_price_window_and_endpoint_with_the_favourites_first
             await at_list(seat, "teal")
             rows = listed(seat)
             assert [row.split()[0] for row in rows][:3] == ["small", "large", "mallard-large"]
-            assert "now · pond" in rows[0]
+            assert "in use · pond" in rows[0]
             assert "200k · $3 / $15 · shelf" in rows[2]
             await seat.pilot.press(*"teal", "ctrl+l", "ctrl+u")
             await seat.sees("★ teal", "small")
@@ -247,7 +247,7 @@ async def test_settings_that_name_the_model_are_said_to_count_first_at_the_next_
     async with at_models(tmp_path, size=(200, 40), settings=OF_A_FILE) as seat:
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
-        await seat.sees("wins at the next")
+        await seat.sees("takes precedence at the next")
         assert "settings.toml,line5" in unbroken(seat.screen, chat_width(200, 40))
     async with at_models(tmp_path / "again") as seat:
         await at_list(seat, "large")

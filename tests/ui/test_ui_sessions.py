@@ -113,7 +113,7 @@ async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) 
         assert "what does round_half_even do here" in rows
         assert "It rounds 0.5" not in rows  # of another workspace
         assert "little-shop" not in rows
-        await take_action(app, pilot, "all workspaces")
+        await take_action(app, pilot, "all folders")
         await settled(pilot, lambda: "session_00000007" in ids(page), "all of them")
         await settled(pilot, lambda: " little-shop  ★ Release 2.0" in text(page), "the folders")
         await to(pilot, page, "7")

@@ -99,7 +99,12 @@ async def test_an_operation_is_a_row_with_figures_time_and_a_sign() -> None:
     [
         (GateChoice.REJECT, Outcome.REJECTED, {"reason": "not now"}, "rejected: not now"),
         (GateChoice.REJECT, Outcome.REJECTED, {}, "rejected"),
-        (GateChoice.ALTERNATIVE, Outcome.DECLINED, {"alternative": 2}, "alternative taken: cap it"),
+        (
+            GateChoice.ALTERNATIVE,
+            Outcome.DECLINED,
+            {"alternative": 2},
+            "alternative chosen: cap it",
+        ),
         (GateChoice.EDIT, Outcome.OK, {"edited": "x"}, "applied with your edit"),
         (GateChoice.ONCE, Outcome.OK, {"left_out": ((0, 1),)}, "hunks left out: 1"),
     ],

@@ -43,13 +43,13 @@ ASKS = "It asks: a command outside the folder needs your approval in standard mo
 @pytest.mark.parametrize(
     ("kind", "fields", "said"),
     [
-        (AuditKind.OWN, {}, "You ran it yourself: your key was the approval."),
+        (AuditKind.OWN, {}, "It did not ask: you ran it yourself."),
         (AuditKind.ANSWERED, {}, ""),  # a card, which no policy judges
         (AuditKind.DENIED, {"ruling": ruled("deny", "", "protected")}, "the place is protected"),
         (
             AuditKind.DENIED,
             {"ruling": ruled("deny", "", "of_later")},
-            "refused by the policy in standard mode.",
+            "denied by the policy in standard mode.",
         ),
         (
             AuditKind.RULE,
@@ -80,7 +80,7 @@ ASKS = "It asks: a command outside the folder needs your approval in standard mo
         (
             AuditKind.DENIED,
             {"ruling": ruled("gate", "shell")},
-            f"{ASKS} Nobody was there to give it, so it was refused.",
+            f"{ASKS} Nobody was there to give it, so it was denied.",
         ),
         (
             AuditKind.REFUSED,
@@ -100,7 +100,7 @@ ASKS = "It asks: a command outside the folder needs your approval in standard mo
         (
             AuditKind.REFUSED,
             {"ruling": ruled("gate", "shell"), "no_rule": "cd"},
-            "No rule can answer that for you. (no rule: outside the folder the rules are for)",
+            "No rule can answer that for you. (no rule: outside the folder the rules cover)",
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_figures_name_only_what_happened() -> None:
     )
     assert (
         format_counts(AuditCounts(asked=3, approved=2), EN)
-        == "asked 3 · approved 2 (67 %) · refused 0"
+        == "asked 3 · approved 2 (67 %) · rejected 0"
     )
 
 

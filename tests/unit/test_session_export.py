@@ -75,7 +75,7 @@ def test_the_transcript_says_what_was_asked_done_planned_and_paid(tmp_path: Path
         "calls 1 · tokens 9,310 · $0.03",
         "- ✓ P1 10 % and 10 % make 19 % — met",
         "✓ `pytest -q tests/test_pricing.py` · exit 0 · 12 passed in 1.91s",
-        "- – P2 The receipt is mended too — waived · another day",
+        "- – P2 The receipt is mended too — dropped · another day",
         "> Mend the total",
         "It is mended.",
         "- read · `src/shop/pricing.py` · done · 38 lines",
