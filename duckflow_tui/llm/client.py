@@ -66,10 +66,10 @@ from duckflow_tui.state.usage import Api
 _DONE: Final = b"[DONE]"
 _EVENT_STARTS: Final = (b"data:", b":", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
 _ENOUGH: Final = 6  # bytes that tell an event stream from JSON and from a web page
-_SHOWN: Final = 4096  # bytes that are looked at for what an error shows
-_SHOWN_MODELS: Final = 8  # of those that a server has
+_SHOWN: Final = 4096  # bytes of an answer used in an error
+_SHOWN_MODELS: Final = 8  # model names listed in an error
 _MB: Final = 1024 * 1024
-_END_S: Final = 0.1  # seconds that a body may take to end once its last word was said
+_END_S: Final = 0.1  # seconds to wait for the end of a body after its last event
 
 log = logging.getLogger("duckflow.llm")
 
@@ -246,7 +246,7 @@ class ChatClient:
             if error.__cause__ is not None or error.body is None:
                 raise
             raise teller.stream_error(error.body) from error
-        except (ValueError, RecursionError) as error:  # said to be JSON, and is none
+        except (ValueError, RecursionError) as error:  # declared as JSON, but invalid
             raise teller.make_error("not_json", str(error), setting="base_url") from error
 
     async def fetch_entries(self, seconds: float) -> list[JsonObject]:
@@ -262,7 +262,7 @@ class ChatClient:
                 late = teller.make_error("no_list", setting="base_url")
                 late.seconds = seconds
                 raise late from error
-            except (ValueError, RecursionError) as error:  # said to be JSON, and is none
+            except (ValueError, RecursionError) as error:  # declared as JSON, but invalid
                 raise teller.make_error("not_json", str(error), setting="base_url") from error
         try:
             # Without a type of JSON the library gives the text.

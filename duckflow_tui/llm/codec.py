@@ -49,7 +49,7 @@ class WireRequest:
     messages: list[JsonObject]
     tools: list[JsonObject] = field(default_factory=list[JsonObject])
     response_format: JsonObject | None = None
-    decoder: Callable[[Show], Decoder] | None = None  # of what is answered, for a decision
+    decoder: Callable[[Show], Decoder] | None = None  # for the answer, if it is a decision
     shared: int = 1  # messages with which the next request begins too
 
 
@@ -61,7 +61,7 @@ class Decoded:
     """
 
     decision: TurnDecision | None
-    text: str  # what the user reads
+    text: str  # text for the user
     raw: (
         str  # the reply as it came, for history when it cannot be used; of a huge one its beginning
     )
@@ -324,7 +324,7 @@ def wire_name(operation: str) -> str:
     return f"{name[:_KEPT]}_{hash_data(operation)[:8]}"
 
 
-#: Fields of which the output format explains each value; a native call is told of them there only.
+#: Fields whose values are explained by the output format only, not by the function.
 _EXPLAINED: Final = ("step", "next_step", "prompt_pattern")
 
 

@@ -106,7 +106,7 @@ def _encode_reply(
     operations with a function of their own.
     """
     decision = message.decision
-    calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
+    calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, result
     if message.calls and (calls := _list_refused_calls(message, results)):
         return _with_calls(message.text, calls)
     if decision is None or not message.complete:

@@ -90,7 +90,7 @@ _SPACE: Final = re.compile(r"\s*+")
 _DECODER: Final = json.JSONDecoder()
 
 
-#: Ends that some servers name otherwise; what follows a colon tells more.
+#: Finish reasons with other names on some servers; text after a colon gives details.
 _FINISHES: Final = {
     "model_length": "length", "max_tokens": "length", "max_output_tokens": "length",
     "safety": "content_filter", "sensitive": "content_filter", "recitation": "content_filter",
@@ -137,7 +137,7 @@ class Completion:
         self.first_token_at: float | None = None  # monotonic
         self.saw_choice = False
         self.pieces = 0  # of reasoning, text or calls
-        self.failed = False  # it is what the server could not read as a call
+        self.failed = False  # the text is a call that the server could not parse
 
     @property
     def text(self) -> str:

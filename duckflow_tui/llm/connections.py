@@ -50,7 +50,7 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
     price_cached: float | None = None  # of prompt that came from a cache
     price_write: float | None = None  # of prompt that was written to a cache
     sees: bool | None = None  # whether it takes pictures; None: the server does not say
-    date: str = ""  # YYYY-MM-DD on which it said so; empty: today, or unknown where it is kept
+    date: str = ""  # YYYY-MM-DD of the description; empty: today, or unknown if stored
 
     @property
     def with_date(self) -> ModelLine:
@@ -234,7 +234,7 @@ class KeyStore:
     folder: Path
     library: Any = None  # the module ``keyring``, which has no types; else imported when needed
     seconds: tuple[float, float] = (KEYRING_S, UNLOCK_S)
-    put_aside: list[Path] = field(default_factory=list[Path])  # what damaged files are called now
+    put_aside: list[Path] = field(default_factory=list[Path])  # new paths of damaged files
     _looked: bool = field(default=False, init=False)
 
     @property

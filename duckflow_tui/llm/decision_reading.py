@@ -53,11 +53,11 @@ _VERDICTS: Final = (
 _CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 _OURS: Final = frozenset(
     {"decision_id", "call_id", "wire_id", "for_user", "from_text"}
-)  # what no model writes
+)  # fields that models do not write
 
 
 DECIDE: Final = "decide"  # the function that carries the judgement
-OTHER: Final = "operation"  # the function that calls an operation that has none of its own
+OTHER: Final = "operation"  # calls an operation without its own function
 #: What a reply says about each of its calls beside the arguments.
 EXTRAS: Final = ("reasoning", "intent", "alternatives")
 
@@ -94,7 +94,7 @@ class Reading:
     ids: IdSource
     offered: Sequence[str] = ()  # names that a hint may give
     judged_before: tuple[SelfCheck, SelfCheck] | None = None  # by a reply that only judged
-    why: str = field(default="", init=False)  # of the reply: the reason of a call that gives none
+    why: str = field(default="", init=False)  # the reply's reason, for calls without their own
     problems: list[ModelText] = field(default_factory=list[ModelText])
     warnings: list[str] = field(default_factory=list[str])
 
@@ -525,7 +525,7 @@ def find_nearest_names(name: str, known: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*same, *close] or within))[:3] if tail else ()
 
 
-#: What a type of JSON is in Python, of those that models also write as text.
+#: Python types of the JSON types that models also write as text.
 _WRITTEN: Final = {
     "integer": (int, float),
     "number": (int, float),

@@ -52,7 +52,7 @@ class FoundServer(NamedTuple):
     base_url: str
     kind: Kind  # empty where the answer does not tell
     models: tuple[ModelLine, ...]
-    wants_key: bool = False  # it lists nothing without one
+    wants_key: bool = False  # it lists no models without a key
 
 
 class KnownKey(NamedTuple):
@@ -61,7 +61,7 @@ class KnownKey(NamedTuple):
     variable: str
     provider: str  # as people call it
     base_url: str
-    default_model: str = ""  # a usual choice there; empty where there is none
+    default_model: str = ""  # a usual choice there; empty if there is none
     prefix: str = ""  # of keys that no other provider gives out
 
     @property

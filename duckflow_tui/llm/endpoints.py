@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Protocol = Literal["auto", "tools", "json", "responses"]
 
-#: Where Ollama, LM Studio, vLLM and llama.cpp, old and new, listen unless told otherwise.
+#: Default ports of Ollama, LM Studio, vLLM, and llama.cpp (new and old).
 LOOPBACK_PORTS: Final = (11434, 1234, 8000, 8080, 9931)
 
 #: How the name of a key begins that the program keeps itself: of no variable that a user has set.
 KEPT_KEY: Final = "DUCKFLOW_KEY_"
 CLI_ENDPOINT: Final = "cli"  # the one that --base-url makes
 HERE: Final = "here"  # a server that is looked for on this machine
-PROBE: Final = "probe"  # one whose model is tried
+PROBE: Final = "probe"  # name of an endpoint that is being probed
 _FLAGS: Final = {
     "base_url": "--base-url", "api_key_env": "--api-key-env", "protocol": "--protocol"
 }  # fmt: skip

@@ -25,8 +25,8 @@ ErrorCode = Literal[
     "no_key",  # the variable with the key is empty
     "no_kept_key",  # the key that the program keeps cannot be read
     "kept_key",  # the server does not accept that one
-    "no_key_sent",  # the server wants a key, and there was none to send
-    "key_withheld",  # it wants one, and ours may not go over plain http
+    "no_key_sent",  # the server requires a key, and none was sent
+    "key_withheld",  # the server requires a key, which may not be sent over plain http
     "no_access",  # the key is good, but not for this model
     "region",  # the server does not serve the place that the request comes from
     "privacy",  # no provider of the model fits the account's settings of privacy
@@ -35,18 +35,18 @@ ErrorCode = Literal[
     "not_found_host",  # the name does not resolve
     "unknown_model",  # the server has others; ``detail`` names some
     "loading",  # the model is not in memory yet
-    "unloaded",  # the server has no model in memory, and loads none by itself
+    "unloaded",  # the server has no model loaded and does not load one by itself
     "wait_asked",  # it takes requests again at ``until``, which is too late to wait here
-    "used_up",  # what the account may ask for in some hours or a day; nobody says until when
+    "used_up",  # a limit of hours or days is used up; the reset time is unknown
     "output_limit",  # it gives shorter replies only; ``limits`` says how long
-    "wants_https",  # it was asked in plain http
-    "wants_http",  # it was asked over an encrypted connection and has none
+    "wants_https",  # the request was plain http
+    "wants_http",  # the request was https, the server only speaks http
     "untrusted",  # its certificate is of an authority that nobody here knows
     "moved",  # to ``detail``, at the same host
     "no_list",  # its list of models did not come within ``seconds``
     "closed",  # the connection ended before an answer began
     "proxy_closed",  # the same, by way of a proxy
-    "proxy_login",  # the proxy wants another user or password
+    "proxy_login",  # the proxy requires another user or password
     "proxy_refused",  # the proxy does not let requests to this host through
     "proxy_failed",  # the proxy did not reach the host
     "responses_only",  # the model speaks another protocol of the same server
@@ -116,7 +116,7 @@ class LlmError(Exception):
             "host": self.host,
             "endpoint": self.endpoint,
             "model": self.model,
-            "detail": self.detail.rstrip(".。"),  # the sentence that it stands in ends by itself
+            "detail": self.detail.rstrip(".。"),  # the sentence around it has its own full stop
             "setting": self.setting,
             "variable": self.key_name,
             "status": "" if self.status is None else str(self.status),
@@ -300,7 +300,7 @@ def find_cause(status: int, words: str, wait_s: float | None = None) -> FailureC
 
 
 _WRONG_KEY: Final = re.compile(r"API_KEY_INVALID|api key not valid|invalid_api_key", re.I)
-_MOST_TOKENS: Final = 1_000_000_000  # a larger number is none of tokens
+_MOST_TOKENS: Final = 1_000_000_000  # larger numbers are not token counts
 _WORDS: Final = 2000  # characters of the server's message that are kept to learn from
 
 
@@ -440,7 +440,7 @@ def words_of(error: object) -> ServerWords:
         return ServerWords("" if error is None else str(error))
     fields = cast("dict[str, Any]", error)
     message = _flatten_message(fields)
-    about = fields.get("metadata")  # a router passes on what the provider behind it said
+    about = fields.get("metadata")  # a router passes on its provider's error
     inner = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
     if raw := inner.get("raw"):
         message = f"{message}: {server_words(str(raw).encode()).message}"

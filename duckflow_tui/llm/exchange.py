@@ -22,7 +22,7 @@ from duckflow_tui.state.base import Clock, JsonObject, canonical_json, hash_data
 from duckflow_tui.state.operations import IMAGE_TOKENS
 from duckflow_tui.state.usage import Api, CallOutcome, LlmCall, Purpose, Role, Waiting
 
-ACTION_TEMPERATURE: Final = 0.1  # S3-11: what is done should follow from what is there
+ACTION_TEMPERATURE: Final = 0.1  # S3-11: actions should be reproducible
 _EPHEMERAL: Final = {"type": "ephemeral"}
 _NO_IMAGES: Final = MappingProxyType[str, str]({})
 #: Characters of thought and text of one answer. Models write at most 128,000 tokens, half as much.
@@ -85,7 +85,7 @@ class Exchange:
     attempts: int = field(default=0, init=False)  # HTTP requests
     request: WireRequest | None = field(default=None, init=False)  # its newest form
     completion: Completion | None = field(default=None, init=False)  # of the last HTTP request
-    decoder: Decoder | None = field(default=None, init=False)  # of the same; a question has none
+    decoder: Decoder | None = field(default=None, init=False)  # of ``completion``, for decisions
     shown: bool = field(default=False, init=False)  # whether the user has seen a part of it
     shown_images: int = field(default=0, init=False)  # pictures in the newest request
     room: int = field(default=0, init=False)  # characters of thought and text that may still come
@@ -125,7 +125,7 @@ class Exchange:
             def hear_limited(text: str) -> None:
                 self.shown = True
                 room, self.room = self.room, self.room - len(text)
-                if room >= 0:  # what comes behind the end is not shown
+                if room >= 0:  # text beyond the limit is not shown
                     hear(text[:room])
                     if self.room < 0:
                         raise self.make_error("too_large", f"over {MAX_TEXT:,} characters")
@@ -263,7 +263,7 @@ class Exchange:
         return asked, said, 0, reasoning, True
 
 
-#: Where requests say what is to be cached, and how; Anthropic's models only by marks.
+#: How requests mark what to cache, by origin; Anthropic's models only support marks.
 _CACHES: Final[dict[str, Literal["marks", "key"]]] = {
     OPENAI_ORIGIN: "key",
     "https://openrouter.ai:443": "marks",

@@ -101,7 +101,7 @@ _ROWS: Final = {row.operation: row for row in _TABLE}
 _RENAMED: Final = {
     row.operation: dict(pair.split("=") for pair in row.args.split()) | _DISCARDED for row in _TABLE
 }
-#: The operation that does what a tool of another agent did in a way that is none of ours.
+#: The nearest of our operations for foreign tools without an exact counterpart.
 NEAREST: Final = {
     **dict.fromkeys(
         ("str_replace_editor", "str_replace_based_edit_tool", "text_editor", "apply_patch"),
@@ -325,7 +325,7 @@ def _rename_arguments(
         if ours == given or ours not in args:
             read[ours] = value
         elif args[ours] != value:
-            read[given] = value  # which is meant is not said
+            read[given] = value  # it is unclear which of the two is meant
     return read
 
 

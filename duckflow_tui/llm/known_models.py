@@ -31,7 +31,7 @@ _MOST: Final = 16 * 1024 * 1024  # bytes of the file that are read
 Ability = Literal["tools", "schema", "reasoning", "vision"]
 Price = float | None  # US dollars for a million tokens; None: unknown
 
-#: What stands behind a name when a maker dates its model.
+#: The date that makers append to model names.
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d\d-\d\d|latest|0)$")
 
 
@@ -43,7 +43,7 @@ class Prices(BaseModel, frozen=True, extra="forbid"):
     write: Price = None  # of prompt that was written to a cache; unknown, it costs as the rest
     reply: Price = None
     long_above: int = 0  # tokens of prompt, more of which raise the prices of a whole request
-    long_prompt: float = 1.0  # factor of what is said of the prompt then
+    long_prompt: float = 1.0  # factor of the prompt's prices then
     long_reply: float = 1.0  # factor of the reply then
 
     def cost_of(self, prompt: int, cached: int, written: int, reply: int) -> float | None:

@@ -45,7 +45,7 @@ _OF_NOW: Final = ("failing", "replies", "window", "output", "images")  # lessons
 _NOWHERE: Final = (404, 405, 501)  # statuses of an address where there is nothing
 LEAST_OUTPUT: Final = 256  # tokens; a reply that has to be shorter is no use
 _MOST_LEARNED: Final = 1024 * 1024  # bytes
-LEARNED_LOCK_S: Final = 0.5  # seconds that the work stands while another program writes
+LEARNED_LOCK_S: Final = 0.5  # seconds to wait while another process writes
 LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds
 
 

@@ -119,7 +119,7 @@ def _read_change(kind: str, path: str, lines: Sequence[str]) -> TextCall | None:
             if old and old != new:
                 edits.append({"old": "\n".join(old), "new": "\n".join(new)})
             elif new != old:
-                return None  # where it belongs is not said
+                return None  # its place in the file is unknown
             old, new = [], []
         elif line.startswith("*** "):
             if not line.startswith("*** End of File"):
@@ -141,7 +141,7 @@ def split_blocks(text: str) -> tuple[str, str]:
     """
     lines = split_bare_lines(text) if "SEARCH" in text else []
     first, is_inside = -1, False
-    behind: list[str] = []  # what stands behind the last block
+    behind: list[str] = []  # lines after the last block
     for at, line in enumerate(lines):
         if is_inside:
             is_inside = not _REPLACE.fullmatch(line)

@@ -30,14 +30,14 @@ from duckflow_tui.llm.request_changes import (
 )
 from duckflow_tui.state.base import JsonObject
 
-#: Lessons that the user is told of; those of ``SILENT`` are not.
+#: Lessons reported to the user, except those in ``SILENT``.
 Lesson = Literal[
     "tools", "results", "failing", "replies", "effort", "format", "roles", "parameter", "thoughts",
     "version", "window", "output", "images", ""
 ]  # fmt: skip
 SILENT: Final = ("parameter", "thoughts")
 
-NAMED_STATUSES: Final = (400, 422)  # statuses whose message names what was refused
+NAMED_STATUSES: Final = (400, 422)  # statuses whose message names the refused part
 _TEMPLATE: Final = (*NAMED_STATUSES, 500)
 _LATE: Final = (404, 500, 501)  # some servers answer so for native calls, in these very words
 _CALLS: Final = (
@@ -254,7 +254,7 @@ _NO_THINKING: Final = re.compile(
     r"not support thinking|\bthink value\b.{0,40}not support|thinking is not supported", re.I
 )
 
-#: The server could not read what the model wrote as a call; asked again, it may write it well.
+#: The server could not parse the model's call; a new attempt may succeed.
 _MISWRITTEN: Final = re.compile(
     r"tool_use_failed|failed to call a function|json_validate_failed|failed to (?:validate|generate"
     r") json|output_parse_failed", re.I
@@ -275,7 +275,7 @@ def find_refused_parameter(error: LlmError, body: JsonObject) -> str:
     for name in sorted(candidates, key=len, reverse=True):
         if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", message):
             return name
-    # Ollama speaks of its own parameter, which the one that was sent stands for.
+    # Ollama's errors name its own parameter for the one that was sent.
     is_thinking = "reasoning_effort" in candidates and _NO_THINKING.search(error.message)
     return "reasoning_effort" if is_thinking else ""
 

@@ -223,7 +223,7 @@ def _convert_quote(sign: str) -> str:
 
 def _escape_string(string: str) -> str:
     """Escape line breaks and lone backslashes in a JSON string."""
-    raw = _NO_ESCAPE.match(string) is not None  # it holds a backslash that escapes nothing
+    raw = _NO_ESCAPE.match(string) is not None  # it has a backslash that escapes nothing
 
     def escape(match: re.Match[str]) -> str:
         """Return an escape unchanged if it is valid, else escaped."""
@@ -303,9 +303,9 @@ class ReplyPreview:
         self._depth = 0
         self._in_string = False
         self._is_key = True  # the next string at depth 1 is a key
-        self._current = ""  # the key that is read, or whose value comes
+        self._current = ""  # the current key, being read or with its value being read
         self._pending = ""  # an escape that is not whole yet
-        self._done = False  # the object has ended, or is none: the strict parse will say so
+        self._done = False  # the object has ended or is invalid, which the strict parse reports
         self.keys: set[str] = set()  # top-level ones whose value has begun
 
     def feed(self, text: str) -> None:

@@ -17,7 +17,7 @@ _CHANNEL: Final = "<|channel|>"
 _HEADS: Final = ("<|start|>", _CHANNEL, "<|start_header_id|>")
 _LINE_HEADS: Final = ("<|im_start|>", "<start_of_turn>")
 _HEAD_ENDS: Final = ("<|message|>", "<|end_header_id|>")
-#: Marks behind which the model has nothing more to say; what comes is the next message, invented.
+#: Marks that end the reply; text after them is an invented next message.
 _LAST: Final = (
     "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|return|>", "<end_of_turn>",
     "<｜end▁of▁sentence｜>",
@@ -28,7 +28,7 @@ _MARK: Final = re.compile("|".join(map(re.escape, _MARKS)))
 _LONGEST: Final = max(map(len, _MARKS))
 _MOST_BLANK: Final = 64  # characters of space that are held back before the answer
 _ENDS: Final = (".", "!", "?", "。", "！", "？")  # of a sentence, behind which reasoning may begin
-_LONGEST_HEAD: Final = 300  # characters; a longer one is none
+_LONGEST_HEAD: Final = 300  # characters; longer text is not a header
 
 
 class ReplySplitter:
@@ -44,7 +44,7 @@ class ReplySplitter:
         self._answer = answer
         self._thought = thought
         self._restart = restart
-        self._held: str = ""  # the end of what came, which may begin a mark
+        self._held: str = ""  # the end of the text so far, if it may begin a mark
         self._state: Literal["answer", "thought", "head", "over"] = "answer"
         self._head: str = ""  # of a message, with its mark
         self._in_channel = False  # the reasoning has a message of its own
@@ -74,7 +74,7 @@ class ReplySplitter:
         """Pass on text that was held back because it might begin a mark."""
         held, self._held = self._held, ""
         self._take_text(held)
-        # A call that is cut has "to=", and prose behind a mark that is none has blanks.
+        # A truncated call contains "to="; prose after a false mark contains blanks.
         if self._state == "head" and ("to=" in self._head or " " in self._head.strip()):
             self._state = "answer"
             self._take_text(self._head)
@@ -94,8 +94,8 @@ class ReplySplitter:
             self._take_answer(text)
 
     def _take_head(self, text: str) -> None:
-        """Collect text of a message header; one that ends or is too long to be a header becomes
-        answer.
+        """Collect text of a message header. Text after its end becomes answer, and so does the
+        header itself if it is too long to be one.
         """
         self._head += text
         if self._head.startswith(_LINE_HEADS):

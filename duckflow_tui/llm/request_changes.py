@@ -13,7 +13,7 @@ from typing import Final, cast
 from duckflow_tui.state.base import JsonObject, hash_data
 
 OUTPUT_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-_REPLY_LIMIT: Final = 16_384  # tokens, where a server wants a limit and the settings have none
+_REPLY_LIMIT: Final = 16_384  # tokens, if a server requires a limit and the settings have none
 #: Keywords of a schema that all servers take.
 _KEYWORDS: Final = (
     "type",
@@ -83,7 +83,7 @@ def simplify_functions(body: JsonObject) -> None:
 
 def _simplify(schema: object) -> JsonObject:
     """Return a schema with only the keywords in ``_KEYWORDS``, at every level."""
-    if not isinstance(schema, dict):  # true stands for any value
+    if not isinstance(schema, dict):  # ``true`` allows any value
         return {}
     given = cast("JsonObject", schema)
     kept: JsonObject = {name: given[name] for name in _KEYWORDS if name in given}
@@ -116,7 +116,7 @@ def join_user_messages(body: JsonObject) -> None:
     for message in messages:
         before = made[-1] if made else {"role": ""}
         if message["role"] == "user" and before["role"] in ("user", "tool"):
-            # The last message tells how the work stands, and may stand in the last result.
+            # The last message notes the state of the work; it may become part of the last result.
             is_note = message is messages[-1] and isinstance(message["content"], str)
             if before["role"] == "user" or is_note:
                 made[-1] = {**before, "content": _join_content(before, message)}

@@ -64,7 +64,7 @@ _ASK_CUT: Final = ModelText("reply.answer_cut", {})
 CALLS_RETRIED: Final = 2  # times after a plain failure, before JSON is tried
 BROKEN_RETRIED: Final = 2  # times after a reply that broke off, at once and after a wait
 TEXT_CALLS: Final = 2  # replies in a row with calls as text, after which JSON is asked for
-EXPLAIN_S: Final = 5.0  # seconds to look what a refusal was about
+EXPLAIN_S: Final = 5.0  # seconds to find out the cause of a refusal
 #: Ends of a reply that are a fault of the server: it could not go on, or dropped the model's call.
 _BROKEN: Final = re.compile(
     r"error\b|insufficient_system_resource|abort|network_error|function_call_filter"
@@ -125,7 +125,7 @@ class LLMService:
         temperatures: Temperatures | None = None,
         learned: LearnedModels | None = None,
     ) -> None:
-        self.report: Report | None = None  # hears what is sent and received
+        self.report: Report | None = None  # called with the amounts sent and received
         self.load_blob: Callable[[str], Awaitable[bytes]] = _no_blob
         self._temperatures = temperatures or Temperatures()
         self.endpoints = endpoints
@@ -421,7 +421,7 @@ class LLMService:
                     lesson = quirks.learn_from(error, body, exchange.api, endpoint)
                     if lesson:
                         self.learned.keep_lesson(lesson, exchange.target)
-                        if lesson == "window":  # who wrote the request has to write a shorter one
+                        if lesson == "window":  # the caller has to write a shorter request
                             raise
                     elif _fails_at_calls(error, exchange, quirks):
                         exchange.plain = True
@@ -516,7 +516,7 @@ class LLMService:
                     most_tries = CALLS_RETRIED
                 elif error.code == "loading":  # which takes as long as the first token may
                     most_tries, total_s = tries, exchange.target.endpoint.first_token_s
-                if exchange.shown:  # it took requests, and what was written has its price
+                if exchange.shown:  # it accepted requests, and the text so far is billed
                     most_tries = min(most_tries, BROKEN_RETRIED)
                 if not error.retryable or tries > most_tries or not exchange.may_retry:
                     raise
@@ -565,7 +565,7 @@ class LLMService:
         is_broken = _BROKEN.match(completion.finish) is not None
         if is_broken or (not said and completion.finish not in _FINISHES):
             error = exchange.make_error("server_error", completion.finish_words)
-            # Behind a text, native calls are not what it could not go on with.
+            # After some text, native calls are not the cause.
             error.status = 500 if is_broken and not completion.text else None
             error.retryable = True
             raise error

@@ -73,7 +73,7 @@ _TOOL_FENCE: Final = re.compile(r"tool|function_call", re.I)
 _CUT_PREFIXED: Final = re.compile(
     r"<(?:\w{1,20}:|｜\w{0,20}｜?)(?:i\w{0,5}|invoke\s.{0,80}|f\w{0,13})?\Z"
 )
-_BLANK: Final = " \t\r\n,[]"  # what may stand between calls
+_BLANK: Final = " \t\r\n,[]"  # characters allowed between calls
 _SHORTEST: Final = 4  # characters of a mark by which it is known
 
 
@@ -150,7 +150,7 @@ class _Reader:
         self.calls: list[TextCall] = []
         self._prose_end: int = 0
         self.unread = False
-        self._has_read = False  # a call, which prose behind it may have taken back
+        self._has_read = False  # whether a call was read, even if later prose voided it
         self._opened = False  # a mark was read, and no call behind it yet
         self._failed = 0  # calls that could not be read
         self._unclosed = 0  # fences without an end
@@ -191,7 +191,7 @@ class _Reader:
             if found["fence"]:
                 self._read_fence(found)
             elif found["around"]:
-                # An end without a beginning is what is left of a call, too.
+                # An end mark without a beginning is a remnant of a call, too.
                 self._opened |= not (_CLOSING.match(found["around"]) and self._has_read)
             elif found["bare"] is not None:
                 self._read_bare_objects()
@@ -521,5 +521,5 @@ def _read_value(value: str, schema: Any) -> object:
         try:
             return cast("object", json.loads(value))
         except (ValueError, RecursionError):
-            pass  # the schema will say what is wrong with it
+            pass  # validation reports what is wrong with it
     return value.removeprefix("\r").removeprefix("\n").removesuffix("\n").removesuffix("\r")

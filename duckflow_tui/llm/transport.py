@@ -137,10 +137,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             via=via,
             at=0.0,
         )
-        self._is_known = False  # the host was told of before its first request
+        self._is_known = False  # the host was already reported
         self._origin = endpoint.origin
         self._own = self._listing = own_headers(endpoint, key)
-        if self._origin == ANTHROPIC and key is not None:  # whose list of models wants it so
+        if self._origin == ANTHROPIC and key is not None:  # required by its list of models
             self._listing = {**self._own, "x-api-key": key, "anthropic-version": "2023-06-01"}
             self._listing.pop("authorization", None)
 
@@ -204,7 +204,7 @@ async def _read_beginning(response: httpx2.Response) -> bytes:
                 if len(body) >= MAX_ERROR_BODY:
                     break
     except httpx2.HTTPError:
-        pass  # the status is what matters; a broken body only shortens the words shown
+        pass  # only the status matters; a broken body shortens the message
     return bytes(body)
 
 

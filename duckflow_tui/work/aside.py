@@ -46,7 +46,7 @@ class Aside(Thread):
         try:
             await self.run_decisions()
         except TurnEnd:
-            return  # said already
+            return  # was shown already
         except LlmError as error:
             self.parts.notices.error(f"llm.error.{error.code}", **error.params)
         except Exception as error:  # noqa: BLE001 - whatever broke, the question is not left open

@@ -60,18 +60,18 @@ _KEPT: Final = 12  # newest results and errors of an attempt
 _REFUSED: Final = (Outcome.DENIED, Outcome.REJECTED)
 
 
-#: How a review ends, and what the user or a further attempt makes of it.
+#: The end of a review, after the user's answer or the start of a further attempt.
 ReviewEnd = Literal[
     "skipped",  # the user dropped every requirement
     "answered",  # nothing ran and nothing was required: there is nothing to judge
     "done",
     "continue",  # another attempt has begun
-    "accepted",  # the user takes what there is
-    "cancelled",  # the user wants no more of it
+    "accepted",  # the user accepts the result as it is
+    "cancelled",  # the user ends the work
     "unasked",  # no attempt is left, and there was nobody to ask
     "refused",  # not done, and the user refused the last change, or no change was carried out
     "unchecked",  # it seems done, but the user's own check could not be run
-    "failed",  # it could not be judged, which was shown
+    "failed",  # it could not be judged; a notice said so
 ]
 
 
@@ -82,7 +82,7 @@ class Attempts:
         self._parts = parts
         self._store = parts.store
         self._keeper = keeper
-        self.plan = ExecutionPlan()  # of the attempt that runs
+        self.plan = ExecutionPlan()  # of the running attempt
 
     def make_result(
         self, objective: TaskObjective, score: float, missing: MissingInfoAnalysis
@@ -293,7 +293,7 @@ class Attempts:
                         review, context, replan=True, instructions=text, rounds=rounds
                     )
                 case "accepted" | "cancelled":
-                    change_objective(self._store, closed=True)  # what comes next is another request
+                    change_objective(self._store, closed=True)  # the next message opens another
                     if not self._store.state.session.headless:
                         return found.next
                     self._tell_unasked(report)

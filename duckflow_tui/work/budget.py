@@ -83,9 +83,9 @@ class CallBudget:
         self._made: dict[str, int] = {}  # calls of the turn and of each run of a step
         self._more: dict[str, int] = {}  # calls that the user added there
         self._end: tuple[TurnOutcome, Status, Reason] | None = None
-        self._asking = asyncio.Lock()  # calls that come at once open one card
+        self._asking = asyncio.Lock()  # concurrent calls open one card
         self._said_no_price = False
-        self._before: dict[str, Card] = {}  # that were open when an earlier process ended
+        self._before: dict[str, Card] = {}  # open questions of an earlier process
         store.subscribe(self._on_record)
 
     async def permit_call(
@@ -164,7 +164,7 @@ class CallBudget:
             case LlmCallFinished(call=call):
                 free = call.cost is None and (call.tokens_in or call.tokens_out)
                 if self.limits.max_cost and free and not self._said_no_price:
-                    self._said_no_price = True  # the limit cannot hold for it
+                    self._said_no_price = True  # the limit cannot count its cost
                     self._notices.warn("budget.no_price", endpoint=call.endpoint, model=call.model)
             case _:
                 pass

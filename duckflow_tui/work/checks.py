@@ -106,7 +106,7 @@ class RequirementChecks:
         if (now := state.objective) is None or not now.reopened:
             return
         for item, finding in seen:
-            if now.get_requirement(item.requirement_id) == item:  # not changed meanwhile
+            if now.get_requirement(item.requirement_id) == item:  # unchanged since
                 now = now.with_requirement(_as_found(item, finding))
         calls = {
             m.call_id for m in state.messages if m.kind == "operation" and m.at >= now.created_at
@@ -145,7 +145,7 @@ class RequirementChecks:
         new. Runs no command.
         """
         objective = self._store.state.objective
-        assert objective is not None  # whoever calls has looked
+        assert objective is not None  # callers have checked
         if item.check.kind == "command":
             changed = False
             for message in self._store.state.messages:
@@ -215,7 +215,7 @@ class RequirementChecks:
             return False
         if message.operation == RUN:
             return bool(message.result.touched) or not message.result.covered
-        return message.operation.startswith("mcp.")  # of a file, ``changes`` tells
+        return message.operation.startswith("mcp.")  # ``changes`` covers our own file operations
 
     async def _is_older_than_files(self) -> bool:
         """Whether a file that this session read or wrote now has other content on disk."""

@@ -48,7 +48,7 @@ INPUT_SHARE: Final = 4  # the text of one digest call takes at most this part (1
 
 MOST_INPUT: Final = 20_000  # characters of one digest call; the question cuts at 24,000
 
-SHORTEST_INPUT: Final = 500  # characters; less of a text tells nothing
+SHORTEST_INPUT: Final = 500  # characters; shorter texts are useless
 
 _HINT: Final = 400  # characters
 
@@ -177,7 +177,7 @@ class Compactor:
             if failure:
                 break
         if failure:
-            # A part of it would pass for the whole; of what went before, the digest still holds.
+            # A partial digest would look complete; the previous one is still valid.
             return before, failure
         room = min(cut.room // DIGEST_SHARE, MOST_DIGEST)
         text = "\n".join(found)
@@ -276,7 +276,7 @@ def _split_history(messages: Sequence[Message], earlier: str, most: int) -> list
         if len(texts) <= MOST_CALLS:
             return texts
         if said <= _SHORTEST:
-            # Oldest and newest say most of where the work comes from and where it stands.
+            # The oldest and newest messages say most about the origin and state of the work.
             half = MOST_CALLS // 2
             return [*texts[:half], *texts[-half:]]
         said, result = max(said // 2, _SHORTEST), max(result // 2, _SHORTEST)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 ConsultEnd = Literal[
     "goes_on",
-    "stopped",  # the user wants no more of it now
-    "accepted",  # the user takes what there is
+    "stopped",  # the user stops the work for now
+    "accepted",  # the user accepts the result as it is
     "waits",  # for the user's next message
     "nobody",  # there was nobody to ask
 ]
@@ -63,7 +63,7 @@ class ConsultationEnd:
     end: ConsultEnd = "goes_on"
     next_prompt: PromptPattern | None = None  # None: as the model chose it
     wish: str = ""
-    cause: Reason | None = None  # what was amiss and nobody was asked about
+    cause: Reason | None = None  # the cause, if nobody could be asked
 
     @property
     def turn_outcome(self) -> tuple[TurnOutcome, Status, Reason | None]:
@@ -126,7 +126,7 @@ class Consultation:
         except Unanswered as none:
             if none.reason == "nobody":
                 return self._end_unasked(situation)
-            # Renewed: the user let it go on by another key.
+            # Renewed: the user continued the work by another key.
             return ConsultationEnd("goes_on" if none.reason == "renewed" else "waits")
         return await self._take_answer(card, action, text)
 
@@ -200,7 +200,7 @@ class Consultation:
                 self._start_over()
             case "tidy_results":
                 await self._tidy_results()
-            case _ if found.forgives and action != TELL.action:  # the user's words speak alone
+            case _ if found.forgives and action != TELL.action:  # the user's own words are enough
                 self._tell_model(action)
             case _:
                 pass

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 Stage = Literal[
     "free",  # the next message begins a turn
-    "beginning",  # a message has left the queue, and its turn is not there yet
-    "stopping",  # the same, and the user stops the turn as soon as it is there
+    "beginning",  # a message has left the queue, its turn does not exist yet
+    "stopping",  # the same, but the turn is to be stopped at once
     "running",  # a turn runs
 ]
 
@@ -47,18 +47,18 @@ class Inbox:
         self._spawn = spawn
         self._wake = asyncio.Event()
         self._stage: Stage = "free"
-        self._held = False  # the user stopped the work: what waits goes on waiting for their word
+        self._held = False  # after a stop, queued messages wait for the user
         self._turn: Turn | None = None
         self._job: Job | None = None
         self._asides: set[Job] = set()
-        self._floor = asyncio.Lock()  # of what is said beside the work
-        self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
-        self._ahead = ""  # the message sent while held, which goes before what waits
+        self._floor = asyncio.Lock()  # lock of the answers beside the work
+        self._taking = asyncio.Lock()  # keeps messages in order
+        self._ahead = ""  # id of the message sent after a stop, which goes first
         self._forget = parts.store.subscribe(self._on_record)
 
     async def run(self) -> None:
         """Resume the work of an earlier process, then start turns for messages until cancelled."""
-        if self._turn is None:  # a key may have begun one before
+        if self._turn is None:  # the user may have started one already
             self._take_up()
         while True:
             await self._wake.wait()
@@ -107,7 +107,7 @@ class Inbox:
                 await self._answer_beside(text)
             return
         if not self._store.state.queue:
-            self._held = False  # nothing is left that a stop kept back
+            self._held = False  # the queue of the stop is empty
             last = self._store.state.last_turn
             if running is None and last is not None and last.question is not None:
                 options, number = last.question.options, parse_typed_number(text)
@@ -201,7 +201,7 @@ class Inbox:
             self.work_again(plan_first=True)
 
     def pause(self) -> None:
-        """Pause the running turn at its next safe point."""
+        """Stop the reply that is arriving, and pause the running turn at its next safe point."""
         if self._turn is not None:
             self._turn.steering.pause()
 
@@ -226,7 +226,7 @@ class Inbox:
         if self._stage == "beginning":
             self._stage = "stopping"
         elif self._job is not None:
-            # Behind the job's first step, without which it could not say that it was stopped.
+            # After the job's first step, or it could not record that it was stopped.
             asyncio.get_running_loop().call_soon(self._job.cancel)
 
     # --- from one turn to the next ------------------------------------------------------------
@@ -254,7 +254,7 @@ class Inbox:
         if not waiting:
             last = self._store.state.last_turn
             if last is not None and last.outcome == "done":
-                self.take_plan_up()  # it grew too late for the turn
+                self.take_plan_up()  # the plan got steps after the turn's end
             return
         first = waiting[0]
         message = UserMessage(

@@ -366,7 +366,7 @@ def _collect_user_words(
             case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as plan, answer=answer):
                 steps = "\n".join(f"{n}. {step.name}" for n, step in enumerate(plan.steps, 1))
                 if followed is not None and followed.plan_id == plan.plan_id:
-                    steps = ""  # they stand in the question as they are now
+                    steps = ""  # the question shows their current state
                 name = "approved" if answer.action in _YES else "refused"
                 text = "\n".join(filter(None, (answer.full_text.strip(), steps)))
                 add(f"{name}_plan", text, message.at, plan=plan.name)

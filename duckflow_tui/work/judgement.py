@@ -74,7 +74,7 @@ def judge_requirements(
             unchecked.append(key)
         elif outcome == "refuted" and level is not None and level >= DONE_FROM:
             doubted.append(key)
-        if level is None:  # neither the judge nor a check says anything of it
+        if level is None:  # neither the judge nor a check scored it
             judged.append(item)
             continue
         evidence = _collect_evidence(key, level, facts, evaluation, finding)

@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from duckflow_tui.work.services import TurnParts
 
 UNCHECKED: Final = "turn.unchecked"  # the notice that the model is asked for its own checks
-UNUSABLE: Final = 2  # native replies asked for again in vain, after which JSON is asked for
+UNUSABLE: Final = 2  # unusable native replies in a row before JSON is requested
 REPAIRS: Final = 3  # calls in a row that ask for a well-formed decision; then the turn ends (C8)
-REASKED: Final = 2  # times another question is asked again; then its asker goes on without (C8)
+REASKED: Final = 2  # repeats of a question before its caller does without an answer (C8)
 
 Read = TypeVar("Read")
 ReplyForm = TypeVar("ReplyForm", bound=JsonReply)
@@ -137,12 +137,12 @@ class Asker:
         self._step_id = step_id
         self._answers = answers
         self._aside = bool(answers)
-        # Who asks for the conversation itself makes room in it.
+        # Answers beside the work do not compact the conversation.
         self._compactor = None if answers else Compactor(parts)
         if not answers:
             parts.models.prompts.in_hand = ()
-        self.repaired = 0  # replies to the newest question that had to be asked for again
-        self._owed = 0  # replies in a row before it that were carried out in part only
+        self.repaired = 0  # unusable replies to the newest question
+        self._owed = 0  # earlier replies in a row that were only partly usable
         self.in_calls = False  # whether the newest reply came as native calls
         self.last_reply = ""
 
@@ -269,7 +269,7 @@ class Asker:
                     raise
                 shortened = True
                 made = self._compactor is not None and await self._compactor.make_room("overflow")
-                if not made and not is_learned:  # which was said when it was learned
+                if not made and not is_learned:  # the notice was shown when it was learned
                     self._parts.notices.warn("turn.compacted", step_id=self._step_id)
                 continue
             counted = reply.call.tokens_in
@@ -320,7 +320,7 @@ class Asker:
 
         live: LiveReply | None = None
         accounts: list[LlmCall | None] = []
-        # A pause is of the work; what answers beside it goes on.
+        # A pause does not stop answers beside the work.
         to_be_ended = nullcontext() if self._aside else cancel_on_pause(self._store)
         try:
             async with to_be_ended, account_call(self._store, models.service, started) as accounts:

@@ -163,7 +163,7 @@ def _describe_card_answer(state: AgentState, event: CardAnswered) -> ModelText |
         return None
     option = next(o for o in card.options if o.action == event.answer.action)
     chosen = clip_value(option.label) or option.action
-    # What was said to a step is for its own conversation.
+    # The user's words to a step stay in its conversation.
     reason = "" if card.step_id else event.answer.full_text
     if card.kind is CardKind.QUESTION:
         question = clip_value(card.question)

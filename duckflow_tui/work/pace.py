@@ -76,7 +76,7 @@ class PaceKeeper:
         self._step_cap = step_cap
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
         self._watch = ProgressWatch(self._effect_of)
-        self.other: Role | None = None  # whose model the user wants for the rest of the attempt
+        self.other: Role | None = None  # role chosen by the user for the rest of the attempt
         self._step_profile: TaskProfile | None = None  # of the step, by the model
         self._first = True  # the next decision is the first of the turn
         self._spent = 0  # loops of the turn's earlier attempts
@@ -510,7 +510,9 @@ class PaceActions:
         self._control = control
 
     def choose_profile(self, profile: TaskProfile | None) -> None:
-        """Set the kind of request for this and later requests; None lets the model choose again."""
+        """Set the kind of request for this and later requests, and compute running limits anew;
+        None lets the model choose again.
+        """
         if profile is self._store.state.profile_choice:
             return
         self._store.dispatch(ProfileChosen(profile=profile))

@@ -86,9 +86,9 @@ class PlanRun:
         self._only = only
         self._work_id = parts.ids("work")
         self._left = rest  # actions of a decision that belong to the next step
-        self._left_for = list_steps(plan)  # the steps then; they are dropped where these changed
+        self._left_for = list_steps(plan)  # the steps then; changed steps void ``_left``
         self._stopped = False  # the user ended the newest step, or nobody could be asked
-        self._wish = ""  # and what they want instead
+        self._wish = ""  # the user's wish instead
 
     @property
     def _plan(self) -> Plan:

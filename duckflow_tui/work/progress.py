@@ -22,12 +22,12 @@ from duckflow_tui.state.operations import Effect, Outcome, describe_target
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.work.vitals import ConsultCause, ProgressKind, make_reason
 
-STUCK_AT: Final = 4  # times of the same action or result without progress
+STUCK_AT: Final = 4  # repeats of an action or result without progress
 FRUITLESS: Final = 8  # different calls in a row that brought nothing, in two loops or more
 RETURNS: Final = 3  # changes in a row back to earlier content: caught at the fourth turn
 
 # R20a
-RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)  # outcomes that tell of the work
+RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)  # outcomes relevant to progress
 _PATHS: Final = ("path", "source", "target")
 _SLASHES: Final = re.compile(r"/{2,}")
 
@@ -78,8 +78,8 @@ class _Loop:
     outcomes: list[bool] = field(default_factory=list[bool])
     returned: set[str] = field(default_factory=set[str])  # paths back at an earlier content
     moved: bool = False  # whether there was progress other than something new that was read
-    news: bool = False  # an answer that is no progress and still told something
-    tried: bool = False  # whether a call was carried out, or failed while it was
+    news: bool = False  # a result that is no progress but has new information
+    tried: bool = False  # whether a call ran, with or without success
 
     def add_progress(self, kind: ProgressKind, what: str, refs: tuple[str, ...]) -> None:
         """Add a sign of progress."""
@@ -96,7 +96,7 @@ class ProgressWatch:
     def __init__(self, effect_of: Callable[[str], Effect | None]) -> None:
         self._effect_of = effect_of
         self._lines: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-        self._answered: set[str] = set()  # call and result, as they were
+        self._answered: set[str] = set()  # hashes of calls with their results
         self._contents: defaultdict[str, set[str]] = defaultdict(set)
         self._now: dict[str, str] = {}
         self._unverified: set[str] = set()  # paths changed and not read since

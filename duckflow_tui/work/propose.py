@@ -184,7 +184,7 @@ class PlanApprovals:
             )
             try:
                 await store.commit(answered)
-            except StateError:  # changed between the key and now: the answer was for what it said
+            except StateError:  # the plan changed after the user pressed the key
                 answer = None
         if answer is None:
             return await self.ask_for_approval(plan_id, plan, own=own)

@@ -128,7 +128,7 @@ async def _ask_for_words(
             return None
         return ReportReply(status="completed", summary=last_words.strip())
     except BudgetEnd:
-        return None  # the card, or the notice, has shown it
+        return None  # the card or a notice has shown it
 
 
 _RAN: Final = (Outcome.OK, Outcome.ERROR)

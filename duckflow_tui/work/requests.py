@@ -72,7 +72,7 @@ class RequestLog:
         kind = (call.purpose, step_id, call.aside)
         before = self._before.get(kind)
         self._before[kind] = prompt
-        if step_id:  # one step after the other: what belongs to those before is not needed
+        if step_id:  # steps run one after the other, so prompts of earlier ones are not needed
             for other in [k for k in self._before if k[1] not in ("", step_id)]:
                 del self._before[other]
         shared = shared_tokens(before, prompt) if before is not None else 0
@@ -86,7 +86,9 @@ class RequestLog:
         role: Role,
         shape: type[BaseModel],
     ) -> None:
-        """Log any other request before it is sent; ``shape`` is the form of its answer."""
+        """Log a request other than for a decision before it is sent; ``shape`` is the form of its
+        answer.
+        """
         before = self._questions.get(call.purpose, ())
         self._questions[call.purpose] = messages
         total = base = shared = 0
@@ -97,7 +99,7 @@ class RequestLog:
             total += size
             base += size if message.role == "system" else 0
         size = 0  # of how the server is told to answer, as far as is known of it now
-        with suppress(LlmError):  # the call will say it
+        with suppress(LlmError):  # the call reports it
             endpoint, model = self._models.target_of(role)
             learned = self._models.learned.models[f"{endpoint.origin} {model}"]
             rung = learned.rung(endpoint.protocol, calls=False)

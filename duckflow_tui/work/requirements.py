@@ -107,7 +107,7 @@ class RequestInHand:
         )
         kept = {"decision_log": memory.decision_log, "last_delta": memory.last_delta}
         fresh = WorkingMemory.model_validate(kept)
-        if memory.untold:  # it was written for what comes
+        if memory.untold:  # the user wrote it for the next request
             fresh = fresh.with_user_fields(memory, memory.untold)
         self._store.dispatch(WorkingMemoryChanged(memory=fresh))
 
@@ -121,14 +121,14 @@ class RequestInHand:
         if self._heard or turn is None or now is None:
             return False
         self._heard = True
-        opened = now.created_at == self._message.at  # by this message; a resumed turn may ask twice
+        opened = now.created_at == self._message.at  # a resumed turn may call this twice
         if turn.request == "guessed_same" and decision.continues is False and not opened:
             self.open_request()
             return True
         earlier = self._store.state.earlier
         if turn.request == "guessed_new" and decision.continues and opened and earlier:
-            # Back to the earlier one, with what the user noted in the one just opened.
-            # What was said between is no word on it.
+            # Back to the earlier request, with requirements the user added to the new one.
+            # Messages between the two do not concern it.
             back = earlier[-1].replace(left=None, heard=now.heard - 1)
             for item in now.extracted_requirements:
                 renamed = item.model_copy(update={"requirement_id": next_id(back)})
@@ -179,7 +179,7 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision, *, first: 
     """
     store = parts.store
     objective = store.state.objective
-    assert objective is not None  # whoever calls has looked
+    assert objective is not None  # callers have checked
     if first and objective.iteration_count:  # of an earlier turn: the user's new word, new attempts
         most = objective.iteration_count + parts.settings.max_attempts
         objective = objective.replace(max_iterations=most)

@@ -54,7 +54,7 @@ def find_rest(state: AgentState, step_id: str = "") -> Rest | None:
             else None
         )
         if asked is not None and message.decision is not None:
-            return Rest(message.decision, ())  # its question is asked again
+            return Rest(message.decision, ())  # repeat its question
         return _list_unanswered(message.decision, results)
     return None
 

@@ -30,8 +30,8 @@ LOW_MOODS: Final = 2  # decisions in a row
 LOW_STAMINA: Final = 0.3
 NO_STAMINA: Final = 0.1
 GROWS_BY: Final = 5  # loops by which the limit of work that moves grows
-MOST_TIMES: Final = 3  # its first limit that a whole turn may take by itself (C1)
-UNSURE: Final = 0.6  # a confidence under it keeps the mood low, or a share of outcomes does
+MOST_TIMES: Final = 3  # times the first limit: most loops of a turn without asking (C1)
+UNSURE: Final = 0.6  # confidence or share of good outcomes below it counts as unsure
 MOST_TRIED: Final = 6
 MOST_ACHIEVED: Final = 8
 
@@ -72,7 +72,7 @@ class Signals:
     mood: float = 0.0
     stamina: float = 0.0
     attempt: int = 1
-    stuck: Reason | None = None  # what comes again and again
+    stuck: Reason | None = None  # why the work is stuck
     repeat: Repeat | None = None  # the newest, since the user's newest word
     low_moods: int = 0  # decisions in a row that left the mood low
     fruitless: bool = False  # the newest loop brought nothing
@@ -265,7 +265,7 @@ def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[s
         for change in message.result.changes:
             changes = files.setdefault(change.target or change.path, [])
             before = [earlier.before for earlier in changes]
-            if change.after in before and not change.target:  # everything since came to nothing
+            if change.after in before and not change.target:  # all changes since are void
                 del changes[before.index(change.after) :]
             else:
                 changes.append(change)

@@ -98,7 +98,7 @@ class TurnControl:
         self.step_pace: PaceKeeper | None = None  # of the step that runs
         # How the turn ends: chosen by the user in a step, or due there with nobody to ask.
         self.turn_end: tuple[TurnOutcome, Status, Reason | None] | None = None
-        self.redirected: QueuedMessage | None = None  # waits to be taken up at the next decision
+        self.redirected: QueuedMessage | None = None  # taken up before the next decision
 
     @property
     def pace(self) -> PaceKeeper | None:

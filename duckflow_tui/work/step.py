@@ -247,8 +247,8 @@ class StepRun(Thread):
         return find_step(self._plan, str(action.args.get("step_id", ""))) == self._step
 
     async def run_call(self, action: Action) -> OperationMessage:
-        """Run a call and record it as a task of the step. A call that ends the step is only run if
-        all calls before it succeeded.
+        """Run a call and record it as a task of the step. The call that ends the step becomes no
+        task, and it is skipped unless all calls before it succeeded.
         """
         if self._listed:
             self._record_progress(len(self.ran) + 1, self._listed)
