@@ -56,7 +56,9 @@ class Ending:
         return next((stage.kept for stage in self.stages if stage.kept is not None), None)
 
     def watch_session(self, recording: Recording, store: Store, *, resumable: bool) -> None:
-        """Add a session that was opened; it is the last one from now on."""
+        """Add a session that was opened. If it is ``resumable``, its resume command is printed at
+        the end; if not, none is.
+        """
         self.recordings.append(recording)
         self._newest = (recording, store) if resumable else None
 

@@ -73,16 +73,18 @@ async def is_uncommitted(workspace: Path) -> bool:
         return False
     try:
         async with asyncio.timeout(_TIME):
-            async with run_program([git, *_HARMLESS, *_FILTERS], workspace, more=_OFFLINE) as asked:
-                assert asked.stdout is not None
-                filters = (await asked.stdout.read()).splitlines()
-                known = await asked.wait() in (0, 1)  # 1: there is none
+            async with run_program(
+                [git, *_HARMLESS, *_FILTERS], workspace, more=_OFFLINE
+            ) as process:
+                assert process.stdout is not None
+                filters = (await process.stdout.read()).splitlines()
+                known = await process.wait() in (0, 1)  # 1: there is none
             if not (known and all(line.startswith(_OWN_SCOPES) for line in filters)):
                 return False
             async with run_program(
                 [git, *_HARMLESS, *_STATUS.split()], workspace, more=_OFFLINE
-            ) as asked:
-                assert asked.stdout is not None
-                return bool(await asked.stdout.read(1))
+            ) as process:
+                assert process.stdout is not None
+                return bool(await process.stdout.read(1))
     except (OSError, TimeoutError):
         return False

@@ -133,6 +133,7 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         """Ignore the error; the base class would print a traceback over the screen."""
 
     def _open(self) -> TextIOWrapper:
+        """Open the log file for appending; a new one gets mode 0600."""
         return open(
             self.baseFilename,
             "a",

@@ -129,11 +129,11 @@ class RewindActions:
             point = point_at(self._store.state, message_id)  # reading may have taken a moment
             if past is None or point is None:
                 return "lost"
-            came = await self._undo_calls(point) if files else _UndoneFiles()
+            result = await self._undo_calls(point) if files else _UndoneFiles()
             if self._is_busy():
-                self._report_files(came)
+                self._report_files(result)
                 return "busy"
-            await self._store.commit(self._make_rewound(past, point, draft, came))
+            await self._store.commit(self._make_rewound(past, point, draft, result))
         return ""
 
     async def undo_files(self, message_id: str) -> Hindrance:
@@ -221,27 +221,27 @@ class RewindActions:
         """Undo the file changes since the point, call by call; stops where work begins meanwhile.
         Returns the result.
         """
-        came = _UndoneFiles()
+        result = _UndoneFiles()
         for call in point.calls:
             if self._is_busy():
                 break
             report = await self._parts.router.undoing.turn_back(call)
             undone = [change.target or change.path for change in report.undone]
             if undone:
-                came.calls.append(call.call_id)
-                came.files += undone
+                result.calls.append(call.call_id)
+                result.files += undone
             changed = [change.target or change.path for change in call.result.undoable_changes]
-            came.left += [name for name in changed if name not in undone]
-            known = {stuck.params.get("path") for stuck in came.stuck}
+            result.left += [name for name in changed if name not in undone]
+            known = {stuck.params.get("path") for stuck in result.stuck}
             if not report.complete and report.params.get("path") not in known:
-                came.stuck.append(report)
-        return came
+                result.stuck.append(report)
+        return result
 
-    def _report_files(self, came: _UndoneFiles) -> None:
+    def _report_files(self, result: _UndoneFiles) -> None:
         """Report the restored files and those that could not be, as notices of their own."""
-        for key, files in came.list_notices():
+        for key, files in result.list_notices():
             self._parts.notices.tell(key, files=files)
-        for report in came.in_the_way():
+        for report in result.in_the_way():
             self._parts.notices.warn(report.key, **report.params)
 
     def _is_busy(self) -> bool:
@@ -252,13 +252,13 @@ class RewindActions:
         return works or calls or state.is_work_waiting or bool(state.live)
 
     def _make_rewound(
-        self, past: AgentState, point: Point, draft: str, came: _UndoneFiles
+        self, past: AgentState, point: Point, draft: str, result: _UndoneFiles
     ) -> ConversationRewound:
         """Return the event that rewinds the conversation to ``point``, with its notices."""
         state, now = self._store.state, self._store.clock.now()
         gone = settle_running(past, state.messages)
         standing = restore_snapshot(past, state)
-        if came.calls and _has_command_since(past, state):
+        if result.calls and _has_command_since(past, state):
             reopen_objective(standing)
         return ConversationRewound(
             message_id=point.message_id,
@@ -267,18 +267,18 @@ class RewindActions:
             stopped=past.turn.summarize_as_stopped(past, now) if past.turn is not None else None,
             carried=tuple(call.call_id for call in gone),
             draft=f"{point.text}\n{draft}" if draft.strip() else point.text,
-            notices=self._make_notices(past, point, came),
-            put_back=tuple(came.calls),
+            notices=self._make_notices(past, point, result),
+            put_back=tuple(result.calls),
         )
 
     def _make_notices(
-        self, past: AgentState, point: Point, came: _UndoneFiles
+        self, past: AgentState, point: Point, result: _UndoneFiles
     ) -> tuple[NoticeMessage, ...]:
         """Return the notices of a rewind: files restored or not, and plans, requirements and
         commands affected.
         """
         state, notice = self._store.state, self._parts.notices.make_message
-        said_already = came.partly_undone
+        said_already = result.partly_undone
         files = file_names(
             change
             for call in reversed(point.calls)
@@ -289,15 +289,15 @@ class RewindActions:
         running = sum(p.is_running and p.process_id not in known for p in state.processes)
         words = self._parts.notices.words
         told = [words("rewind.files", files=files)] if files else []
-        told += [words(key, files=names) for key, names in came.list_notices()]
+        told += [words(key, files=names) for key, names in result.list_notices()]
         told += [words("rewind.commands")] if running else []
         for_model = " ".join([words("rewind.back"), *told]) if told else ""
         said = one_line(point.text, PREVIEW)
         found = [notice("rewind.back", for_model, said=said, count=str(point.messages))]
-        found += [notice(key, files=names) for key, names in came.list_notices()]
+        found += [notice(key, files=names) for key, names in result.list_notices()]
         warning = Level.WARNING
-        found += [notice(stuck.key, "", warning, **stuck.params) for stuck in came.in_the_way()]
-        if files and not came.stuck:
+        found += [notice(stuck.key, "", warning, **stuck.params) for stuck in result.in_the_way()]
+        if files and not result.stuck:
             count = str(point.files)
             found.append(notice("rewind.files", "", warning, files=files, count=count))
         then = {plan.plan_id for plan in past.plans}

@@ -354,6 +354,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         """
 
         def chosen(value: str | None) -> None:
+            """Pass the chosen value on; nothing after Esc."""
             if value is not None:
                 then(value)
 

@@ -313,7 +313,9 @@ class SessionHost:
         """Show the folder's recent sessions on the start page."""
 
         def read() -> list[SessionFacts]:
-            """Return the sessions that can be resumed, newest first."""
+            """Return the sessions of the folder that can be resumed, newest first; empty where the
+            open one is the only one.
+            """
             folder = self.sources.folder
             if folder is not None and _is_alone(folder):
                 return []
