@@ -55,8 +55,8 @@ class Aside(Thread):
             self._yield_floor()
 
     async def prepare_decision(self) -> bool:
-        """Wait for the lock before the first request; after ``MAX_LOOPS`` decisions warn and return
-        True.
+        """Acquire the lock unless this answer holds it. After ``MAX_LOOPS`` decisions, warn and
+        return True, which ends the answer.
         """
         if self._loops == MAX_LOOPS:
             self.parts.notices.warn("turn.limit", loops=str(MAX_LOOPS))

@@ -259,8 +259,9 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
 
 
 def _split_history(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
-    """Format messages, after the ``earlier`` digest, as texts of at most ``most`` characters each;
-    at most ``MOST_CALLS`` texts, by cutting messages shorter and at last by dropping the middle.
+    """Format messages, after the ``earlier`` digest, as texts of at most ``most`` characters each.
+    There are at most ``MOST_CALLS`` texts; for that, messages are cut shorter, and at last the
+    middle is dropped.
     """
     said, result = _SAID, _RESULT
     while True:

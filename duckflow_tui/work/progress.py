@@ -176,7 +176,9 @@ class ProgressWatch:
             loop.news = loop.news or (good and not known)
 
     def _judge_change(self, message: OperationMessage, key: str, loop: _Loop) -> None:
-        """Judge a change: content new to its path is progress, known content a repeat."""
+        """Judge a change: content new to its path is progress; known content, or a change in blanks
+        only, is a repeat.
+        """
         new: list[str] = []
         blank = changes_only_blanks(message)
         for path, before, after in _iter_contents(message):

@@ -103,7 +103,9 @@ class Reviewer:
         self.newest: Review | None = None  # of this turn
 
     def resume_turn(self, decisions: Sequence[TurnDecision]) -> None:
-        """Continue a turn whose first ``decisions`` were handled by an earlier process."""
+        """Continue a turn whose first ``decisions`` were handled by an earlier process, so that the
+        next one may not count as the first.
+        """
         objective = self._store.state.objective
         known = objective is not None and bool(objective.extracted_requirements)
         self._understood = len(decisions) > 1 or bool(decisions and known)

@@ -226,9 +226,9 @@ class StepRun(Thread):
         await super().take_decision(decision)
 
     def hands_over(self) -> bool:
-        """Whether the remaining calls do not belong to this step: after the call that ended it,
-        they are of the next step. Of a task list they are dropped after a failed call or new
-        words of the user, and the model decides anew.
+        """Whether the remaining calls are not run by this step: after the call that ended it, they
+        belong to the next step; of a task list they are dropped after a failed call or new words
+        of the user, and the model decides anew.
         """
         if self._listed:
             return self.changes_course or any(not m.result.went_well for m in self.ran)

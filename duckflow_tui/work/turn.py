@@ -244,8 +244,9 @@ class Turn(Thread):
         return self.parts.notices.words("plan.begin_or_beside", **named)
 
     async def refuse_decision(self, decision: TurnDecision) -> bool:
-        """Handle a decision whose own check failed; ask the user or wait for them unless it wants
-        to continue.
+        """Handle a decision whose own check failed: none of its calls runs. If it wants to
+        continue, the model decides again; otherwise ask the user, or end the turn and wait for
+        them.
         """
         if decision.next_step is NextStep.CONTINUE:
             return await super().refuse_decision(decision)
