@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from duckflow_tui.llm.reply_json import NotStrict, convert_value, parse_exact
 from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.lines import split_bare_lines
 
 _MOST: Final = 20_000  # characters of an answer that is read
 _DEEPEST: Final = 20  # levels of lines and of elements
@@ -55,7 +56,7 @@ def read_lines(text: str) -> object:
         return None
     root = _Node(-2 * _HEADING)
     opened = [root]
-    for node in _read_nodes(text.expandtabs(4).splitlines()):
+    for node in _read_nodes(split_bare_lines(text.expandtabs(4))):
         while not _belongs_below(node, opened[-1]):
             opened.pop()
         opened[-1].below.append(node)

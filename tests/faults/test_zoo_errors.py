@@ -182,10 +182,10 @@ FAILS = {
         403, "Provider returned error", code=403, metadata={"provider_name": "OpenAI", "raw":
         '{"error":{"code":"unsupported_country_region_territory","message":"Country, region, or '
         'territory not supported","param":null,"type":"request_forbidden"}}'}),), [],
-        "does not serve the place that this machine asks from: “Provider returned error: Country"),
+        "is not available in the region of this machine: “Provider returned error: Country"),
     "Gemini does not serve the place": Fails(Gemini, (gemini(
         400, "User location is not supported for the API use."),), [],
-        "does not serve the place that this machine asks from: “User location"),
+        "is not available in the region of this machine: “User location"),
     "Gemini recites": Fails(Gemini, (events([
         {"choices": [{"index": 0, "delta": {"role": "assistant"}, "finish_reason":
          "content_filter: RECITATION"}]}]),), [],
