@@ -259,6 +259,9 @@ class SessionHost:
     async def _attach(self, engine: Engine) -> None:
         """Show this engine's session, run its loops, and send the messages that waited."""
         app, composer = self._app, self._app.bench.composer
+        # First: once the engine is known, what the composer holds is saved as its draft.
+        if engine.store.state.draft:
+            composer.give_back(engine.store.state.draft)
         self.engine = engine
         engine.lend_terminal(partial(run_on_terminal, app))
         session = engine.store.state.session
@@ -274,8 +277,6 @@ class SessionHost:
         if not session.demo:
             app.bench.call_after_refresh(lambda: app.spawn(self._offer_recent(engine), "recent"))
         self.opening = False
-        if engine.store.state.draft:
-            composer.give_back(engine.store.state.draft)
         composer.suggested = engine.suggestion
         waiting, self.unsent = self.unsent, []
         for unsent in waiting:

@@ -26,6 +26,8 @@ from textual.css.stylesheet import Stylesheet
 from textual.message import Message
 
 from duckflow_tui.settings import SettingProblem
+from duckflow_tui.state.session import DraftSaved
+from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 
 
@@ -76,6 +78,31 @@ async def test_what_is_sent_before_the_session_is_open_is_sent_once_it_is() -> N
         held.set()
         await settled(pilot, lambda: fake.sent == ["one"])
         assert app.bench.composer.text == "two"
+
+
+class SavedMeanwhile(FakeEngine):
+    """Its session's draft is saved, as half a second after a key, while its chat is being made."""
+
+    app: DuckflowApp
+
+    def keep_draft(self, text: str) -> None:
+        self.store.dispatch(DraftSaved(text=text))
+
+    def lend_terminal(self, lend: object) -> None:
+        self.app.session.keep_draft()
+
+
+@pytest.mark.parametrize("before", ["", "half a thought"])
+async def test_what_is_typed_while_the_session_opens_is_there_once(before: str) -> None:
+    held, fake = asyncio.Event(), SavedMeanwhile(store_with())
+    fake.store.dispatch(DraftSaved(text=before))
+    fake.app = app = app_with(fake, held=held)
+    async with app.run_test() as pilot:
+        await pilot.press(*"fix")
+        await settled(pilot, lambda: app.bench.composer.text == "fix")
+        held.set()
+        await settled(pilot, lambda: not app.session.opening)
+        assert app.bench.composer.text == "\n".join(filter(None, (before, "fix")))
 
 
 async def test_without_an_endpoint_the_text_stays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -47,6 +48,18 @@ async def test_a_digit_alone_begins_a_story_and_a_digit_in_a_text_is_text() -> N
         assert "Stuck, it asks you" in screen_text(app)
         await pilot.press(*["backspace"] * 8)
         await pilot.press("２")  # of an input method
+        await settled(pilot, lambda: fake.sent == [STORIES["plan"]], "the second story")
+        assert app.bench.composer.text == ""
+
+
+async def test_a_digit_before_the_stories_stand_begins_one() -> None:
+    fake, held = FakeEngine(store_with(demo=True)), asyncio.Event()
+    fake.stories = STORIES
+    app = app_with(fake, held=held)
+    async with app.run_test() as pilot:
+        await pilot.press("2")
+        await settled(pilot, lambda: app.bench.composer.text == "2")
+        held.set()
         await settled(pilot, lambda: fake.sent == [STORIES["plan"]], "the second story")
         assert app.bench.composer.text == ""
 

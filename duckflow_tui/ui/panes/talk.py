@@ -143,6 +143,7 @@ class Talk(Vertical):
         start.show(store.state)
         self.start = start
         await self.query_one("#chat", Vertical).mount(start, before=self.transcript)
+        self.take_typed_digit(self._composer.text)
 
     def take_typed_digit(self, text: str) -> None:
         """Choose the line with this digit, if it stays alone in the composer for half a second."""
