@@ -157,7 +157,7 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
         home = Path(f"/proc/self/fd/{held}")  # also once the program has ended
         fill(home / "ballast")
         terminal.type("write it\r")
-        terminal.sees("The disk is full", "not saved", "cannot be recorded now", "Enter to decide")
+        terminal.sees("The disk is full", "not saved", "cannot be saved right", "Enter to decide")
         terminal.type("\r")
         terminal.sees("Esc back")  # the gate has the focus
         terminal.listen(GATE_DEAF)
