@@ -227,6 +227,7 @@ def grant_for(
         step_id=step_id,
         source="project" if choice is GateChoice.PROJECT else "key",
         at=at,
+        obeyed=not _OBEYED.isdisjoint(gate.impact.reasons),
     )
 
 
@@ -241,7 +242,7 @@ def _apply_grants(
     by_name: bool,
 ) -> Verdict:
     """Return an ALLOW verdict where grants cover the call, else the gate with the grants that it
-    can offer. ``by_name``: only a grant that names this very file or command counts.
+    can offer. ``by_name``: other programs act on the file, and only a grant for that counts.
     """
     if mode not in row.grantable:
         return verdict
@@ -256,6 +257,7 @@ def _apply_grants(
         if grant.operation == (grant.path if grant.path in _KINDS else access.operation)
         and grant.step_id in ("", step_id)
         and (grant.source != "project" or (row.in_step and not grant.path.startswith(_NEVER_KEPT)))
+        and (not by_name or (grant.obeyed and grant.source == "key"))
     }  # a file of rules cannot widen this
     for wanted in ((subject,) if subject else (), only, edits, routine):
         if wanted and given.keys() >= set(wanted):

@@ -281,6 +281,8 @@ class Grant(Frozen):
     step_id: str = ""
     source: Literal["key", "project", "settings", "command_line"] = "key"
     at: float = 0.0  # when it was given, seconds since the epoch; 0 of the command line
+    #: Whether its gate said that other programs act on this very file: only then it covers that.
+    obeyed: bool = False
 
     @property
     def pattern(self) -> str:

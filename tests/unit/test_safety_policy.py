@@ -212,8 +212,13 @@ def test_what_others_act_on_asks_until_a_key_allows_this_file(
     can = (asked.can_grant_session, asked.can_grant_step, asked.can_grant_project)
     assert can == (True, True, False)
     assert (asked.can_grant_routine, asked.grant_only) == (False, "")
-    grant = grant_for(gate(asked.grant_pattern), "g")
+    shown = gate(asked.grant_pattern)
+    impact = shown.impact.model_copy(update={"reasons": asked.reasons})
+    grant = grant_for(shown.replace(impact=impact), "g")
     assert judge_access(edit, mode, [grant]).kind is A
+    # Given while the file was an ordinary one, or written into the project's file of rules.
+    assert judge_access(edit, mode, [grant.replace(obeyed=False)]).kind is G
+    assert judge_access(edit, mode, [grant.replace(source="project")]).kind is G
     other = place(f"{at.shown}/Makefile", mode=0o755)
     left_to_user = frozenset({CallFact.FOR_USER})
     for more in (
