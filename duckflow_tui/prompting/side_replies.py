@@ -150,7 +150,7 @@ class JsonReply(BaseModel):
         whole = (found for found in objects if needed <= set(map(field_name, found)))
         best = next(whole, None) if needed else None
         if best is None:
-            outer = [*_walk_objects(given, through_lists=False)]
+            outer = [*_walk_objects(cls._drop_others(given), through_lists=False)]
             best = max(outer, key=cls._rate_fit, default=None)
         if best is None or not (named := cls._name_fields(best)):
             is_list, is_text = isinstance(given, dict | list), isinstance(given, str | list)
@@ -186,6 +186,16 @@ class JsonReply(BaseModel):
             if found or len(longer) == 1:
                 named[field] = found[0] if found else given[longer[0]]
         return named
+
+    @classmethod
+    def _drop_others(cls, given: object) -> object:
+        """Return the only value of a list that has a field of this reply by its own name; any other
+        value unchanged.
+        """
+        values = cast("list[object]", given) if isinstance(given, list) else []
+        objects = [cast("JsonObject", value) for value in values if isinstance(value, dict)]
+        own = [one for one in objects if cls.model_fields.keys() & set(map(field_name, one))]
+        return cast("object", own[0] if len(own) == 1 else given)
 
     @classmethod
     def _rate_fit(cls, written: Mapping[str, Any]) -> int:

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.endpoint import bench
 from support.reviews import claim, lacks
 from support.session import action, decision, done, session
 from support.whole import WHOLE, rounds
 
+from duckflow_tui.prompting.side_replies import SatisfactionReply
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.goal import ReviewMessage
+from duckflow_tui.state.prompt import ChatMessage
 
 Style = Callable[[float, str], str]
 
@@ -214,6 +217,17 @@ async def test_right_work_is_done_and_wrong_work_never_is(tmp_path: Path, part: 
             if not right and end.outcome != "partial":
                 failed.append(f"{text!r} {style}: wrong, and {end.outcome}")
     assert not failed, "\n".join(failed)
+
+
+async def test_a_judge_of_any_style_is_understood_at_once() -> None:
+    replies = tuple(Reply(text=style(0.95, "C1")) for style in STYLES.values())
+    async with bench(Script(replies={"satisfaction": replies})) as at:
+        for name in STYLES:
+            question = [ChatMessage("user", "?")]
+            asked = await at.service.ask(
+                "satisfaction", "main", question, SatisfactionReply, llm_id="llm_1"
+            )
+            assert asked.value is not None, name
 
 
 async def test_talk_costs_one_call_and_is_an_answer(tmp_path: Path) -> None:
