@@ -113,9 +113,7 @@ async def _ask_for_words(
     cause: Cause | None,
     last_words: str,
 ) -> ReportReply | None:
-    """Ask a model to word the report; None, after a notice, if it cannot. If only the form of its
-    reply is unreadable, the worker's own words are used.
-    """
+    """Ask a model to word the report; None, after a notice, if it cannot."""
     text = cause.text if cause is not None else ""
     question = report_question(
         parts.store.state, plan, step, log, count_outcomes(log), text, last_words
@@ -124,11 +122,9 @@ async def _ask_for_words(
         return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
         parts.notices.warn("work.no_report", step_id=step.step_id, **reason_params(error))
-        if isinstance(error, LlmError) or cause is not None or not last_words.strip():
-            return None
-        return ReportReply(status="completed", summary=last_words.strip())
     except BudgetEnd:
-        return None  # the card or a notice has shown it
+        pass  # the card or a notice has shown it
+    return None
 
 
 _RAN: Final = (Outcome.OK, Outcome.ERROR)

@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses
+import pytest
+from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses, tasks_reply
+from support.plan_talk import write as task
 from support.reviews import claim, judged, lacks, next_plan, write
 from support.session import decision, done, session
 
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.goal import AttemptStarted, RequirementState
 from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.plan_events import ReportAdded
 
 
 def in_another_case(data: Any) -> Any:
@@ -83,19 +86,34 @@ async def test_each_question_is_asked_once_whatever_case_its_answer_has(tmp_path
         ]
 
 
-async def test_a_report_that_cannot_be_read_does_not_fail_a_step_of_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrote", [True, False])
+async def test_by_a_report_that_cannot_be_read_a_step_is_neither_done_nor_failed(
+    tmp_path: Path, wrote: bool
+) -> None:
+    """What only brings words was not judged; what wrote a file is done, step by step too."""
+    tasks = (tasks_reply(task("notes.txt")),) if wrote else (tasks_reply(),)
     replies = Script(
         replies={
-            "main": (PROPOSE, done("It is explained.")),
+            "main": (PROPOSE, done("Run it."), done("It is explained.")),
             "plan": (plan_reply("explain"),),
+            "tasks": tasks,
             "task": (done("A note is a short text."),),
             "report": (Reply(text='{"well": "it is"}'),) * 3,
         }
     )
-    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
-        end = await s.turn("plan how to explain notes")
-        assert (end.outcome, statuses(s.state)) == ("done", [WorkStatus.COMPLETED])
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.engine.send("plan how to explain notes")
+        await answer(s, "run_steps")
+        wanted = WorkStatus.COMPLETED if wrote else WorkStatus.FAILED
+        await s.until(lambda state: statuses(state) == [wanted])
+        (report,) = [e.message.report for e in s.events(ReportAdded)]
+        assert (report.told is not None and report.told.key) == (
+            not wrote and "work.cause.not_judged"
+        )
         assert "work.no_report" in s.notices()
         again = s.server.of("report")[1].json["messages"]
         assert [m["role"] for m in again[-2:]] == ["assistant", "user"]
         assert again[-2]["content"] == '{"well": "it is"}'
+        if not wrote:
+            await answer(s, "skip")
+        await s.ended()
