@@ -32,6 +32,7 @@ HOSTILE = Path(__file__).with_name("hostile_server.py")
 
 
 OAUTH = Path(__file__).with_name("oauth_server.py")
+CANNED = Path(__file__).with_name("canned_server.py")
 OVER_HTTP = Path(__file__).with_name("http_server.py")
 
 

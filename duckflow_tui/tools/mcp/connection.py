@@ -23,10 +23,18 @@ from duckflow_tui.llm.connections import KeyStore
 from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.state.base import Job, JsonObject, Spawn, ToldError
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.mcp.answer_repair import mend_answer, mend_messages
+from duckflow_tui.tools.mcp.answer_repair import (
+    MAX_VALUES,
+    Refused,
+    count_values,
+    mend_list,
+    mend_messages,
+    mend_result,
+)
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.mcp.elicitation import ServerQuestions
-from duckflow_tui.tools.mcp.http import MAX_EVENT, http_client
+from duckflow_tui.tools.mcp.http import MAX_BODY, http_client
+from duckflow_tui.tools.mcp.schemas import LeftOut
 from duckflow_tui.tools.mcp.sign_in import KeptTokens, SignIn
 from duckflow_tui.tools.mcp.stdio import (
     ServerLog,
@@ -63,12 +71,12 @@ T = TypeVar("T")
 
 
 class Offers(NamedTuple):
-    """The tools, resources and prompts that a server lists. ``odd``: names of tools that the SDK
-    cannot read.
+    """The tools, resources and prompts that a server lists. ``unread``: tools that were removed
+    from the list before the SDK read it.
     """
 
     tools: Sequence[types.Tool] = ()
-    odd: Sequence[str] = ()
+    unread: Sequence[LeftOut] = ()
     resources: Sequence[types.Resource] = ()
     templates: Sequence[types.ResourceTemplate] = ()
     prompts: Sequence[types.Prompt] = ()
@@ -181,7 +189,8 @@ class Connection:
         self._has_ended = False
         self._session_lost = False
         self._version = ""  # version of the protocol, once negotiated
-        self._odd_items: list[str] = []  # names of items removed from the newest list
+        self._asked_for = ""  # list that is being requested, as an attribute of the SDK's answer
+        self._unread: list[LeftOut] = []  # items removed from the newest lists
         loop = asyncio.get_running_loop()
         self.started_at = loop.time()
         self.opened: asyncio.Future[str] = loop.create_future()
@@ -303,10 +312,15 @@ class Connection:
     async def _open_mended_streams(self) -> AsyncGenerator[TransportStreams]:
         """Open the streams to the server, with its answers repaired."""
 
-        def mend(answer: JsonObject) -> None:
-            """Repair an answer, and note the names of the items removed from it."""
-            if self._version:
-                self._odd_items += mend_answer(answer, self._version)
+        async def mend(answer: JsonObject) -> None:
+            """Repair an answer, and note the items removed from it. Raises Refused."""
+            mend_result(answer)
+            if self._asked_for:
+                self._unread += await asyncio.to_thread(
+                    mend_list, answer, self._asked_for, self._version
+                )
+            if count_values(answer) > MAX_VALUES:
+                raise Refused(self._words("server.why.too_many", limit=f"{MAX_VALUES:,}"))
 
         async with (
             self._open_streams() as (messages, outbox),
@@ -325,7 +339,7 @@ class Connection:
             async with (
                 http,
                 streamable_http_client(
-                    config.url, http_client=http, max_sse_event_size=MAX_EVENT
+                    config.url, http_client=http, max_sse_event_size=MAX_BODY
                 ) as streams,
             ):
                 yield streams
@@ -362,26 +376,44 @@ class Connection:
         """
         from mcp import MCPError
 
-        self._odd_items = []
+        self._unread = []
         has = client.server_capabilities
-        tools = await _list_pages(client.list_tools, "tools") if has.tools else []
-        offers = Offers(tools, tuple(self._odd_items))
+        tools = await self._list_pages(client.list_tools, "tools") if has.tools else []
+        offers = Offers(tools, tuple(self._unread))
         try:
             async with asyncio.timeout(_EXTRAS_S):
                 if has.resources:
                     offers = offers._replace(
-                        resources=await _list_pages(client.list_resources, "resources"),
-                        templates=await _list_pages(
+                        resources=await self._list_pages(client.list_resources, "resources"),
+                        templates=await self._list_pages(
                             client.list_resource_templates, "resource_templates"
                         ),
                     )
                 if has.prompts:
                     offers = offers._replace(
-                        prompts=await _list_pages(client.list_prompts, "prompts")
+                        prompts=await self._list_pages(client.list_prompts, "prompts")
                     )
         except (MCPError, ValidationError, TimeoutError) as error:
             self._log.add_line(f"[no list] {self._describe_error(error)}")
         return offers
+
+    async def _list_pages(self, fetch: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
+        """Return all items of a paged list, from at most MAX_PAGES pages; ``member`` is the
+        attribute of a page that holds them.
+        """
+        found: list[Any] = []
+        cursor: str | None = None
+        self._asked_for = member
+        try:
+            for _ in range(MAX_PAGES):
+                page = await fetch(cursor=cursor)
+                found.extend(getattr(page, member))
+                cursor = page.next_cursor
+                if not cursor:
+                    break
+        finally:
+            self._asked_for = ""
+        return found
 
     # --- changes and questions ------------------------------------------------------------------
 
@@ -517,21 +549,6 @@ class Connection:
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)
         reason = self.over.result() if done else ""
         return reason or self._words("server.why.closed")
-
-
-async def _list_pages(fetch: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
-    """Return all items of a paged list, from at most MAX_PAGES pages; ``member`` is the attribute
-    of a page that holds them.
-    """
-    found: list[Any] = []
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        page = await fetch(cursor=cursor)
-        found.extend(getattr(page, member))
-        cursor = page.next_cursor
-        if not cursor:
-            break
-    return found
 
 
 class _Progress:

@@ -16,8 +16,7 @@ from duckflow_tui.llm.transport import Proxy, WayClosed, find_proxy, open_transp
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import HostContacted
 
-MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of an answer, unless it is an event stream (R18)
-MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
+MAX_BODY: Final = 4 * 1024 * 1024  # decoded bytes of an answer, or of one event of a stream (R18)
 
 
 class _BoundedResponse(httpx2.Response):
@@ -27,18 +26,26 @@ class _BoundedResponse(httpx2.Response):
 
     body_read: Callable[[int], None]  # called with the bytes of the body at its end
 
-    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        """Yield the decoded body. Raises httpx2.ReadError beyond MAX_BODY, unless it is a stream of
-        events.
+    async def aread(self) -> bytes:
+        """Return the decoded body. Raises httpx2.StreamError beyond MAX_BODY. Streams of events are
+        not read here but iterated, with a limit for each event.
         """
-        streams = self.headers.get("content-type", "").startswith("text/event-stream")
-        total = 0
+        if not hasattr(self, "_content"):
+            body = bytearray()
+            async with aclosing(self.aiter_bytes()) as pieces:
+                async for piece in pieces:
+                    body += piece
+                    if len(body) > MAX_BODY:
+                        limit = MAX_BODY // 1024 // 1024
+                        raise httpx2.StreamError(f"the answer is over {limit} MB")
+            self._content = bytes(body)
+        return self._content
+
+    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
+        """Yield the decoded body, and report its size at the end."""
         try:
             async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
                 async for piece in pieces:
-                    total += len(piece)
-                    if total > MAX_BODY and not streams:
-                        raise httpx2.ReadError(f"the answer is over {MAX_BODY // 1024 // 1024} MB")
                     yield piece
         finally:
             self.body_read(self.num_bytes_downloaded)

@@ -325,10 +325,13 @@ class OfferedTool(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A tool that is not offered, and why. ``name`` is the server's name for it, made visible."""
+    """A tool that is not offered, and why. ``name`` is the server's name for it, made visible.
+    ``number``: number of tools that it stands for, of which ``name`` lists the first.
+    """
 
     name: str
     why: Why
+    number: int = 1
 
 
 class ToolList(NamedTuple):
@@ -338,12 +341,14 @@ class ToolList(NamedTuple):
     left_out: tuple[LeftOut, ...] = ()
 
 
-def sort_tools(server: str, tools: Sequence[types.Tool], odd: Sequence[str] = ()) -> ToolList:
-    """Sort a server's tools into those that can be offered and those that cannot. ``odd`` are names
-    of tools that the SDK cannot read. Slow: call it in a thread.
+def sort_tools(
+    server: str, tools: Sequence[types.Tool], unread: Sequence[LeftOut] = ()
+) -> ToolList:
+    """Sort a server's tools into those that can be offered and those that cannot. ``unread`` are
+    those that were removed before the SDK read the list. Slow: call it in a thread.
     """
     offered: dict[str, OfferedTool] = {}
-    left_out = [LeftOut(printable_line(name, 60), "schema") for name in odd]
+    left_out = list(unread)
     for tool in tools:
         name = operation_name(server, tool.name)
         if not tool.name or name in offered:

@@ -138,7 +138,7 @@ class Server:
 
     async def _take_offers(self, connection: Connection, offers: Offers) -> None:
         """Store the server's lists, and report it as ready."""
-        self.tools = await asyncio.to_thread(sort_tools, self.name, offers.tools, offers.odd)
+        self.tools = await asyncio.to_thread(sort_tools, self.name, offers.tools, offers.unread)
         self.resources = list_resources(offers)
         self._prompts = list_prompts(offers)
         self._report_status("ready")

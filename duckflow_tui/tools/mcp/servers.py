@@ -260,7 +260,8 @@ class McpServers:
         """
         left_out = (*server.tools.left_out, *beyond_limits)
         for why in _WHYS:
-            names = tuple(left.name for left in left_out if left.why == why)
+            these = [left for left in left_out if left.why == why]
+            names = tuple(left.name for left in these)
             if names == self._said.get((server.name, why), ()):
                 continue
             self._said[server.name, why] = names
@@ -268,7 +269,7 @@ class McpServers:
                 self._notices.warn(
                     f"mcp.left_out.{why}",
                     server=server.name,
-                    count=str(len(names)),
+                    count=str(sum(left.number for left in these)),
                     names=one_line(", ".join(names), 200),
                 )
 
