@@ -530,7 +530,7 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         assert "edit src/shop/pricing.py" in text
         assert "2 approvals; 1 of them you did not allow" in " ".join(text.split())
         assert "allowed once  the total was wrong" in text
-        assert "refused  the total was wrong" in text
+        assert "rejected  the total was wrong" in text
         assert "p  this project: edit src/shop/pricing.py" in text
         await press(pilot, "p")  # too soon to have been read
         assert app.answers == []
