@@ -413,7 +413,9 @@ async def _command_text(typed: Invocation, engine: Engine, words: Catalogue) -> 
     if typed.name == "decisions":
         return decisions_markdown(state, words, redact)
     files, command = await engine.session_diff()
-    blocks: list[str] = [make_visible(redact(diff_text(preview))) for preview in files]
+    blocks: list[str] = [
+        make_visible(redact(diff_text(preview, words.localize))) for preview in files
+    ]
     if not files:
         blocks.append(f"{words('diff.session_none')}\n")
     if command:

@@ -18,6 +18,7 @@ from duckflow_tui.state.base import (
     Frozen,
     InConversation,
     JsonObject,
+    LocalizedText,
     StateError,
 )
 from duckflow_tui.state.goal import SituationReport
@@ -78,7 +79,8 @@ class FilePreview(Frozen):
     hunks: tuple[Hunk, ...] = ()
     added: int = 0
     removed: int = 0
-    note: str = ""  # facts the diff cannot show: "binary, 12 KB", "CRLF", "no final newline"
+    facts: tuple[LocalizedText, ...] = ()  # not visible in the hunks: binary, no final newline
+    note: str = ""  # further ones that need no words: a size, the target of a link
     language: str = ""  # lexer name for highlighting, empty for plain text
     unseen: bool = False  # what is there now is looked at only after consent; no hash of it
 

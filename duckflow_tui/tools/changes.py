@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import hash_data
+from duckflow_tui.state.base import LocalizedText, hash_data
 from duckflow_tui.state.gates import FilePreview, GateAnswer, Hunk
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.tools.diffs import (
+    BINARY,
     FileDiff,
     NotText,
     compare_files,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 ChangeKind = Literal["create", "modify", "delete", "move"]
 
+TAKEN: Final = LocalizedText(key="diff.fact.taken")  # another file is at the path
 _IN_A_THREAD: Final = 64_000  # bytes; a smaller diff is quicker than a thread
 _QUOTED_LINES: Final = 120  # of a diff for the model
 
@@ -61,11 +63,11 @@ class PlannedChange:
 
     def make_preview(self) -> FilePreview:
         """Return the preview for the gate and the diff pane."""
-        notes = list(self.diff.facts)
+        notes: list[str] = []
         if self.place.resolved != self.place.shown:
-            notes.insert(0, f"→ {self.place.resolved}")
+            notes.append(f"→ {self.place.resolved}")
         data = self.diff.before if self.diff.after is None else self.diff.after
-        if data is not None and "binary" in notes:
+        if data is not None and BINARY in self.diff.facts:
             notes.append(size_words(len(data)))
         return FilePreview(
             path=self.place.shown,
@@ -77,6 +79,7 @@ class PlannedChange:
             added=self.diff.added,
             removed=self.diff.removed,
             note=", ".join(notes),
+            facts=self.diff.facts,
             language=_LANGUAGES.get(PurePath(self.place.shown).suffix.lower(), ""),
             unseen=self.unseen,
         )
@@ -225,3 +228,9 @@ _LANGUAGES: Final = {
     ".ts": "typescript",
     ".yml": "yaml",
 }
+
+
+def mode_fact(before: int, after: int) -> LocalizedText:
+    """Return that a file's permission bits differ."""
+    params = {"before": f"{before:03o}", "after": f"{after:03o}"}
+    return LocalizedText(key="diff.fact.mode", params=params)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from typing import Final
 
-from duckflow_tui.state.base import ToldError
+from duckflow_tui.state.base import LocalizedText, ToldError
 from duckflow_tui.state.gates import DiffLine, DiffMark, Hunk
 from duckflow_tui.state.lines import split_lines, strip_ending
 
@@ -25,6 +25,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
+BINARY: Final = LocalizedText(key="diff.fact.binary")
 _JAPANESE: Final = ("euc_jp", "cp932")
 _KANA: Final = re.compile("[\u3041-\u30ff]")
 _HALF_WIDTH: Final = re.compile("[\uff61-\uff9f]")
@@ -54,22 +55,24 @@ class TextFile:
         return pairs > self.text.count("\n") - pairs
 
     @property
-    def notable_facts(self) -> tuple[str, ...]:
+    def notable_facts(self) -> tuple[LocalizedText, ...]:
         """Differences from plain UTF-8 text: another encoding, a byte order mark, CR LF, no final
         newline.
         """
-        found: list[str] = []
+        found: list[LocalizedText] = []
         if self.encoding != "utf-8":
-            found.append(self.encoding)
+            found.append(_name_fact(self.encoding))
         if self.mark:
-            found.append("BOM")
+            found.append(_name_fact("BOM"))
         pairs = self.text.count("\r\n")
-        if pairs:
-            found.append("CRLF" if pairs == self.text.count("\n") else "mixed line endings")
+        if pairs == self.text.count("\n") > 0:
+            found.append(_name_fact("CRLF"))
+        elif pairs:
+            found.append(LocalizedText(key="diff.fact.mixed_endings"))
         if self.text.count("\r") > pairs:
-            found.append("CR that ends no line")
+            found.append(LocalizedText(key="diff.fact.lone_cr"))
         if self.text and not self.text.endswith("\n"):
-            found.append("no final newline")
+            found.append(LocalizedText(key="diff.fact.no_final_newline"))
         return tuple(found)
 
     def encode_text(self, text: str) -> bytes:
@@ -177,7 +180,7 @@ class FileDiff:
     hunks: tuple[Hunk, ...]
     added: int
     removed: int
-    facts: tuple[str, ...]  # not visible in lines: encoding, line endings, binary
+    facts: tuple[LocalizedText, ...]  # not visible in lines: encoding, line endings, binary
     _old: tuple[str, ...]
     _new: tuple[str, ...]
     _groups: tuple[list[Region], ...]
@@ -214,13 +217,13 @@ def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
     """
     gone, come = (before or b"").count(b"\n"), (after or b"").count(b"\n")
     if gone + come > MAX_COMPARED:
-        note = f"{gone + come:,} lines, too many to show"
-        return FileDiff(before, after, (), come, gone, (note,), (), (), (), TextFile(""))
+        many = LocalizedText(key="diff.fact.many_lines", params={"count": f"{gone + come:,}"})
+        return FileDiff(before, after, (), come, gone, (many,), (), (), (), TextFile(""))
     try:
         old = decode_file(before) if before is not None else None
         new = decode_file(after) if after is not None else None
     except NotText:
-        return FileDiff(before, after, (), 0, 0, ("binary",), (), (), (), TextFile(""))
+        return FileDiff(before, after, (), 0, 0, (BINARY,), (), (), (), TextFile(""))
     shape = old or new or TextFile("")
     same_shape = old is None or new is None or (old.encoding, old.mark) == (new.encoding, new.mark)
     old_lines = split_lines(old.text) if old else ()
@@ -271,16 +274,27 @@ def join_hunks(hunks: Iterable[Hunk]) -> Iterator[Hunk]:
         yield joined
 
 
-def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
-    """Return the notable facts of a file, as ``before → after`` where they change."""
+def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[LocalizedText, ...]:
+    """Return the notable facts of a file, and of those that change whether they come or go."""
     if old is None or new is None:
         only = old or new
         return only.notable_facts if only else ()
-    if old.notable_facts == new.notable_facts:
-        return old.notable_facts
-    was = ", ".join(old.notable_facts) or "plain UTF-8"
-    becomes = ", ".join(new.notable_facts) or "plain UTF-8"
-    return (f"{was} → {becomes}",)
+    was, becomes = old.notable_facts, new.notable_facts
+    return (
+        *(fact for fact in was if fact in becomes),
+        *(_mark_fact("gone", fact) for fact in was if fact not in becomes),
+        *(_mark_fact("come", fact) for fact in becomes if fact not in was),
+    )
+
+
+def _name_fact(name: str) -> LocalizedText:
+    """Return a fact whose name is the same in every language."""
+    return LocalizedText(key="diff.fact.named", params={"name": name})
+
+
+def _mark_fact(change: str, fact: LocalizedText) -> LocalizedText:
+    """Return that a fact has ``gone`` or ``come``."""
+    return LocalizedText(key=f"diff.fact.{change}", params={**fact.params, "because": fact.key})
 
 
 def _find_equal_blocks(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:

@@ -15,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import CallFact
-from duckflow_tui.state.base import ModelText, clip_value, hash_data
+from duckflow_tui.state.base import LocalizedText, ModelText, clip_value, hash_data
 from duckflow_tui.state.lines import split_lines, strip_ending
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.diffs import NotText, decode_file, size_words
@@ -59,7 +59,7 @@ class _Lines(NamedTuple):
     lines: Sequence[str]
     first: int
     total: int | None
-    facts: tuple[str, ...] = ()
+    facts: tuple[LocalizedText, ...] = ()
     sha: str = ""
 
     @property
@@ -130,7 +130,11 @@ async def _read_result(args: ReadFile, context: ToolContext) -> Output:
 
 
 def _read_range(
-    args: ReadFile, label: str, lines: Sequence[str], facts: tuple[str, ...] = (), sha: str = ""
+    args: ReadFile,
+    label: str,
+    lines: Sequence[str],
+    facts: tuple[LocalizedText, ...] = (),
+    sha: str = "",
 ) -> _Lines:
     """Return the requested range of these lines. Raises ToolFault, naming the file as ``label``,
     where it begins behind the last line.
@@ -245,7 +249,7 @@ def _make_answer(
     last = found.first + len(kept) - 1
     note = ""
     total = str(found.total) if found.total is not None else f"more than {last}"
-    facts = "".join(map(", {}".format, found.facts))
+    facts = "".join(f", {context.words(fact.key, **fact.params)}" for fact in found.facts)
     whole = found.total is not None and last >= found.total
     if not whole and len(kept) < len(found.lines):
         note = context.words("read.cut", line=str(last + 1))

@@ -9,18 +9,23 @@ from typing import NamedTuple
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import hash_data
+from duckflow_tui.state.base import LocalizedText, hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.rewind import list_all_calls
-from duckflow_tui.tools.changes import ChangeKind, PlannedChange, compare_bytes
+from duckflow_tui.tools.changes import (
+    TAKEN,
+    ChangeKind,
+    PlannedChange,
+    compare_bytes,
+    mode_fact,
+)
 from duckflow_tui.tools.diffs import MAX_COMPARED, join_hunks
 from duckflow_tui.tools.operation import Blobs
 from duckflow_tui.tools.undo import place_of
 
-_LOST = "its content at the start was not kept"
-_TAKEN = "another file is there now"
-_OUTSIDE = "outside of the folder"
-_TOO_MANY = "too many lines to show"
+_LOST = LocalizedText(key="diff.fact.lost")
+_OUTSIDE = LocalizedText(key="diff.fact.outside")
+_TOO_MANY = LocalizedText(key="diff.fact.too_many")
 
 
 class _Start(NamedTuple):
@@ -48,19 +53,20 @@ async def session_diff(
             continue
         lines += sum(len(hunk.lines) for hunk in preview.hunks)
         if lines > MAX_COMPARED:
-            preview = preview.replace(hunks=(), note=_TOO_MANY)
+            preview = preview.replace(hunks=(), facts=(_TOO_MANY,))
         found.append(preview)
     return tuple(sorted(_join_renamed(found), key=lambda preview: preview.target or preview.path))
 
 
-def diff_text(preview: FilePreview) -> str:
-    """Return a file's difference in the format of ``diff -u``; its note in parentheses comes before
-    the hunks.
+def diff_text(preview: FilePreview, localize: Callable[[LocalizedText], str]) -> str:
+    """Return a file's difference in the format of ``diff -u``; its facts and note in parentheses
+    come before the hunks.
     """
     named = [preview.path] if preview.kind != "create" else ["/dev/null"]
     named += [preview.target or preview.path] if preview.kind != "delete" else ["/dev/null"]
     lines = [f"--- {named[0]}", f"+++ {named[1]}"]
-    lines += [f"({preview.note})"] if preview.note else []
+    said = ", ".join([*map(localize, preview.facts), *filter(None, [preview.note])])
+    lines += [f"({said})"] if said else []
     for hunk in join_hunks(preview.hunks):
         counts = f"-{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count}"
         lines.append(f"@@ {counts} @@")
@@ -70,12 +76,16 @@ def diff_text(preview: FilePreview) -> str:
 
 def _find_starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
     """Return the state at the session's start of each file that a call changed: of those that still
-    exist by their present path, and of those that were deleted.
+    exist by their present path, and of those that were deleted. Ignored files that a command
+    overwrote are left out.
     """
     here: dict[str, _Start] = {}
     gone: dict[str, _Start] = {}
     for call in list_all_calls(state):
+        shown = call.result.shown_changes
         for change in state.list_standing_changes(call):
+            if change not in shown:  # git ignores the file
+                continue
             path = change.path
             was = here.pop(path, None) or gone.pop(path, None)
             was = was or _Start(path, change.before, change.before_mode)
@@ -101,16 +111,16 @@ async def _make_preview(
     try:
         place = place_of(workspace, path)
         if place is None:
-            note = _OUTSIDE if os.path.isabs(path) else _TAKEN
-            return FilePreview(path=start.path, kind="modify", note=note)
+            fact = _OUTSIDE if os.path.isabs(path) else TAKEN
+            return FilePreview(path=start.path, kind="modify", facts=(fact,))
         data = await workspace.read_bytes(place) if place.exists and not is_gone else None
     except WorkspaceError as error:
         return FilePreview(path=start.path, kind="modify", note=words(error.told))
     sha = "" if data is None else hash_data(data)
     moved = bool(sha and start.sha) and start.path != path
-    facts: list[str] = []
+    facts: list[LocalizedText] = []
     if sha and start.sha and None not in (start.mode, place.mode) and start.mode != place.mode:
-        facts.append(f"permissions {start.mode or 0:03o} → {place.mode or 0:03o}")
+        facts.append(mode_fact(start.mode or 0, place.mode or 0))
     if sha == start.sha and not moved and not facts:
         return None
     before = data if sha == start.sha else None
@@ -124,8 +134,11 @@ async def _make_preview(
         kind = "move" if moved else "delete" if start.sha else "create"
     diff = await compare_bytes(data if _LOST in facts else before, data)
     made = PlannedChange(kind, place, diff, start.sha, sha).make_preview()
-    note = ", ".join(filter(None, (made.note, *facts)))
-    return made.replace(path=start.path if moved else path, target=path if moved else "", note=note)
+    return made.replace(
+        path=start.path if moved else path,
+        target=path if moved else "",
+        facts=(*made.facts, *facts),
+    )
 
 
 def _join_renamed(found: list[FilePreview]) -> list[FilePreview]:

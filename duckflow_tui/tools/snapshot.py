@@ -19,10 +19,10 @@ from duckflow_tui.safety.git_places import is_repository, list_git_files
 from duckflow_tui.safety.names import is_secret, obeyed_kind
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
-from duckflow_tui.state.base import hash_data
+from duckflow_tui.state.base import LocalizedText, hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import FileChange, Zone
-from duckflow_tui.tools.changes import ChangeKind, PlannedChange
+from duckflow_tui.tools.changes import TAKEN, ChangeKind, PlannedChange, mode_fact
 from duckflow_tui.tools.diffs import FileDiff, compare_files
 from duckflow_tui.tools.listing import IgnoreRules, read_rules
 from duckflow_tui.tools.operation import Blobs, Touched, Written
@@ -38,9 +38,8 @@ MAX_SECONDS: Final = 3.0  # for each part of a look; files that it does not reac
 MOST: Final = 500  # changes of one command that are covered, and files of one ignored folder
 _COUNTED: Final = 64_000  # bytes of both contents, up to which lines are compared
 SHOWN: Final = 2_000  # lines of one command's differences that are kept for display
-_TOO_MANY: Final = "too much to show"
-_TAKEN: Final = "another file is there now"
-_SECRET: Final = "not shown: it may hold a secret"
+_TOO_MANY: Final = LocalizedText(key="diff.fact.too_much")
+_SECRET: Final = LocalizedText(key="diff.fact.secret")
 #: Nanoseconds. A file that changed so shortly before its copy may change again at the same time:
 #: the clocks of file systems go in steps of up to 10 ms.
 _JUST_NOW: Final = 50_000_000
@@ -561,11 +560,11 @@ class FileCopies:
 
     def _make_preview(self, change: FileChange, diff: FileDiff | None, room: int) -> FilePreview:
         """Return the preview of a change. Differences of more than ``room`` lines and those that
-        seem to hold a secret are replaced by a note.
+        seem to hold a secret are replaced by a fact.
         """
         place, shown = place_of(self._workspace, change.path), diff or compare_files(None, None)
         if place is None:
-            return FilePreview(path=change.path, kind=change.kind, note=_TAKEN)
+            return FilePreview(path=change.path, kind=change.kind, facts=(TAKEN,))
         kind: ChangeKind = "modify"
         if not (change.before and change.after):
             kind = "create" if change.after else "delete"
@@ -573,14 +572,13 @@ class FileCopies:
         lines = [line.text for hunk in preview.hunks for line in hunk.lines]
         text = "\n".join(lines)
         if diff is None or len(lines) > room:
-            return preview.replace(hunks=(), note=_TOO_MANY)
+            return preview.replace(hunks=(), facts=(_TOO_MANY,))
         if self.redact(text) != text:
-            return preview.replace(hunks=(), note=_SECRET)
+            return preview.replace(hunks=(), facts=(_SECRET,))
         was, now = change.before_mode, change.after_mode
         if was is None or now is None or was == now:
             return preview
-        modes = f"permissions {was:03o} → {now:03o}"
-        return preview.replace(note=", ".join(filter(None, (preview.note, modes))))
+        return preview.replace(facts=(*preview.facts, mode_fact(was, now)))
 
     def _folders_changed(
         self, before: Mapping[str, int], changes: Iterable[FileChange]

@@ -10,6 +10,7 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.state.gates import FilePreview, GateChoice
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.turn import TurnFinished
+from duckflow_tui.words.catalogue import Catalogue
 
 LINES = "".join(f"line {number}\n" for number in range(1, 30))
 
@@ -128,9 +129,38 @@ async def test_each_file_is_compared_with_the_start_of_the_session(tmp_path: Pat
         after = await told(made)
         assert after.pop("new.txt") == ("create", "", 2, 0)
         assert after.pop("moved.txt") == ("modify", "", 0, 0)
-        assert "something else lies there" in (await preview(made, "moved.txt")).note
-        assert "permissions 644 → 600" in (await preview(made, "sed.txt")).note
+        assert [f.key for f in (await preview(made, "moved.txt")).facts] == ["diff.fact.taken"]
+        said = [Catalogue("en").localize(f) for f in (await preview(made, "sed.txt")).facts]
+        assert said == ["permissions 644 → 600"]
         assert after == {
             path: kind for path, kind in expected.items() if path in after and path != "new.txt"
         }
         assert expected.keys() - after.keys() == {"new.txt", "made.txt", "there.txt"}
+
+
+async def test_files_that_git_ignores_are_left_out_unless_a_call_wrote_them(
+    tmp_path: Path,
+) -> None:
+    """Also by an ignore file in their own folder, which a command made."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".gitignore").write_text("*.pyc\n*.local\n")
+    (work / "a.py").write_text("a = 1\n")
+    run_tests = (
+        "mkdir -p .cache .pytest_cache && echo '*' > .cache/.gitignore && "
+        "for f in .cache/x .pytest_cache/nodes a.pyc; do echo run >> $f; done"
+    )
+    again = f"{run_tests}; echo b >> a.py"
+    replies = script(
+        decision("I test.", run(run_tests)),
+        done(),
+        decision("I test again.", run(again), write("own.local", "mine\n")),
+        done(),
+    )
+    async with session(tmp_path, replies) as made:
+        made.engine.set_mode(ApprovalMode.TRUSTED)
+        await worked(made, "test", 1)
+        assert await told(made) == {}
+        await worked(made, "and again", 2)
+        assert (work / "a.pyc").read_text() == "run\nrun\n"
+        assert list(await told(made)) == ["a.py", "own.local"]

@@ -14,6 +14,7 @@ from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.tools.diffs import MAX_COMPARED
+from duckflow_tui.words.catalogue import Catalogue
 
 WRITE = "file_ops.write_file"
 EDIT = "file_ops.edit_file"
@@ -201,7 +202,8 @@ async def test_a_file_of_more_lines_than_are_shown_is_deleted_by_its_count(root:
     gate = await bench.gate()
     preview = gate.previews[0]
     assert (preview.removed, preview.hunks) == (lines, ())
-    assert preview.note == "100,001 lines, too many to show"
+    said = [Catalogue("en").localize(fact) for fact in preview.facts]
+    assert said == ["100,001 lines, too many to show"]
     assert gate.impact.reversible
     await bench.answer(gate, GateChoice.ONCE)
     change = (await done(task)).result.changes[0]

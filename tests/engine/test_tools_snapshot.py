@@ -83,7 +83,7 @@ async def test_what_a_command_changed_goes_back_and_comes_again(
     lines = [line for hunk in shown["a.txt"].hunks for line in hunk.lines]
     assert [(line.mark, line.text) for line in lines] == [("-", "one")]
     assert shown["new/er/d.bin"].kind == "create"
-    assert shown["run.sh"].note == "permissions 640 → 755"
+    assert [Catalogue("en").localize(f) for f in shown["run.sh"].facts] == ["permissions 640 → 755"]
     assert "undo does not cover" not in message.result.text
     assert after != before
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
@@ -100,11 +100,11 @@ async def test_what_a_command_changed_is_shown_but_no_secret_and_no_book(
 ) -> None:
     bench.copies.redact = lambda text: text.replace("s3cr3t-key", "[redacted]")
     message = await run(bench, "echo key=s3cr3t-key > a.txt; seq 3000 > many.txt; echo x > z")
-    notes = {preview.path: (len(preview.hunks), preview.note) for preview in message.previews}
-    assert notes == {
-        "a.txt": (0, "not shown: it may hold a secret"),
-        "many.txt": (0, "too much to show"),
-        "z": (1, ""),
+    facts = {p.path: (len(p.hunks), [f.key for f in p.facts]) for p in message.previews}
+    assert facts == {
+        "a.txt": (0, ["diff.fact.secret"]),
+        "many.txt": (0, ["diff.fact.too_much"]),
+        "z": (1, []),
     }
     assert all(preview.added for preview in message.previews)
 

@@ -16,15 +16,17 @@ from textual.pilot import Pilot
 from textual.selection import SELECT_ALL, Selection
 from textual.widgets import Input
 
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice, Hunk
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, shown_line
-from duckflow_tui.ui.panes.diff_paint import changed_words
+from duckflow_tui.ui.panes.diff_paint import caption_text, changed_words
 from duckflow_tui.ui.panes.key_guard import ANEW_S, SETTLE_S
 from duckflow_tui.ui.panes.rows import Seen
 from duckflow_tui.ui.panes.strips import break_line
 from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
+from duckflow_tui.words.catalogue import Catalogue
 
 WIDE = (120, 40)
 
@@ -486,3 +488,12 @@ async def test_a_key_of_the_gate_decides_on_the_whole_screen_as_at_the_gate(
         await whole("pagedown", "pagedown", "pagedown", "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
         assert len(app.screen_stack) == 1
+
+
+def test_what_lines_cannot_show_is_said_in_the_language_of_the_screen() -> None:
+    """Of a changed file it is a row of its own, and of a created one it is not left out."""
+    fact = LocalizedText(key="diff.fact.no_final_newline")
+    for kind, said in (("modify", "末尾に改行なし"), ("create", "新しいファイル · 末尾に改行なし")):
+        document = DiffDocument([added("x").replace(kind=kind, facts=(fact,))])
+        assert caption_text(document, Catalogue("ja"), 0) == said
+        assert document.title_rows == ((1,) if kind == "create" else ())

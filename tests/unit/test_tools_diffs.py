@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.tools.diffs import CONTEXT, compare_files, join_hunks
+from duckflow_tui.words.catalogue import Catalogue
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "c\r", "あ", "  x"]), max_size=40)
 ENDS = st.sampled_from(["", "\n"])
@@ -104,9 +105,15 @@ def test_utf_16_is_taken_apart_as_text() -> None:
 
 
 def test_what_lines_cannot_show_is_said() -> None:
-    assert compare_files(b"a\r\nb\r\n", b"a\nb\n").facts == ("CRLF → plain UTF-8",)
-    assert compare_files(b"a\n", b"a").facts == ("plain UTF-8 → no final newline",)
-    assert compare_files(None, b"a\0b").facts == ("binary",)
+    for before, after, language, said in (
+        (b"a\r\nb\r\n", b"a\nb\n", "en", ["no longer: CRLF"]),
+        (b"a\r\nb", b"a\nb", "en", ["no final newline", "no longer: CRLF"]),
+        (b"a\n", b"a", "en", ["now: no final newline"]),
+        (b"a\n", b"a", "ja", ["変更後: 末尾に改行なし"]),
+        (None, b"a\0b", "en", ["binary"]),
+    ):
+        words = Catalogue(language)
+        assert [words.localize(fact) for fact in compare_files(before, after).facts] == said
     assert compare_files(None, b"a\0b").hunks == ()
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckflow_tui.tools.diffs import NotText, TextFile, decode_file
+from duckflow_tui.words.catalogue import Catalogue
 
 JAPANESE = "設定ファイルを読み込みます。\r\nエラー\r\n"
 
@@ -83,4 +84,4 @@ def test_half_a_surrogate_pair_is_refused() -> None:
     ],
 )
 def test_facts_of_a_file(data: bytes, facts: tuple[str, ...]) -> None:
-    assert decode_file(data).notable_facts == facts
+    assert tuple(map(Catalogue("en").localize, decode_file(data).notable_facts)) == facts

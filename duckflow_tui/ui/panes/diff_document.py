@@ -119,7 +119,11 @@ class DiffDocument:
         if not one or self.previews[0].kind not in ("create", "delete"):
             return ()
         rows = enumerate(self.rows[: self.hunks[0].first + 1])
-        return tuple(n for n, row in rows if not row.text)
+        return tuple(n for n, row in rows if not self._says(row))
+
+    def _says(self, row: DiffRow) -> bool:
+        """Whether the row has a text of its own, or a note's file has facts."""
+        return bool(row.text or (row.kind is RowKind.NOTE and self.previews[row.file].facts))
 
     def is_joined(self, index: int) -> bool:
         """Whether the row is the head of a hunk that goes on right below the one before, and so is
@@ -134,7 +138,7 @@ class DiffDocument:
         repeats.
         """
         alone = len(self.previews) == 1 and bool(self.previews[0].hunks)
-        if row.kind is RowKind.HUNK or (alone and row.kind is RowKind.NOTE and not row.text):
+        if row.kind is RowKind.HUNK or (alone and row.kind is RowKind.NOTE and not self._says(row)):
             return 0
         return row.count if row.kind is RowKind.BLANKS else 1
 
@@ -319,7 +323,7 @@ class DiffDocument:
     def _add_file(self, index: int, preview: FilePreview) -> None:
         if len(self.previews) > 1:
             self.rows.append(DiffRow(RowKind.FILE, index, text=shown_path(preview)))
-        if preview.note or preview.kind != "modify" or not preview.hunks:
+        if preview.facts or preview.note or preview.kind != "modify" or not preview.hunks:
             self.rows.append(DiffRow(RowKind.NOTE, index, text=visible_line(preview.note)))
         if self.apart and not preview.hunks:  # it can be left out as a whole
             first = self.file_rows[index]

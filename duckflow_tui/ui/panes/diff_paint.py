@@ -349,9 +349,7 @@ def caption_text(document: DiffDocument, words: Catalogue, index: int) -> str:
 
 
 def before_note(document: DiffDocument, words: Catalogue, row: DiffRow) -> str:
-    """Return the app's words before a file's note, such as that the file is created or is
-    binary.
-    """
+    """Return the app's words before a file's note: that the file is created, and its facts."""
     if row.kind is not RowKind.NOTE:
         return ""
     preview = document.previews[row.file]
@@ -360,6 +358,7 @@ def before_note(document: DiffDocument, words: Catalogue, row: DiffRow) -> str:
         said.append(words(f"diff.kind.{preview.kind}", target=preview.target))
     if not preview.hunks:
         said.append(words("diff.no_lines"))
+    said += map(words.localize, preview.facts)
     return " · ".join(said) + (" · " if said and row.text else "")
 
 
