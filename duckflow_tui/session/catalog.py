@@ -269,8 +269,11 @@ class Catalog:
             health = resumed.journal.close_now()
         if health.durable <= restored.last_seq:
             raise SessionUnreadable(path, OSError(health.detail))
-        place = next(p for p in find_places(self.state_dir, path.name) if p.path == path)
-        self._read_journal(place)
+        for place in find_places(self.state_dir, path.name):
+            if place.path == path:
+                self._read_journal(place)
+                return
+        raise NotASession("missing", path)
 
 
 def _add_disk_facts(place: SessionPlace, facts: SessionFacts) -> SessionFacts:

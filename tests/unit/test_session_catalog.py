@@ -432,6 +432,22 @@ def test_a_session_in_the_trash_is_not_renamed(catalog: Catalog) -> None:
         catalog.rename(there, "x")
 
 
+def test_a_session_that_is_moved_while_it_is_renamed_is_said_to_be_missing(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    facts = by_id(catalog.list_all())["3"]
+    path = catalog.path_of(facts)
+
+    def move(text: str) -> str:
+        if path.exists():
+            path.rename(tmp_path / "elsewhere")
+        return text
+
+    moved = Catalog(catalog.state_dir, redact=move)
+    with pytest.raises(NotASession):
+        moved.rename(facts, "x")
+
+
 def test_an_id_is_found_by_its_beginning(catalog: Catalog) -> None:
     state = catalog.state_dir
     record(state, "session_0000abcd", [said(1)])
