@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.bench import done
-from support.mcp_servers import Served, hostile, http_server, noted, served
+from support.mcp_servers import CANNED, Served, hostile, http_server, noted, served
 
 from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.calls import OperationMessage
@@ -192,3 +192,50 @@ async def test_a_page_is_opened_with_consent_and_only_on_the_web(
                 await noted(notes, opened)
             assert notes.exists() is bool(opened)
             assert [n.key for n in s.notices()] == ([] if opened else ["mcp.no_page"])
+
+
+async def test_a_servers_words_for_a_field_are_short_lines_without_its_secrets(
+    tmp_path: Path,
+) -> None:
+    secret = "Zq8vT3nLx92KpW7dRm4YbC6s"
+    field = {
+        "type": "string",
+        "title": "t" * 110 + secret,
+        "description": f"about {secret}",
+        "default": f"is {secret}",
+        "format": "\x1b]52;c;AAAA\x07\n\n" + "x" * 90_000,
+    }
+    choice = {"type": "string", "oneOf": [{"const": "a", "title": f"A {secret}"}, {"const": "b"}]}
+    form = {"type": "object", "properties": {"f": field, "g": choice}}
+    (tmp_path / "form").write_text(json.dumps({"message": "m", "requestedSchema": form}))
+    with http_server("--ask", str(tmp_path / "form"), program=CANNED) as (url, _):
+        config = McpServerConfig(name="net", url=url, env={"API_TOKEN": secret})
+        async with served(tmp_path, config) as s:
+            task = await begin(s, "t")
+            card = await card_of(s)
+            assert card.facts["wants"].startswith("␛]52;c;AAAA␇")
+            assert all(len(fact) <= 120 and fact.isprintable() for fact in card.facts.values())
+            assert len(card.facts["wants"]) == 40
+            assert (card.facts["about"], card.facts["default"]) == (
+                "about [redacted]", "is [redacted]",
+            )  # fmt: skip
+            assert secret[:8] not in card.facts["field"]
+            await press(s, card, "m", "x")
+            second = await card_of(s, card)
+            assert [o.label for o in second.options[:2]] == ["A [redacted]", "b"]
+            await press(s, second, "1")
+            assert '"g": "a"' in (await done(task)).result.text
+
+
+async def test_a_question_with_a_limit_that_is_no_number_of_a_card_is_dismissed(
+    tmp_path: Path,
+) -> None:
+    limit = "1" + "0" * 400
+    field = (
+        f'{{"type": "object", "properties": {{"f": {{"type": "integer", "minimum": {limit}}}}}}}'
+    )
+    (tmp_path / "form").write_text(f'{{"message": "m", "requestedSchema": {field}}}')
+    with http_server("--ask", str(tmp_path / "form"), program=CANNED) as (url, _):
+        async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
+            task = await begin(s, "t")
+            assert '"action": "cancel"' in (await done(task)).result.text

@@ -55,9 +55,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
 
     def ask(self, request: dict[str, Any]) -> Any:
-        params = json.loads(read_file(self.options.ask))
-        question = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}
-        yield f"data: {json.dumps(question)}\n\n".encode()
+        head = json.dumps({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create"}).encode()
+        yield b"data: " + head[:-1] + b', "params": ' + read_file(self.options.ask) + b"}\n\n"
         text = json.dumps(self.answers.get(timeout=60))
         result = {"content": [{"type": "text", "text": text}]}
         answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}

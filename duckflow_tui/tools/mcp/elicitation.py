@@ -30,7 +30,7 @@ from duckflow_tui.state.gates import (
     make_question_options,
 )
 from duckflow_tui.tools.mcp.browser import parse_page
-from duckflow_tui.tools.mcp.config import printable_line
+from duckflow_tui.tools.mcp.config import MAX_SAID, printable_line
 from duckflow_tui.tools.mcp.schemas import BadSchema, arguments_of
 from duckflow_tui.tools.notices import Notices
 
@@ -149,11 +149,12 @@ class ServerQuestions:
         """
         if len(self._cards) >= MAX_OPEN:
             raise _Cancelled
-        words = "\n".join(printable_line(line) for line in message[:_MAX_MESSAGE].split("\n"))
+        text = self._redact(message)[:_MAX_MESSAGE]
+        words = "\n".join(printable_line(line) for line in text.split("\n"))
         card = self._desk.make_card(
             CardKind.SERVER,
             options,
-            question=self._redact(words),
+            question=words,
             facts={"server": self._server, **facts},
         )
         self._cards.add(card.card_id)
@@ -161,6 +162,12 @@ class ServerQuestions:
             return await self._desk.ask(card)
         finally:
             self._cards.discard(card.card_id)
+
+    def _make_line(self, text: str, limit: int = MAX_SAID) -> str:
+        """Return words of the server as one printable line without its secrets, at most ``limit``
+        characters.
+        """
+        return printable_line(self._redact(text), limit)
 
     async def _ask_form(self, message: str, schema: JsonObject) -> dict[str, Any] | None:
         """Ask for the fields of a form one by one; return their values, None where the user
@@ -172,11 +179,12 @@ class ServerQuestions:
             return {} if answer.action == ACCEPT.action else None
         values: dict[str, Any] = {}
         for number, field in enumerate(fields, start=1):
-            facts = _describe_field(field)
+            facts = _describe_field(field, self._make_line)
+            options = _options_of(field, self._make_line)
             if len(fields) > 1:
                 facts["place"] = f"{number}/{len(fields)}"
             while True:
-                answer = await self._ask(_options_of(field), message, facts)
+                answer = await self._ask(options, message, facts)
                 if answer.action == DECLINE.action:
                     return None
                 if answer.action == LEAVE_OUT.action:
@@ -234,22 +242,27 @@ def _read_choices(schema: JsonObject) -> tuple[tuple[str, str], ...]:
     return tuple(zip(texts, labels if len(labels) == len(texts) else texts, strict=True))
 
 
-def _describe_field(field: _Field) -> dict[str, str]:
-    """Return the facts that a card shows about a field, with the server's words made printable."""
+def _describe_field(field: _Field, line: Callable[..., str]) -> dict[str, str]:
+    """Return the facts that a card shows about a field. ``line`` makes one line of the server's
+    words, up to a number of characters. Raises _Cancelled for a limit that cannot be shown.
+    """
     schema = field.schema
-    facts = {"field": printable_line(str(schema.get("title") or field.name), 120)}
-    facts["wants"] = str(schema.get("format") or field.kind)
+    facts = {"field": line(str(schema.get("title") or field.name), 120)}
+    facts["wants"] = line(str(schema.get("format") or field.kind), 40)
     if isinstance(schema.get("description"), str):
-        facts["about"] = printable_line(cast("str", schema["description"]))
+        facts["about"] = line(cast("str", schema["description"]))
     if field.kind == "choices" or len(field.choices) > _DIGITS:
-        facts["choices"] = printable_line(", ".join(value for value, _ in field.choices), 1_000)
+        facts["choices"] = line(", ".join(value for value, _ in field.choices), 1_000)
     for fact, keys in (("least", ("minimum", "minLength")), ("most", ("maximum", "maxLength"))):
         limit = next((schema[key] for key in keys if key in schema), None)
         if isinstance(limit, int | float):
-            facts[fact] = f"{limit:g}"
+            try:
+                facts[fact] = f"{limit:g}"
+            except OverflowError as error:
+                raise _Cancelled from error
     default: object = schema.get("default")
     if default is not None:
-        facts["default"] = printable_line(
+        facts["default"] = line(
             ", ".join(map(str, cast("list[object]", default)))
             if isinstance(default, list)
             else str(default),
@@ -258,13 +271,13 @@ def _describe_field(field: _Field) -> dict[str, str]:
     return facts
 
 
-def _options_of(field: _Field) -> tuple[CardOption, ...]:
+def _options_of(field: _Field, line: Callable[..., str]) -> tuple[CardOption, ...]:
     """Return the answers that a card offers for a field."""
     last = (DECLINE,) if field.required else (LEAVE_OUT, DECLINE)
     if field.kind == "boolean":
         return (YES, NO, *last)
     if field.kind == "choice" and len(field.choices) <= _DIGITS:
-        labels = [printable_line(label, 80) for _, label in field.choices]
+        labels = [line(label, 80) for _, label in field.choices]
         *digits, _ = make_question_options(labels, approval=False)
         return (*digits, *last)
     return (TELL, *last)
