@@ -298,7 +298,7 @@ def before_hashes(gate: Gate) -> tuple[str, ...]:
 
 
 class CardKind(StrEnum):
-    """What a card asks about."""
+    """Kinds of questions that a card asks."""
 
     PLAN = "plan"  # a plan waits for approval
     PLAN_CHANGE = "plan_change"  # the model would change an approved plan

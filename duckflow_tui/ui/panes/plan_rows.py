@@ -185,7 +185,7 @@ class Pen:
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """What a step's row shows besides the step itself."""
+    """Details that a step's row shows besides the step itself."""
 
     number: int
     waits_for: Sequence[int]  # numbers of steps
