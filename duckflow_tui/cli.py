@@ -169,6 +169,8 @@ def _run_command(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[in
         return _print_refusal(_load_words(language)("resume.alone")), False
     if args.newest and (args.resume is not None or args.demo or args.no_session):
         return _print_refusal(_load_words(language)("cli.continue_alone")), False
+    if args.prompt is not None and args.request:
+        return _print_refusal(_load_words(language)("cli.request_twice")), False
     if args.prompt is not None:
         return _run_headless(args, places, workspace, language), False
     for wrong, key in (
@@ -193,11 +195,12 @@ def make_parser(say: Callable[[str], str], language: str = "en") -> CommandParse
     made.epilog = say("cli.others")
     add = made.add_argument
     version = f"duckflow-tui {__version__}"
+    add("request", nargs="?", default="", metavar="PROMPT", help=say("cli.help.request"))
     add("--version", action="version", version=version, help=say("cli.help.version"))
     add("--dir", metavar="D", default=".", help=say("cli.help.dir"))
     add("--demo", action="store_true", help=say("cli.help.demo"))
     add("--resume", nargs="?", const="", metavar="ID", help=say("cli.help.resume"))
-    add("--continue", dest="newest", action="store_true", help=say("cli.help.continue"))
+    add("-c", "--continue", dest="newest", action="store_true", help=say("cli.help.continue"))
     add("--mode", choices=MODES, help=say("cli.help.mode"))
     add("--sandbox", choices=SANDBOXES, help=say("cli.help.sandbox"))
     add("--base-url", metavar="U", help=say("cli.help.base_url"))
@@ -421,6 +424,7 @@ def _run_interactive(
         data_dir=places.data,
         workspace=os.path.realpath(workspace),
         choose=_must_pick_session(args, workspace, places),
+        request=args.request.strip(),
         health=health,
     )
     status = DuckflowApp(sessions, options, frame=frame).run_to_end()
@@ -453,9 +457,9 @@ def _describe_fault(fault: SessionFault, say: Catalogue) -> str:
     return f"{fault_words(fault, say)}{way}"
 
 
-def _list_model_flags(args: argparse.Namespace) -> list[str]:
-    """Return the given flags about the model, which a later resume needs again."""
-    named = ("--base-url", "--model", "--api-key-env", "--protocol", "--context")
+def _list_resume_flags(args: argparse.Namespace) -> list[str]:
+    """Return the given flags that a later resume needs again: of the model, and the language."""
+    named = ("--base-url", "--model", "--api-key-env", "--protocol", "--context", "--lang")
     given = ((flag, getattr(args, flag[2:].replace("-", "_"))) for flag in named)
     return [part for flag, value in given if value is not None for part in (flag, str(value))]
 
@@ -464,6 +468,6 @@ def _print_resume_command(
     ending: Ending, args: argparse.Namespace, workspace: Path, say: Catalogue, out: TextIO
 ) -> None:
     """Print the command that resumes the session, if it can be resumed."""
-    command = ending.resume_command(workspace, _list_model_flags(args), named=args.dir != ".")
+    command = ending.resume_command(workspace, _list_resume_flags(args), named=args.dir != ".")
     if command:
         print(say("resume.how", command=command), file=out, flush=True)

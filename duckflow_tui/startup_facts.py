@@ -33,7 +33,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
 }
 _TAKE_ONE: Final = {"--dir", "--base-url", "--model", "--api-key-env", *_CHOICES}
 RESUME: Final = "--resume"
-_SWITCHES: Final = {"--continue", "--demo", "--no-animation"}
+_SWITCHES: Final = {"-c", "--continue", "--demo", "--no-animation"}
 
 
 class Glance:

@@ -214,12 +214,14 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.bench.composer.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        """Open the session once the first keys are on the screen, because its imports are slow;
-        turn garbage collection on again.
+        """Open the session once the first keys are on the screen, because its imports are slow, and
+        send the request of the command line; turn garbage collection on again.
         """
         gc.freeze()
         gc.enable()  # disabled by the command line
         self.spawn(self.session.open(), "opening")
+        if request := self.options.request:
+            self.bench.composer.send_text(request, own=request.startswith("!"))
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
         """Run a coroutine as a worker beside the screen; an error is shown and does not end the

@@ -67,6 +67,7 @@ class AppOptions:
     data_dir: Path | None = None  # of the message history; None: it is not saved
     workspace: str = ""  # the folder's real path, used before a session is open
     choose: bool = False  # let the user choose the session to resume first
+    request: str = ""  # sent at the start as if it were typed
     #: Checks of the machine, in a language: name, state, what was found, the fix.
     health: Callable[[str], Iterator[tuple[str, str, str, str]]] = lambda language: iter(())
 

@@ -210,10 +210,10 @@ def test_headless_goes_on_with_a_session_and_keeps_none_where_it_is_told_so(
         first = run(url, "-p", "first", "--no-session")
         assert (first.returncode, first.stdout, sessions(tmp_path)) == (0, "One.\n", [])
         assert "--resume" not in first.stderr
-        second = run(url, "-p", "second")
+        second = run(url, "--lang", "en", "-p", "second")
         [session_id] = sessions(tmp_path)
         command = second.stderr.splitlines()[-1].partition(": ")[2]
-        assert command.endswith(f" --resume {session_id} --base-url {url} --model m")
+        assert command.endswith(f" --resume {session_id} --base-url {url} --model m --lang en")
         third = subprocess.run(  # as it is pasted into the shell that the program was started from
             ["sh", "-c", f"{command} -p third"],
             cwd=tmp_path / "work",

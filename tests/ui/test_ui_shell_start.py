@@ -105,6 +105,25 @@ async def test_what_is_typed_while_the_session_opens_is_there_once(before: str) 
         assert app.bench.composer.text == "\n".join(filter(None, (before, "fix")))
 
 
+@pytest.mark.parametrize("request_text", ["fix it", "!make test"])
+async def test_a_request_of_the_command_line_is_sent_as_if_it_were_typed(
+    request_text: str,
+) -> None:
+    """Once a session is open; where none can be, it waits in the composer."""
+    for fake in (FakeEngine(store_with()), None):
+        options = AppOptions(animation=False, request=request_text)
+        app = app_on(FakeSessions(fake), options, ManualClock())
+        async with app.run_test() as pilot:
+            if fake is None:
+                await settled(pilot, lambda app=app: app.bench.talk.welcome is not None)
+                await settled(pilot, lambda app=app: app.bench.composer.text == request_text)
+            else:
+                own = request_text.startswith("!")
+                came = fake.commands if own else fake.sent
+                await settled(pilot, lambda came=came: came == [request_text.removeprefix("!")])
+                assert app.bench.composer.text == ""
+
+
 async def test_without_an_endpoint_the_text_stays() -> None:
     held = asyncio.Event()
     app = app_with(None, held=held)

@@ -54,6 +54,29 @@ def test_a_mistake_is_said_in_one_language(
         assert re.search(r"[a-z]{3}" if language == "ja" else r"[ぁ-ん]", plain) is None
 
 
+@pytest.mark.parametrize(
+    ("arguments", "newest", "request_text"),
+    [
+        (["-c"], True, ""),
+        (["fix it"], False, "fix it"),
+        (["-c", "fix it"], True, "fix it"),
+        (["--mode", "plan", "fix it", "--lang", "ja"], False, "fix it"),
+        (["--resume", "1f2e", "fix it"], False, "fix it"),
+        (["--", "-5 is wrong"], False, "-5 is wrong"),
+    ],
+)
+def test_a_start_goes_on_with_a_session_and_with_a_request(
+    arguments: list[str], newest: bool, request_text: str
+) -> None:
+    args = cli.make_parser(str).parse_args(arguments)
+    assert (args.newest, args.request) == (newest, request_text)
+
+
+def test_a_request_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-p", "fix it", "fix it"]) == cli.USAGE_ERROR
+    assert "-p" in capsys.readouterr().err
+
+
 def test_the_help_has_no_english_title_in_japanese() -> None:
     for made in parsers("ja")[1:]:
         text = made.format_help()

@@ -43,6 +43,7 @@ def test_a_frame_is_drawn_only_for_what_the_command_line_takes_as_a_start(argv: 
     [
         [],
         ["--demo"],
+        ["-c"],
         ["--resume"],
         ["--resume", "session_12", "--mode", "plan"],
         ["--resume=12", "--lang=ja"],
