@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import chain
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
@@ -32,6 +32,7 @@ from duckflow_tui.llm.codec import (
     wire_name,
 )
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.quotations import flatten_text, has_all_entries
 from duckflow_tui.llm.reply_json import (
     MOST_READ,
     NotStrict,
@@ -51,6 +52,7 @@ JsonRung = Literal["json_schema", "json_object", "text"]
 RESULTS: Final = "Results of your actions:"  # how a message with results begins
 
 _FIELDS: Final = "|".join(TurnDecision.model_fields)
+_WORDS: Final = ("reasoning", "intent", "alternatives")  # of an action, which do nothing
 _PIECE: Final = 1 << 18  # characters that are searched at once
 _OVERLAP: Final = 1 << 10  # that a match may reach into the next piece
 #: What a decision or a call looks like, as far as it is written: then a text is no plain answer.
@@ -194,7 +196,7 @@ class JsonDecoder:
         elif found.around:
             reading.warnings.append("text around the JSON object is left out")
         decision = reading.decision(decision_id, found.data)
-        if spoken is not None or (decision.actions and _is_copied(found.written, prompt)):
+        if spoken is not None or (decision.actions and _is_quoted(found.data, prompt)):
             decision = mark_as_text(decision)
         if not (decision.reply or decision.rationale or decision.actions or decision.question):
             reading.problems.append(ModelText("reply.empty", {}))
@@ -204,20 +206,25 @@ class JsonDecoder:
         )  # fmt: skip
 
 
-def _is_copied(written: str, prompt: Prompt) -> bool:
-    """Whether every line of an object occurs in what the model was given to read, ignoring blanks
-    and backslashes. Then it may be a quotation, not a decision.
+def _is_quoted(data: JsonObject, prompt: Prompt) -> bool:
+    """Whether the operation and all arguments of one of the actions occur as such in what the model
+    was given to read. Then it may be a quotation, not a decision.
     """
-    given = [message for message in _encode_history(prompt.history) if message["role"] == "user"]
-    read = _drop_blanks(
-        "\n".join(str(message["content"]) for message in (*given, system_of(prompt, "json")))
+    told = [message for message in _encode_history(prompt.history) if message["role"] == "user"]
+    given = flatten_text(
+        "\n".join(str(message["content"]) for message in (*told, system_of(prompt, "json")))
     )
-    return all(_drop_blanks(line) in read for line in written.split("\n"))
+    actions = data.get("actions")
+    calls = cast("list[object]", actions) if isinstance(actions, list) else [actions or data]
+    return any(has_all_entries(_without_words(call), given) for call in calls)
 
 
-def _drop_blanks(text: str) -> str:
-    """Remove blanks and backslashes from a text."""
-    return "".join(text.split()).replace("\\", "")
+def _without_words(call: object) -> object:
+    """Return a call without what the model says of it."""
+    if not isinstance(call, dict):
+        return call
+    fields = cast("JsonObject", call)
+    return {name: value for name, value in fields.items() if name not in _WORDS}
 
 
 def _is_prose(text: str, prompt: Prompt) -> bool:
