@@ -25,6 +25,8 @@ _ITEM: Final = re.compile(r"(?:[-*+•]\s+|・\s*|\d{1,3}[.)]\s+)")
 _FIELD: Final = re.compile(
     r"[*_`]*(?P<name>[\w][\w .#-]{0,40}?)[*_`]*\s*(?::[*_`]*(?:\s+|$)|：)(?P<value>.*)"
 )
+_CLAUSE_END: Final = re.compile(r"[\n,;|、。]|\.\s")
+_CLAUSE_MARKS: Final = " \t\r-*•>#`"
 _NUMBERED: Final = re.compile(r"(?<=\w) #?\d{1,3}$")
 #: A field in brackets at the end of a line, such as "(priority: 1)".
 _BESIDE: Final = re.compile(
@@ -68,6 +70,13 @@ def read_lines(text: str) -> object:
         if isinstance(inner, dict):
             return {"title": heading.text or heading.name, **cast("JsonObject", inner)}
     return _value_of(root.below)
+
+
+def read_fields(text: str) -> list[JsonObject]:
+    """Return each different ``name: value`` among the lines and clauses of a text as an object."""
+    clauses = dict.fromkeys(clause.strip(_CLAUSE_MARKS) for clause in _CLAUSE_END.split(text))
+    nodes = (_read_field(0, clause) for clause in clauses)
+    return [{node.name: _read_scalar(node.text)} for node in nodes if node.name]
 
 
 def _belongs_below(node: _Node, above: _Node) -> bool:

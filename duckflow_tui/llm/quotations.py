@@ -27,6 +27,19 @@ def flatten_text(text: str) -> str:
     return _TRAILING_COMMA.sub("", text).casefold()
 
 
+def is_repeated(value: object, written: str, given: str) -> bool:
+    """Whether a value that a model wrote as ``written`` occurs whole in ``given``, a flattened
+    text. Only objects, and lists of objects, that hold a text, number or boolean can.
+    """
+    if isinstance(value, list):
+        entries = cast("list[object]", value)
+        return bool(entries) and all(is_repeated(entry, written, given) for entry in entries)
+    if not isinstance(value, dict) or not any(_list_entries(cast("object", value))):
+        return False
+    forms = (written, json.dumps(value, ensure_ascii=False))
+    return any(flatten_text(form) in given for form in forms)
+
+
 def has_all_entries(value: object, given: str) -> bool:
     """Whether each entry of a value, its key and content together, occurs somewhere in ``given``, a
     flattened text.

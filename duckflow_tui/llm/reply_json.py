@@ -54,11 +54,18 @@ class NotStrict(ToldError, ValueError):
 
 
 class ReplyObject(NamedTuple):
-    """The object of a reply, its source text, and the text ``around`` it."""
+    """The object of a reply and the text ``around`` it."""
 
     data: JsonObject
     around: str = ""
-    written: str = ""
+
+
+class ReplyValues(NamedTuple):
+    """The values of an answer, their source texts, and the text ``around`` them."""
+
+    values: list[object]
+    written: list[str]
+    around: str
 
 
 class _Place(NamedTuple):
@@ -94,7 +101,7 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     wrong: NotStrict | None = None
     if text.startswith("{"):
         try:
-            return ReplyObject(parse_object(text), written=text)
+            return ReplyObject(parse_object(text))
         except NotStrict as error:
             wrong = error
     names = frozenset(known)
@@ -121,10 +128,10 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     if fence := _FENCES[1].match(behind):
         behind = behind[fence.end() :]
     around = f"{_FENCES[0].sub('', before).strip()}\n\n{behind.strip()}".strip()
-    return ReplyObject(data, around, text[place.start : place.end])
+    return ReplyObject(data, around)
 
 
-def find_values(text: str) -> list[object]:
+def find_values(text: str) -> ReplyValues:
     """Find the objects in an answer, and lists that begin a line, in order; unquoted words become
     texts. An answer that is a JSON string is parsed as its content. A truncated value is dropped
     with all that follows.
@@ -136,10 +143,17 @@ def find_values(text: str) -> list[object]:
         with suppress(ValueError, RecursionError):  # two strings, or words in quotes
             text = str(json.loads(text))
     places = [*_find_places(text, is_loose=True)]
-    values = [place.value for place in places if place.wrong is None]
-    if not values:
+    found = [place for place in places if place.wrong is None]
+    if not found:
         raise next((place.wrong for place in places if place.wrong), NotStrict("none"))
-    return values
+    around: list[str] = []
+    at = 0
+    for place in places:
+        around.append(text[at : place.start])
+        at = place.end or len(text)  # behind a cut value is none
+    around.append(text[at:])
+    values, written = [p.value for p in found], [text[p.start : p.end] for p in found]
+    return ReplyValues(values, written, "\n".join(around))
 
 
 def _limit_text(text: str) -> str:

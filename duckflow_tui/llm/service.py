@@ -44,8 +44,9 @@ from duckflow_tui.llm.errors import FailureTeller, LlmError, TokenLimits, names_
 from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.learned_models import LearnedModels, ModelQuirks, Rung
-from duckflow_tui.llm.outline import read_elements, read_lines
+from duckflow_tui.llm.outline import read_elements, read_fields, read_lines
 from duckflow_tui.llm.quirks import is_miswritten, is_refusal
+from duckflow_tui.llm.quotations import flatten_text, is_repeated
 from duckflow_tui.llm.reply_json import MOST_READ, NotStrict, find_values
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject, ModelText, schema_of
@@ -370,7 +371,8 @@ class LLMService:
         truncated = completion.finish == "length"
         if not completion.has_reply:  # some write it all as reasoning
             completion.take_thought()
-        value, problems = _parse_shape(completion.text, shape)
+        question = "\n".join(m.content for m in messages if m.role != "assistant")
+        value, problems = _parse_shape(completion.text, shape, flatten_text(question))
         if truncated:
             value, problems = None, (_ASK_CUT,)
         outcome: CallOutcome = "malformed" if problems else "ok"
@@ -626,13 +628,15 @@ def _cut_by(error: LlmError) -> ModelText:
 
 
 def _parse_shape(
-    text: str, shape: type[ReplyShape]
+    text: str, shape: type[ReplyShape], question: str
 ) -> tuple[ReplyShape | None, tuple[ModelText, ...]]:
     """Parse an answer to the shape: from JSON; without JSON from XML elements, the whole text, or
-    its lines. Returns None and the problems if nothing fits.
+    its lines. Returns None and the problems if nothing fits. JSON that occurs in
+    ``question``, a flattened text, is a quotation and left out. The shape gets the fields in the
+    words around the JSON as ``around`` of its context.
     """
     try:
-        values = find_values(text)
+        found = find_values(text)
     except NotStrict as error:
         if error.told.name != "json.none":
             return None, (error.told,)
@@ -641,14 +645,24 @@ def _parse_shape(
                 if given:
                     return shape.model_validate(given), ()
         return None, (error.told,)
+    values = [
+        value
+        for value, written in zip(found.values, found.written, strict=True)
+        if not is_repeated(value, written, question)
+    ]
+    if not values:
+        return None, (ModelText("json.quoted", {}),)
+    context = {"around": read_fields(found.around)}
     try:
-        return shape.model_validate(values[0] if len(values) == 1 else values), ()
+        return shape.model_validate(values[0] if len(values) == 1 else values, context=context), ()
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+        wrong = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
         return None, tuple(
-            ModelText(
+            ModelText(f"json.{entry['type']}", {})
+            if entry["type"] in ("several", "contradicted")
+            else ModelText(
                 "reply.field_wrong",
                 {"where": ".".join(map(str, entry["loc"])), "problem": entry["msg"]},
             )
-            for entry in found
+            for entry in wrong
         )

@@ -11,9 +11,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.decision import RequirementClaim, read_requirement
@@ -130,12 +139,14 @@ class JsonReply(BaseModel):
     asked to repair.
 
     ``main_list`` and ``main_text`` name the field that a bare list or text is taken for; "" for
-    none.
+    none. ``decisive`` are fields whose outermost value counts, and with which the words around the
+    object must agree.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
     main_list: ClassVar[str] = ""
     main_text: ClassVar[str] = ""
+    decisive: ClassVar[tuple[str, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -147,8 +158,12 @@ class JsonReply(BaseModel):
         needed = {name for name, field in cls.model_fields.items() if field.is_required()}
         needed |= {cls.main_list} - {""}
         objects = [*_walk_objects(given)]
-        whole = (found for found in objects if needed <= set(map(field_name, found)))
-        best = next(whole, None) if needed else None
+        whole = [found for found in objects if needed and needed <= set(map(field_name, found))]
+        best = whole[0] if whole else None
+        if len(whole) > 1:
+            inner = [*_walk_objects(whole[0])]
+            if any(other not in inner for other in whole):
+                raise PydanticCustomError("several", "several different objects")
         if best is None:
             outer = [*_walk_objects(cls._drop_others(given), through_lists=False)]
             best = max(outer, key=cls._rate_fit, default=None)
@@ -159,12 +174,28 @@ class JsonReply(BaseModel):
             return cls._read_values({cls.main_text: given}) if cls.main_text and is_text else given
         around = cls._name_fields(objects[0])  # what it has to have may stand there
         named = {name: around[name] for name in around if name in needed} | named
+        named |= {name: around[name] for name in cls.decisive if name in around}
         if cls.main_list and cls.main_list not in named:
             others = [value for value in best.values() if value not in named.values()]
             unnamed: list[Any] = [value for value in others if isinstance(value, list)]
             if len(unnamed) == 1:
                 named[cls.main_list] = unnamed[0]
         return cls._read_values(named)
+
+    @model_validator(mode="after")
+    def _check_words(self, info: ValidationInfo) -> Self:
+        """Raise an error if a field among ``around`` of the context, the words around the object,
+        has another value.
+        """
+        context = cast("Mapping[str, Sequence[JsonObject]]", info.context or {})
+        for said in context.get("around", ()) if self.decisive else ():
+            named = self._name_fields(said)
+            if told := {name: named[name] for name in self.decisive if name in named}:
+                with suppress(ValidationError):
+                    other = type(self).model_validate({**self.model_dump(), **told})
+                    if any(_differ(getattr(self, n), getattr(other, n)) for n in told):
+                        raise PydanticCustomError("contradicted", "the words say otherwise")
+        return self
 
     @classmethod
     def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,6 +238,16 @@ class JsonReply(BaseModel):
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Convert values to the types of their fields; a subclass may override this."""
         return values
+
+
+_ROUNDED: Final = 0.1  # by which scores may differ that are given twice
+
+
+def _differ(value: object, other: object) -> bool:
+    """Whether another value was read, and it is not the same but for rounding."""
+    if isinstance(value, float) and isinstance(other, float):
+        return abs(value - other) > _ROUNDED
+    return other not in (None, value)
 
 
 _DEEPEST: Final = 6  # levels of a value in which a reply is looked for
@@ -384,6 +425,8 @@ class TasksReply(JsonReply):
 class ReportReply(JsonReply):
     """Reply for purpose ``report``."""
 
+    decisive = ("status",)
+
     status: Status
     summary: Text
     cause: Text = ""
@@ -409,6 +452,8 @@ class SatisfactionReply(JsonReply):
     Keys of scores and evidence name a requirement by id, by text, or as ``#2`` for the second one.
     ``steps`` names steps of the plan to be done again, by number, id or name.
     """
+
+    decisive = ("overall_score", "verdict", "completion_recommendation")
 
     overall_score: float | None = None
     requirement_scores: dict[str, float] = Field(default_factory=dict[str, float])

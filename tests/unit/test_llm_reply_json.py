@@ -100,7 +100,7 @@ def test_the_one_object_is_found_whatever_is_written_around_it(text: str, around
 def test_what_can_mean_one_thing_only_is_read_as_that(written: str, meant: object) -> None:
     assert parse_object(written) == meant
     assert find_object(f"So:\n{written}\nThat is all.", {"a"}).data == meant
-    assert find_values(f"So:\n{written}\nThat is all.") == [meant]
+    assert find_values(f"So:\n{written}\nThat is all.").values == [meant]
 
 
 def test_what_is_mended_is_held_to_the_same_rules() -> None:
@@ -125,10 +125,10 @@ def test_the_deepest_allowed_value_can_be_written_again() -> None:
 def test_an_answer_that_is_only_judged_may_have_words_without_quotes_lists_and_several_values() -> (
     None
 ):
-    assert find_values('{"x": 1}\n{a: yes, b: 2026-11-27}\n["one"]') == [
+    assert find_values('{"x": 1}\n{a: yes, b: 2026-11-27}\n["one"]').values == [
         {"x": 1}, {"a": "yes", "b": "2026-11-27"}, ["one"]
     ]  # fmt: skip
-    assert find_values(json.dumps(json.dumps({"a": 1}))) == [{"a": 1}]
+    assert find_values(json.dumps(json.dumps({"a": 1}))).values == [{"a": 1}]
     for text in ("", "a [1] and {so}", '{"a": [1, 2', '{"a": 1, "a": 2}', "{'" * 300_000):
         with pytest.raises(NotStrict):
             find_values(text)
