@@ -160,9 +160,10 @@ class JsonReply(BaseModel):
         objects = [*_walk_objects(given)]
         whole = [found for found in objects if needed and needed <= set(map(field_name, found))]
         best = whole[0] if whole else None
-        if len(whole) > 1:
-            inner = [*_walk_objects(whole[0])]
-            if any(other not in inner for other in whole):
+        if cls.decisive and best is not None:
+            inner = [*_walk_objects(best)]
+            others = [other for other in whole if not other.items() <= best.items()]
+            if any(other not in inner for other in others):
                 raise PydanticCustomError("several", "several different objects")
         if best is None:
             outer = [*_walk_objects(cls._drop_others(given), through_lists=False)]
