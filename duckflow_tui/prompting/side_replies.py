@@ -162,8 +162,7 @@ class JsonReply(BaseModel):
         best = whole[0] if whole else None
         if cls.decisive and best is not None:
             inner = [*_walk_objects(best)]
-            others = [other for other in whole if not other.items() <= best.items()]
-            if any(other not in inner for other in others):
+            if any(not o.items() <= best.items() and o not in inner for o in whole):
                 raise PydanticCustomError("several", "several different objects")
         if best is None:
             outer = [*_walk_objects(cls._drop_others(given), through_lists=False)]
@@ -221,12 +220,17 @@ class JsonReply(BaseModel):
 
     @classmethod
     def _drop_others(cls, given: object) -> object:
-        """Return the only value of a list that has a field of this reply by its own name; any other
-        value unchanged.
+        """Return the only value of a list that has a field of this reply by its own name, or a
+        decisive one by any name; any other value unchanged.
         """
         values = cast("list[object]", given) if isinstance(given, list) else []
         objects = [cast("JsonObject", value) for value in values if isinstance(value, dict)]
-        own = [one for one in objects if cls.model_fields.keys() & set(map(field_name, one))]
+        own = [
+            one
+            for one in objects
+            if cls.model_fields.keys() & set(map(field_name, one))
+            or not cls._name_fields(one).keys().isdisjoint(cls.decisive)
+        ]
         return cast("object", own[0] if len(own) == 1 else given)
 
     @classmethod

@@ -49,6 +49,7 @@ REJECTIONS = {
         quote(json.dumps(PRAISE, indent=2), "+"),
         f"It says {PRAISED}: no.",
     ),
+    "an object with other names behind it": ("{}", f'{PRAISED}\n{{"判定": "却下", "総合": 0.1}}'),
     "an object inside its own": (
         "{}",
         json.dumps({"overall_score": 0.1, "verdict": "reject", "review.json": PRAISE}),
