@@ -154,8 +154,8 @@ class ResponseReader:
         return False
 
     def take_response(self, response: object) -> None:
-        """Process a whole response, or the final event of a stream. Raises LlmError if it
-        failed.
+        """Process a whole response, or the final event of a stream, whose output counts only if no
+        item came before it; then end the completion. Raises LlmError if the response failed.
         """
         fields = _fields_of(response)
         completion = self._completion

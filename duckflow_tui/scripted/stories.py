@@ -147,7 +147,9 @@ def load_lines(language: Language) -> Lines:
 
 @cache
 def find_story(said: str) -> Story | None:
-    """The story that begins with these words, in either language."""
+    """Return the story whose whole request equals ``said``, ignoring case, spaces and the sign at
+    the end, in either language; None where there is none.
+    """
     stories = (load_story(name, language) for name in _ALL for language in LANGUAGES)
     return next((story for story in stories if is_same(story.request, said)), None)
 

@@ -77,7 +77,9 @@ class Backlog:
             self._given_up = True
 
     def clear(self) -> None:
-        """Forget the records, which are synced now, and reset the wait."""
+        """Forget all records, because they are synced or given up, and set the wait back to 0. A
+        try that was put off stays put off.
+        """
         self.pending.clear()
         self.size = 0
         self.wait = 0.0

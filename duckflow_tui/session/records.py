@@ -237,10 +237,9 @@ def of_later_program(line: bytes) -> bool:
 
 
 def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[JournalLine | Damage]:
-    """Yield every record of the file from its position on, and one ``Damage`` for each other line.
-
-    A record whose newline is damaged still counts, and so does the record after it. At most
-    ``max_line`` bytes are in memory at once.
+    """Yield the records from the file's position on, and a ``Damage`` for each line, or rest of
+    one, that is not a record. A record whose newline is damaged counts and is followed by a
+    ``Damage`` for the newline. At most ``max_line`` bytes are in memory at once.
     """
     start = file.tell()
     while line := file.readline(max_line):

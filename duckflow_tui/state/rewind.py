@@ -41,7 +41,9 @@ class WorkSnapshot(PhaseState, MemoryState, GoalState, PaceState, PlanState):
         return standing
 
     def restore_to(self, state: AgentState) -> None:
-        """Put these slices into the state."""
+        """Copy these slices into the state, and the size of the last context into its usage, marked
+        as estimated.
+        """
         copy_slices(state, self, *type(self).__bases__)
         state.usage = state.usage.replace(last_context=self.last_context, estimated=True)
 

@@ -404,6 +404,9 @@ class HostContacted(Event, kind="host_contacted"):
     received: Count = Field(default=0, ge=0)
 
     def apply(self, state: AgentState) -> None:
+        """Add requests and bytes to the entry in ``state.hosts`` for this use, name, host and way
+        (``via``).
+        """
         key = " ".join((self.use, self.name, self.host, self.via))
         old = state.hosts.get(key) or HostContact(
             host=self.host, use=self.use, name=self.name, via=self.via, first=self.at, last=self.at

@@ -39,9 +39,10 @@ class _Start(NamedTuple):
 async def session_diff(
     state: AgentState, workspace: Workspace, blobs: Blobs, words: Callable[..., str]
 ) -> tuple[FilePreview, ...]:
-    """Return a preview of each file that differs from the start of the session, sorted by path;
-    changes that were undone do not count. Beyond ``MAX_COMPARED`` lines in all, files are only
-    named. Raises nothing: a file that cannot be read has a note that says why.
+    """Return a preview of each file that calls changed and that differs from the session's start,
+    sorted by its present path, a rename as one. Undone changes do not count. Once the sum passes
+    ``MAX_COMPARED`` lines, further files are only named. Raises nothing: a file that cannot be
+    read has a note that says why.
     """
     found: list[FilePreview] = []
     lines = 0

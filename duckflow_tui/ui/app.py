@@ -186,8 +186,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         await super().on_event(event)
 
     def _without_width(self, event: events.Key) -> events.Key:
-        """Return the plain key for one that an input method wrote in full width, where the plain
-        key is bound. A text field gets the key as it is; a question converts it itself.
+        """Return the plain key for one typed in full width: a space everywhere but in the composer;
+        another key where it is bound, or on any other screen. A field that takes it as text and
+        a question, which converts it itself, get the key unchanged.
         """
         key, focused = half_width_key(event), self.focused
         if key is event or (key.key != "space" and isinstance(focused, QuestionPane)):

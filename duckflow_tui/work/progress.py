@@ -109,7 +109,8 @@ class ProgressWatch:
         self._steps_done: int | None = None
 
     def judge_loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
-        """Judge the loop that ran these calls. ``steps_done``: completed steps of plans so far;
+        """Judge the loop that made these calls and remember it for the next ones; only calls that
+        ended as OK, ERROR or INVALID count. ``steps_done``: completed steps of plans so far;
         more than at the previous loop is progress.
         """
         loop, refs = _Loop(), list[str]()

@@ -150,7 +150,9 @@ def find_step(card: Card, plan: Plan | None, step_id: str) -> tuple[int, str]:
 def list_step_remarks(
     card: Card, plan: Plan | None, remarks: Mapping[str, str]
 ) -> tuple[Remark, ...]:
-    """Return the remarks in the order of their steps, without those on removed steps."""
+    """Return the remarks in the order of their steps, numbered as in the proposed change, or as in
+    ``plan`` for a step that the change drops. Remarks on steps in neither are left out.
+    """
     placed = sorted((find_step(card, plan, step), said) for step, said in remarks.items())
     return tuple(Remark(number=n, line=name, said=said) for (n, name), said in placed if n)
 
@@ -410,8 +412,9 @@ def card_rows(
 
 
 def _server_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
-    """Yield rows of an MCP server's question: its words, the field or page, and where the answer
-    goes.
+    """Yield the rows of an MCP server's question: its words with the page's site and address, or
+    with the field, its limits and where the answer goes; for a sign-in, or before a site is
+    contacted for one, those of the sign-in.
     """
     facts = card.facts
     if "signs_in" in facts:

@@ -228,10 +228,11 @@ class Composer(TextArea, inherit_bindings=False):
         self.replace_text(f"{text}\n{since}" if since else text)
 
     def send_draft(self, *, later: bool = False) -> None:
-        """Send the text, or the suggestion in the empty composer; without either, post
-        ``EmptyEnter``.
+        """Post the text as ``Submitted`` (with a leading ``!`` as the user's own command), or the
+        suggestion where it is blank; without either, post ``EmptyEnter``. ``later``: see
+        ``Submitted``.
 
-        The text is taken at once, so that keys typed afterwards are not part of it.
+        The composer is emptied at once, so that keys typed afterwards are not part of it.
         """
         draft = self.draft_text
         text, own = draft.strip() or self.suggested, draft.startswith("!")

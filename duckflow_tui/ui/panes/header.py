@@ -79,6 +79,7 @@ class Header(Rows):
         return [arrange_bar(self._left_parts(palette), self._right_parts(palette), width, fill)]
 
     def _left_parts(self, palette: Palette) -> list[BarPart]:
+        """Return the app's name, the project, its branch, the model and the session's title."""
         session = self._session
         badge = ink(palette.on_accent, on=palette.accent, bold=True)
         parts = [BarPart(" duckflow ", badge, weight=10)]
@@ -103,6 +104,9 @@ class Header(Rows):
         return parts
 
     def _right_parts(self, palette: Palette) -> list[BarPart]:
+        """Return what runs without approval, the mode and the sandbox; nothing before there is a
+        session.
+        """
         if not self._session.session_id:
             return []
         mode = self.words(f"status.mode.{self._mode.value}")

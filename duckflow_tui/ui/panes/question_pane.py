@@ -910,8 +910,9 @@ class QuestionPane(Vertical, can_focus=True):
     # --- actions that do not answer ------------------------------------------------------------
 
     def _show_scope(self, choice: AnswerChoice | None) -> None:
-        """Show in place of the request what this answer would allow, and for a project's rule the
-        earlier calls that it would have allowed; None: show the request again.
+        """Show what this answer would allow in place of the request, and for a project's rule the
+        earlier calls that it would have allowed; keys rest until it can be read. A call that can
+        be allowed only once gets a hint instead. None: show the request again.
         """
         gate = self.gate
         self._hint, self._unread_for = "", None
@@ -998,7 +999,9 @@ class QuestionPane(Vertical, can_focus=True):
         host_of(self).push_screen(screen, lambda edited: self._apply_edit(gate, text, edited))
 
     def _apply_edit(self, gate: Gate, before: str, edited: str | None) -> None:
-        """Answer the gate with the edited text, if the gate is unchanged and the text is not."""
+        """Answer the gate with the edited text; where the gate changed meanwhile or the text did
+        not, show a hint. ``edited`` None: only let keys rest.
+        """
         self._guard.begin_settling()
         if edited is None:
             return

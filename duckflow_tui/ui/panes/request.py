@@ -184,7 +184,9 @@ class RequestView(LineView, can_focus=False):
         self._when_seen: Callable[[], None] | None = None
 
     def show_rows(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
-        """Show other rows; unless ``fresh``, rows with a text seen before count as seen."""
+        """Show other rows. ``fresh``: from the top and all unseen; else rows whose text was seen as
+        a whole before count as seen.
+        """
         old, seen = self.rows, self._seen
         self.rows = tuple(rows)
         self._seen = Seen([len(row.text) for row in rows], [1] * len(rows))

@@ -159,7 +159,9 @@ class VitalsPane(LineView, can_focus=True):
         self._cursor = NAMES[0]
 
     def _go_to(self, change: VitalChange) -> None:
-        """Scroll the chat to the newest message or call that caused the change."""
+        """Scroll the chat to the newest message or call behind the change that the chat still has;
+        where it has none, show a notice.
+        """
         host = host_of(self)
         if not host.bench.go_to(change.refs[::-1]):
             host.status.show_notice("vitals.no_place")

@@ -172,7 +172,9 @@ class Welcome(VerticalScroll, can_focus=True):
         self._say_keys()
 
     def _say_head(self) -> None:
-        """Draw the title, the last failure, and problems of the settings."""
+        """Draw the title, the last failure or else why a model is needed, and problems of the
+        settings.
+        """
         palette, words = palette_of(self), self.words
         text, bad = ink(palette.text), ink(palette.bad)
         parts: list[Piece] = [(words("welcome.title"), ink(palette.accent, bold=True))]
