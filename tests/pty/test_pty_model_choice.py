@@ -46,10 +46,8 @@ def test_a_session_goes_on_with_its_own_model_and_without_flags(tmp_path: Path) 
             terminal.sees("Message")
             terminal.type("hello\r")
             terminal.sees("The first answer.")
-        with start(tmp_path, other, "--continue") as terminal:
-            terminal.sees("The first answer.", "duck-1")
-            terminal.type("go on\r")
-            terminal.sees("The second.")
+        with start(tmp_path, other, "-c", "go on") as terminal:
+            terminal.sees("The first answer.", "duck-1", "The second.")
         environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
         ended = run_program(["-p", "more", "--continue"], cwd=tmp_path, environ=environ)
         assert (ended.returncode, ended.stdout) == (0, "The third.\n"), ended.stderr
