@@ -129,9 +129,11 @@ class Inbox:
         self._wake.set()
 
     async def _answer_question(self, text: str) -> bool:
-        """Answer the model's open question with this text; return False if none is open."""
+        """Answer with this text the model's open question, or the one after the last attempt, at
+        which nothing runs; return False if neither is open.
+        """
         for card in self._store.state.cards:
-            if card.kind is CardKind.QUESTION:
+            if card.kind in (CardKind.QUESTION, CardKind.ESCALATION):
                 key = str(parse_typed_number(text))
                 option = next((o for o in card.options if o.key == key), TELL)
                 answer = CardAnswer(

@@ -117,6 +117,25 @@ def judge_requirements(
     )
 
 
+def withdraw_unshown(
+    judgement: Judgement, facts: Sequence[Fact], *, refused: bool
+) -> tuple[RequirementItem, ...]:
+    """Return the requirements of a request that is not done. One that was scored as met counts as
+    partly met where its own check failed and the judge did not say why; with ``refused``, where no
+    change was carried out or no file is changed after a refusal, also where no fact but the
+    reply shows it.
+    """
+    passed_over = {fact.requirement for fact in facts if fact.id in judgement.unanswered}
+    items: list[RequirementItem] = []
+    for item in judgement.items:
+        shown = any(fact.supports and fact.kind != "reply" for fact in item.evidence)
+        doubtful = item.requirement_id in passed_over or (refused and not shown)
+        if doubtful and item.state is RequirementState.MET:
+            item = item.replace(state=RequirementState.PARTLY)
+        items.append(item)
+    return tuple(items)
+
+
 def weighted_mean(items: Sequence[RequirementItem]) -> float:
     """Return the mean satisfaction level of the requirements that count, weighted by priority; 0.0
     without any.

@@ -29,6 +29,7 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
+from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.results import load_originals, net_change
 from duckflow_tui.work.attempts import Attempts, ReviewEnd, current_work, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
@@ -42,6 +43,7 @@ from duckflow_tui.work.judgement import (
     list_missing,
     merge_evaluations,
     read_evaluation,
+    withdraw_unshown,
 )
 from duckflow_tui.work.requirements import (
     list_requests,
@@ -189,7 +191,11 @@ class Reviewer:
         denied = [m for m in case.log if m.result.outcome is Outcome.DENIED]
         if denied:  # the turn ends as denied, however well the rest was judged
             found = found.replace(done=False)
-        refused = not found.done and (case.last or found.in_vain or self._is_refused(case.log))
+        no_stands = self._is_refused(case.log)
+        if not found.done:
+            refused = not carried_out or (not case.changes and (bool(denied) or no_stands))
+            found = found.replace(items=withdraw_unshown(found, case.facts, refused=refused))
+        refused = not found.done and (case.last or found.in_vain or no_stands)
         missing = MissingInfoAnalysis()
         follows = False
         if not found.done:
@@ -356,19 +362,23 @@ class Reviewer:
         return bool(case.changes) or not tried or any(stands)
 
     def _is_refused(self, log: Sequence[OperationMessage]) -> bool:
-        """Whether the user refused or rewrote the last effect, wholly or in part; then no further
-        attempt begins without asking.
+        """Whether the user refused a call, and neither a later change of a file nor the same call
+        went through, or rewrote the last change or left out a part; then no further attempt
+        begins without asking.
         """
-        specs = self._parts.router.registry.specs()
-        acting = {spec.name for spec in specs if spec.has_side_effects}
-        effects = [m for m in log if m.operation in acting or m.result.outcome.is_refused]
-        if not effects:
-            return False
-        if effects[-1].result.outcome.is_refused:
-            return True
-        changes = [message for message in effects if message.result.changes]
-        if not changes:
-            return False
+        no: OperationMessage | None = None
+        changes: list[OperationMessage] = []
+        for message in log:
+            if message.result.changes:
+                changes.append(message)
+            if message.result.outcome.is_refused:
+                no = message
+            elif no is not None and message.result.went_well:
+                same = message.call_text == no.call_text
+                changed = message.result.changes and message.operation != RUN
+                no = None if same or changed else no
+        if no is not None or not changes:
+            return no is not None
         gate, answer = changes[-1].gate, changes[-1].answer
         rewritten = gate is not None and gate.edited_by_user
         return rewritten or (answer is not None and bool(answer.left_out))

@@ -333,4 +333,25 @@ async def test_wrong_work_that_a_fact_tells_of_is_not_done_by_a_lenient_judge(
         assert end.outcome == "partial"
         reviews = [m.review for m in s.state.messages if isinstance(m, ReviewMessage)]
         assert all(review.unanswered for review in reviews)
+        met = int(wanted["check"]["kind"] == "judgement")  # a red suite refutes no single one
+        assert {review.met_counts for review in reviews} == {(met, 1)}
         assert len(s.server.of("satisfaction")) == 2 * len(reviews)
+
+
+@pytest.mark.parametrize("evidence", [{}, {"r1": ["P1"]}])
+async def test_a_requirement_whose_only_change_was_denied_is_not_shown_as_met(
+    tmp_path: Path, evidence: dict[str, list[str]]
+) -> None:
+    """Full marks for no fact or the worker's own words; the verdict says what the list does."""
+    looks = action("file_ops.read_file", path="a.py")
+    judge = Reply(text=json.dumps(_full(1.0, "C1", evidence=evidence)), repeat=True)
+    works = decision("", looks, wrong_edit("value = 2\n"), requirements=[claim("value is 2")])
+    script = Script(replies={"main": (works, *(done("It is 2."),) * 3), "satisfaction": (judge,)})
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.py").write_text("value = 1\n")
+    async with session(tmp_path, script, mode="strict", headless=True) as s:
+        end = await s.turn("set value to 2")
+        (review,) = [m.review for m in s.state.messages if isinstance(m, ReviewMessage)]
+        assert (end.outcome, review.score, review.verdict) == ("denied", 1.0, "failed")
+        assert s.state.objective is not None
+        assert review.met_counts == s.state.objective.met_counts == (0, 1)

@@ -503,6 +503,48 @@ async def test_after_the_users_no_there_is_no_loop_of_attempts(tmp_path: Path) -
         assert attempts(s) == []
 
 
+@pytest.mark.parametrize("allowed", ["ls", ""])
+async def test_a_command_after_the_users_no_begins_no_attempt(tmp_path: Path, allowed: str) -> None:
+    """What the user refused was not changed by it. With a change that they allow, it goes on."""
+    follows = action("shell.run", command="ls") if allowed else write("other\n")
+    script = story(
+        works(WORDS),
+        decision("I look.", follows),
+        *(done("I leave it."),) * 2,
+        satisfaction=(judged(0.1), judged(0.9)),
+        requirements=(found(),),
+    )
+    async with session(tmp_path, script, allow=("ls",)) as s:
+        await s.engine.send("write the notes")
+        await s.answer(GateChoice.REJECT, reason="not so")
+        if not allowed:
+            await s.answer(GateChoice.ONCE)
+        end = await s.ended()
+        assert end.outcome == ("partial" if allowed else "done")
+        assert len(attempts(s)) == (0 if allowed else 1)
+
+
+@pytest.mark.parametrize("typed", ["name the script", "3"])
+async def test_what_is_typed_at_the_question_after_the_last_attempt_answers_it(
+    tmp_path: Path, typed: str
+) -> None:
+    """In their own words, or by the number of an answer. Nothing is asked beside the work."""
+    script = thrice(
+        done("Because the script reads it."),
+        satisfaction=(*map(judged, (0.2, 0.3, 0.4)), judged(0.9)),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await escalation(s)
+        await s.engine.send(typed, when="now")
+        end = await s.ended()
+        assert end.outcome == "done"
+        assert [m.aside for m in s.state.messages if isinstance(m, UserMessage)] == (
+            [False] if typed == "3" else [False, False]
+        )
+        assert len(attempts(s)) == (2 if typed == "3" else 3)
+
+
 @pytest.mark.parametrize(
     "look", [action("file_ops.find_files", glob="*"), action("shell.run", command="ls")]
 )
