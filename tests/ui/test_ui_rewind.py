@@ -137,7 +137,7 @@ async def test_enter_offers_conversation_and_files_at_first_sight(
         rows = [row.strip() for row in screen_text(app).splitlines()]
         for way in WAYS:
             assert any(way in row for row in rows), way
-        assert screen_text(app).count("src/shop/receipt.py stays") == 1
+        assert screen_text(app).count("src/shop/receipt.py: kept") == 1
         assert engine.rewind.asked == []
         await pilot.press(*keys.split())
         if not wanted:

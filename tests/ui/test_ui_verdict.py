@@ -37,7 +37,7 @@ ROWS = {
     "en": ("Done: 4 of 4 · nothing was run · 1 remark", ("approve · good", "remark", "suggestion")),
     "ja": (
         "完了: 4 件中 4 件 · 実行による確認なし · 指摘 1 件",
-        ("承認 · 良い", "提案", "仕上がり"),
+        ("合格 · 良い", "提案", "仕上がり"),
     ),
 }
 
