@@ -239,11 +239,12 @@ class Talk(Vertical):
         """Limit the chat's height while a question is open, so that it follows a short chat
         directly.
         """
-        for chat in self.query("#chat"):  # none while the app starts or ends
-            chat.styles.max_height = None
-            if self.open_question is None or self.transcript is None or self.start is not None:
-                continue
-            chat.styles.max_height = self.transcript.virtual_size.height + chat.gutter.height + 1
+        chat, rows = next(iter(self.query("#chat")), None), None
+        if chat is None:  # the app starts or ends
+            return
+        if self.open_question is not None and self.transcript is not None and self.start is None:
+            rows = self.transcript.virtual_size.height + chat.gutter.height + 1
+        chat.styles.max_height = rows
 
     def _was_talked_since(self, state: AgentState, asked: str) -> bool:
         """Whether something was said since the question opened, or since the user last
