@@ -187,7 +187,7 @@ async def test_a_command_reaches_the_hosts_that_the_user_agreed_to_and_nothing_e
         assert contact.received >= 40 * len(web.heads)
         facts = host_facts(bench.store.state, contact, Catalogue("en"))
         assert facts["use"] == "commands"
-        assert "your key" in facts["setting"]
+        assert "your answer" in facts["setting"]
 
         # A command without hosts, the same one too, has no network at all.
         alone = await bench.call(RUN, command=f"env | grep -i proxy; {send(get(url))}")
