@@ -172,22 +172,7 @@ class PlanApprovals:
         steps itself, so an unchanged plan is not repeated to it.
         """
         store = self._store
-        plan = store.state.get_plan(plan_id)
-        options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
-        answer = await self._ask(CardKind.PLAN, options, plan.fingerprint, plan, before=since)
-        if answer is not None:
-            answered = PlanAnswered(
-                plan_id=plan_id,
-                fingerprint=answer.subject,
-                run=_ANSWERS.get(answer.action),
-                reason=answer.full_text,
-            )
-            try:
-                await store.commit(answered)
-            except StateError:  # the plan changed after the user pressed the key
-                answer = None
-        if answer is None:
-            return await self.ask_for_approval(plan_id, plan, own=own)
+        answer = await self._ask_until_current(plan_id, since)
         approved = store.state.get_plan(plan_id)
         if approved.run is None:
             raise self._make_refusal("plan.rejected", answer)
@@ -200,6 +185,29 @@ class PlanApprovals:
             plan="" if own and approved.version == 1 else describe_plan(approved, self._words),
         )
         return Output(told.strip(), f"{len(approved.steps)}")
+
+    async def _ask_until_current(self, plan_id: str, since: Plan | None) -> CardAnswer:
+        """Ask the user to approve a draft until they answer for its newest version, and record
+        that answer. ``since`` as in ``ask_for_approval``.
+        """
+        options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
+        while True:
+            plan = self._store.state.get_plan(plan_id)
+            answer = await self._ask(CardKind.PLAN, options, plan.fingerprint, plan, before=since)
+            since = plan
+            if answer is None:
+                continue
+            answered = PlanAnswered(
+                plan_id=plan_id,
+                fingerprint=answer.subject,
+                run=_ANSWERS.get(answer.action),
+                reason=answer.full_text,
+            )
+            try:
+                await self._store.commit(answered)
+            except StateError:  # the plan changed after the user pressed the key
+                continue
+            return answer
 
     def _put_others_aside(self, plan_id: str) -> None:
         """Cancel every other plan that may still run, with its work and open cards, and tell the
@@ -225,22 +233,23 @@ class PlanApprovals:
         or drops do not begin before the answer. Raises ToolFault if it is refused.
         """
         parts, store = self._parts, self._store
-        try:
-            await self._ask_to_accept(
-                "plan.refused", CardKind.PLAN_CHANGE, change.change_id, plan, change=change
-            )
-        except asyncio.CancelledError:
-            parts.notices.tell("plan.change_dropped")
-            raise
-        now = store.state.get_plan(plan.plan_id)
-        try:
-            result = apply_edits(now, change.edits)
-        except PlanProblem as problem:
-            raise ToolFault("plan.no_longer_fits", problem=problem.told) from problem
-        if now.fingerprint != change.base:  # show what this would do to the plan as it is now
-            change_id = parts.ids("change")
+        while True:
+            try:
+                await self._ask_to_accept(
+                    "plan.refused", CardKind.PLAN_CHANGE, change.change_id, plan, change=change
+                )
+            except asyncio.CancelledError:
+                parts.notices.tell("plan.change_dropped")
+                raise
+            now = store.state.get_plan(plan.plan_id)
+            try:
+                result = apply_edits(now, change.edits)
+            except PlanProblem as problem:
+                raise ToolFault("plan.no_longer_fits", problem=problem.told) from problem
+            if now.fingerprint == change.base:
+                break
+            change_id = parts.ids("change")  # show what this would do to the plan as it is now
             change = change.replace(change_id=change_id, base=now.fingerprint, result=result)
-            return await self.ask_for_change(plan, change)
         await store.commit(PlanRevised(plan=result, by="model", accepted=True))
         await accept_change(parts, change)
         end_idle_plan(store, plan.plan_id)
