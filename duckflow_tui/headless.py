@@ -42,7 +42,6 @@ from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Recorder
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, ReasoningDelta, ReplyDelta, Waiting
-from duckflow_tui.streams import PATIENCE_S, set_patience
 from duckflow_tui.tools.mcp.offers import PromptRefused, parse_prompt_name
 from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
@@ -190,19 +189,17 @@ async def run_turn(
     run here, 3 denied, 4 limit, 5 a question to the user, 130 stopped, 143 after SIGTERM, 129
     after SIGHUP.
 
-    ``out`` and ``err`` are the standard streams by default. After the work, a stalled reader is
-    waited for up to ``PATIENCE_S`` seconds. After a signal the run ends within three seconds; if
-    something blocks it, ``leave`` ends the process with the status.
+    ``out`` and ``err`` are the standard streams by default; their readers are waited for. After a
+    signal the run ends within three seconds; if something blocks it, ``leave`` ends the process
+    with the status.
     """
     turn = _Turn(catalogue, out or sys.stdout, err or sys.stderr, leave)
-    set_patience(None)  # during the work a slow reader is not given up
     try:
         async with open_engine(turn.spawn) as engine:
             status = await turn.run(engine, options)
         if isinstance(turn.printer, _JsonLines) and turn.printer.printing is not None:
             await asyncio.wait((turn.printer.printing,), timeout=READ_WITHIN)
     finally:
-        set_patience(PATIENCE_S)
         if turn.deadline is not None:
             turn.deadline.cancel()
     if not turn.has_written():  # after a signal; a flush now could block for ever
@@ -320,7 +317,6 @@ class _Turn:
             status = finished.result() if finished.done() else EXIT_STATUS["failed"]
         finally:
             await self.spawn.end_tasks()
-            set_patience(PATIENCE_S)
         if isinstance(printer, _JsonLines) and (printing := printer.printing) is not None:
             await asyncio.wait((printing, ended_by), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait((printing,), timeout=READ_WITHIN)

@@ -1,26 +1,19 @@
-"""Standard streams that write any character and give up on a reader that stopped reading.
+"""Standard streams that write any character, and outlive a lost reader or a full disk.
 
 Imported at every start, so it imports only modules that Python has already loaded.
 """
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import select
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Final, TextIO
+    from typing import Any, TextIO
 
-PATIENCE_S: Final = 2.5  # seconds without progress after which a reader is given up
-_POLL_S: Final = 0.1  # seconds of one wait
-_CHUNK: Final = 4096  # bytes (PIPE_BUF): a pipe that is ready takes that many without blocking
-
-_patience: float | None = PATIENCE_S
 _output_error: OSError | None = None
 
 
@@ -28,24 +21,17 @@ def guard_streams() -> None:
     """Replace standard input, output and error by guarded streams.
 
     A character that the encoding lacks is written as an escape. Standard output raises OSError
-    once when it cannot be written, or nobody reads it for ``PATIENCE_S``, and is dropped from then
-    on; standard error is dropped without an error. A stream that was closed from the start is
-    opened on the null device, so that no other file gets its number; writing to it fails. A
-    terminal is never given up, because its user may have stopped it and will let it go on.
+    once when it cannot be written, and is dropped from then on; standard error is dropped without
+    an error. A reader that pauses, such as a pager, is waited for. A stream that was closed from
+    the start is opened on the null device, so that no other file gets its number; writing to it
+    fails.
     """
     global _output_error
     _output_error = None
-    set_patience(PATIENCE_S)
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by the caller
         sys.stdin = os.fdopen(_open_null_at(0), encoding="utf-8", closefd=False)
     sys.stdout = _guard_stream(sys.stdout, 1)
     sys.stderr = _guard_stream(sys.stderr, 2)
-
-
-def set_patience(seconds: float | None) -> None:
-    """Set the seconds after which a stalled reader is given up; None waits for ever."""
-    global _patience
-    _patience = seconds
 
 
 def output_error() -> OSError | None:
@@ -63,8 +49,8 @@ def _open_null_at(number: int) -> int:
 
 
 def _guard_stream(stream: TextIO | None, number: int) -> TextIO:
-    """Return the stream to use for a descriptor: one that survives a missing, slow or lost reader;
-    a terminal, or a stream that is not the standard one, is returned itself.
+    """Return the stream to use for a descriptor: one that survives a missing or lost reader; a
+    terminal, or a stream that is not the standard one, is returned itself.
     """
     if stream is None:
         _open_null_at(number)
@@ -91,7 +77,7 @@ def _text_stream(number: int, encoding: str, *, by_lines: bool) -> TextIO:
 
 
 class _Descriptor(io.RawIOBase):
-    """Standard output or error as bytes; a write fails when its reader stalls for too long."""
+    """Standard output or error as bytes."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -108,37 +94,18 @@ class _Descriptor(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        """Write at most 4 KB and return the count. After an error all data is dropped; on standard
-        output the error is first raised, once.
+        """Write what fits and return its number of bytes; waits for a reader that pauses. After an
+        error all data is dropped; on standard output the error is first raised, once.
         """
         global _output_error
-        view = memoryview(data)
-        if self._is_lost:
-            return view.nbytes
-        try:
-            return self._write_chunk(view[:_CHUNK])
-        except OSError as error:
-            self._is_lost = True
-            if self._number != 1:
-                return view.nbytes
-            _output_error = error
-            raise
-
-    def _write_chunk(self, chunk: memoryview) -> int:
-        """Write as much as fits, waiting for a slow reader. Raises TimeoutError after ``_patience``
-        seconds.
-        """
-        poll = select.poll()
-        poll.register(self._number, select.POLLOUT)
-        waited_s = 0.0
-        while True:
-            if poll.poll(_POLL_S * 1000):
-                try:
-                    return os.write(self._number, chunk)
-                except (
-                    BlockingIOError
-                ):  # the descriptor is non-blocking, and the chunk does not fit
-                    time.sleep(_POLL_S)
-            waited_s = 0.0 if _patience is None else waited_s + _POLL_S
-            if _patience is not None and waited_s >= _patience:
-                raise TimeoutError(errno.ETIMEDOUT, "nobody reads it")
+        while not self._is_lost:
+            try:
+                return os.write(self._number, data)
+            except BlockingIOError:  # whoever opened the descriptor made it non-blocking
+                select.select((), (self._number,), ())
+            except OSError as error:
+                self._is_lost = True
+                if self._number == 1:
+                    _output_error = error
+                    raise
+        return memoryview(data).nbytes
