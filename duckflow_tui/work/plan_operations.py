@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import AliasChoices, Field, WithJsonSchema, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.base import StateError
+from duckflow_tui.state.lenient import read_choice
 from duckflow_tui.state.operations import Effect, Need, Weight
 from duckflow_tui.state.plan import MAX_STEPS, REVISE
 from duckflow_tui.tools.operation import (
@@ -28,6 +29,28 @@ if TYPE_CHECKING:
 UPDATE_STEP: Final = "plan_tool.update_step"
 #: Operations after which the steps of a plan may begin.
 BEGINS_PLAN: Final = ("plan_tool.propose", "task_loop.run", UPDATE_STEP)
+
+#: Words that models use for the status of a step and for a change of one, with ours.
+_STATUSES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("pending", "todo", "open", "not_started"), "pending"),
+    **dict.fromkeys(("in_progress", "started", "running", "active", "doing"), "in_progress"),
+    **dict.fromkeys(("completed", "complete", "done", "finished", "success", "完了"), "completed"),
+    **dict.fromkeys(("failed", "failure", "fail", "error", "失敗"), "failed"),
+    **dict.fromkeys(("blocked", "stuck", "waiting", "on_hold"), "blocked"),
+}
+_EDITS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("add", "insert", "append", "new", "create"), "add"),
+    **dict.fromkeys(("change", "update", "edit", "modify", "replace", "rename"), "change"),
+    **dict.fromkeys(("drop", "remove", "delete", "skip"), "drop"),
+    **dict.fromkeys(("move", "reorder", "shift"), "move"),
+}
+
+
+def _translate_word(words: Mapping[str, str]) -> BeforeValidator:
+    """Make a validator that replaces a word of ``words`` by its meaning; it returns other values
+    unchanged.
+    """
+    return BeforeValidator(lambda given: read_choice(given, words) or given)
 
 
 class PlannedStep(Arguments):
@@ -60,7 +83,7 @@ class Propose(Arguments):
 class StepEdit(Arguments):
     """One change of a step within ``Revise``."""
 
-    op: Literal["add", "change", "drop", "move"]
+    op: Annotated[Literal["add", "change", "drop", "move"], _translate_word(_EDITS)]
     step_id: str = Field(
         default="",
         description="Its id or number; for add: a word by which other changes may name it.",
@@ -99,7 +122,10 @@ class UpdateStep(Arguments):
     """Arguments to set the status of a step."""
 
     step_id: str = Field(description="Its id or number.")
-    status: Literal["pending", "in_progress", "completed", "failed", "blocked"]
+    status: Annotated[
+        Literal["pending", "in_progress", "completed", "failed", "blocked"],
+        _translate_word(_STATUSES),
+    ]
     note: str = Field(default="", description="What shows it, or what is in the way.")
 
 

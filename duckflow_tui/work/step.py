@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.state.base import LocalizedText, one_line
 from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
@@ -31,7 +33,7 @@ from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
 from duckflow_tui.work.model_calls import Asker
 from duckflow_tui.work.pace import PaceKeeper
-from duckflow_tui.work.plan_operations import UPDATE_STEP
+from duckflow_tui.work.plan_operations import UPDATE_STEP, UpdateStep
 from duckflow_tui.work.propose import list_steps
 from duckflow_tui.work.report import (
     Cause,
@@ -242,9 +244,13 @@ class StepRun(Thread):
 
     def _ends_step(self, action: Action) -> bool:
         """Whether the action marks this step as completed."""
-        if action.operation != UPDATE_STEP or action.args.get("status") != "completed":
+        if action.operation != UPDATE_STEP:
             return False
-        return find_step(self._plan, str(action.args.get("step_id", ""))) == self._step
+        try:
+            given = UpdateStep.model_validate(action.args)
+        except ValidationError:
+            return False  # the call says what is wrong with them
+        return given.status == "completed" and find_step(self._plan, given.step_id) == self._step
 
     async def run_call(self, action: Action) -> OperationMessage:
         """Run a call and record it as a task of the step. The call that ends the step becomes no

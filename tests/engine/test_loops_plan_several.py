@@ -23,8 +23,8 @@ def write(path: str) -> dict[str, Any]:
     return action("file_ops.write_file", path=path, content=f"{path}\n")
 
 
-def ends(step: int, note: str = "") -> dict[str, Any]:
-    return action("plan_tool.update_step", step_id=str(step), status="completed", note=note)
+def ends(step: int, note: str = "", status: str = "completed") -> dict[str, Any]:
+    return action("plan_tool.update_step", step_id=str(step), status=status, note=note)
 
 
 def plan_of_three(*task: Reply, last: str = "continue") -> Script:
@@ -49,9 +49,13 @@ def reports(running: Session) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(m.report.step_name, m.report.summary, m.report.files_changed) for m in messages]
 
 
-async def test_each_step_ends_with_its_own_calls_and_the_turn_with_the_last(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", ["completed", "done", "Complete"])
+async def test_each_step_ends_with_its_own_calls_and_the_turn_with_the_last(
+    tmp_path: Path, status: str
+) -> None:
     """One request for three steps, and none behind them: the proposal was to end the turn."""
-    calls = (write("a"), ends(1, "a is there"), write("b"), ends(2), write("c"))
+    first, second = ends(1, "a is there", status), ends(2, "", status)
+    calls = (write("a"), first, write("b"), second, write("c"))
     replies = plan_of_three(decision("All of it.", *calls, next_step="done"), last="done")
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("three notes please")
