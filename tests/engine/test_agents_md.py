@@ -14,7 +14,6 @@ from typing import Any
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import GateChoice
 
 AGENTS = Path(__file__).parents[2] / "AGENTS.md"
@@ -79,16 +78,15 @@ async def test_a_turn_goes_the_way_that_is_told(tmp_path: Path) -> None:
 
 
 async def test_a_step_goes_the_way_that_is_told(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (
-                decision("Writing.", action("file_ops.write_file", path="a.txt", content="x\n")),
-                done("Written."),
-            ),
-            "report": (report_reply(),),
-        }
+    replies = script(
+        PROPOSE,
+        done("Done."),
+        plan=plan_reply("first note"),
+        task=(
+            decision("Writing.", action("file_ops.write_file", path="a.txt", content="x\n")),
+            done("Written."),
+        ),
+        report=report_reply(),
     )
     with entered() as seen:
         async with session(tmp_path, replies, mode="trusted") as s:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reviews import CHECK, NOTES, WORDS, judged, lacks, story, works, write
-from support.session import Session, action, decision, done, session
+from support.reviews import CHECK, NOTES, WORDS, judged, lacks, works, write
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.state.goal import AttemptResult
 
@@ -22,7 +22,7 @@ def results(s: Session) -> tuple[AttemptResult, ...]:
 async def test_log_errors_and_results_of_an_attempt_stay_in_it(tmp_path: Path) -> None:
     """Three attempts, each with a call and a fault of its own. Covers S1-48."""
     gone = [decision("", action("file_ops.read_file", path=f"gone{n}.txt")) for n in (1, 2, 3)]
-    script = story(
+    replies = script(
         works(WORDS),
         gone[0],
         done("One."),
@@ -34,7 +34,7 @@ async def test_log_errors_and_results_of_an_attempt_stay_in_it(tmp_path: Path) -
         done("Three."),
         satisfaction=(judged(0.4), judged(0.5), judged(0.9)),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "done"
         written = [
             [text.split()[1].rstrip(":") for text in attempt.results] for attempt in results(s)
@@ -50,8 +50,8 @@ async def test_what_the_user_runs_and_what_checks_run_is_no_part_of_an_attempt(
     tmp_path: Path,
 ) -> None:
     held = done("Done.").model_copy(update={"hold": "wait"})
-    script = story(works(NOTES, content="done\n"), held)
-    async with session(tmp_path, script, mode="trusted", allow=(CHECK,)) as s:
+    replies = script(works(NOTES, content="done\n"), held)
+    async with session(tmp_path, replies, mode="trusted", allow=(CHECK,)) as s:
         await s.engine.send("write the notes")
         await s.server.reached("wait")
         await s.engine.run_command("echo by the user")
@@ -76,7 +76,7 @@ UNNAMED: dict[str, Any] = {"missing_aspects": []}
 async def test_what_is_missing_is_asked_for_only_where_the_judge_names_nothing(
     tmp_path: Path,
 ) -> None:
-    script = story(
+    replies = script(
         works(WORDS),
         done("One."),
         done("Two."),
@@ -84,7 +84,7 @@ async def test_what_is_missing_is_asked_for_only_where_the_judge_names_nothing(
         satisfaction=(judged(0.3), judged(0.4, **UNNAMED), judged(0.9)),
         missing=(lacks("the second reason"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "done"
         assert [len(s.server.of(p)) for p in ("missing", "continuation")] == [1, 0]
         told = [request.text for request in s.server.of("main")]
@@ -96,13 +96,13 @@ async def test_what_is_missing_is_asked_for_only_where_the_judge_names_nothing(
 
 
 async def test_after_the_last_attempt_nothing_is_asked_but_the_user(tmp_path: Path) -> None:
-    script = story(
+    replies = script(
         works(WORDS),
         *(done(f"{n}.") for n in ("One", "Two", "Three")),
         satisfaction=(judged(0.2), judged(0.3), judged(0.4, **UNNAMED)),
         missing=(lacks("the reason"),) * 3,
     )
-    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         assert (await s.turn("write the notes")).outcome == "partial"
         assert [len(s.server.of(p)) for p in ("satisfaction", "missing", "continuation")] == [
             3,
@@ -112,10 +112,10 @@ async def test_after_the_last_attempt_nothing_is_asked_but_the_user(tmp_path: Pa
 
 
 async def test_two_attempts_that_miss_the_same_end_in_the_report(tmp_path: Path) -> None:
-    script = story(
+    replies = script(
         works(WORDS), done("One."), done("Two."), done("Three."), satisfaction=(judged(0.4),) * 3
     )
-    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         end = await s.turn("write the notes")
         assert (end.outcome, len(s.server.of("satisfaction"))) == ("partial", 2)
         assert "judging.unasked" in s.notices()
@@ -123,13 +123,13 @@ async def test_two_attempts_that_miss_the_same_end_in_the_report(tmp_path: Path)
 
 async def test_where_nothing_concrete_is_missing_no_attempt_begins(tmp_path: Path) -> None:
     empty = lacks()
-    script = story(
+    replies = script(
         works(WORDS),
         done("One."),
         satisfaction=(judged(0.6, verdict="fix", **UNNAMED),),
         missing=(empty,),
     )
-    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         end = await s.turn("write the notes")
         assert (end.outcome, len(s.server.of("main"))) == ("partial", 2)
 
@@ -144,13 +144,13 @@ async def test_where_nothing_concrete_is_missing_no_attempt_begins(tmp_path: Pat
 async def test_an_attempt_is_told_by_what_it_did(
     tmp_path: Path, calls: tuple[dict[str, Any], ...], strategy: str
 ) -> None:
-    script = story(
+    replies = script(
         decision("One.", *calls, requirements=[WORDS]),
         done("One."),
         done("Two."),
         satisfaction=(judged(0.4), judged(0.9)),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         assert results(s)[0].strategy.startswith(strategy)
         assert s.state.objective is not None

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from support.prepared import UNTOUCHED, running_program
-from support.reviews import claim, judged, lacks, story
+from support.reviews import claim, judged, lacks
 from support.session import action, decision, done, script, session
 from support.shell import running_with
 
@@ -102,10 +102,10 @@ async def test_a_reply_that_was_told_before_the_end_is_not_printed_again_on_a_te
     """With its calls; what was denied lets no attempt begin, so that it is the last word there."""
     runs = action("shell.run", command="true")
     one = decision("I try it.", runs, next_step="done", requirements=[claim("It runs")])
-    replies = story(one, satisfaction=(judged(0.9),))
+    replies = script(one, satisfaction=(judged(0.9),))
     if wanting:
         two = (decision("So.", runs, requirements=[claim("It runs")]), done("I try it."))
-        replies = story(*two, satisfaction=(judged(0.4),), missing=(lacks("a run"),))
+        replies = script(*two, satisfaction=(judged(0.4),), missing=(lacks("a run"),))
     allow = () if wanting else ("true",)
     screen, out, err = Terminal(), io.StringIO(), io.StringIO()
     await headless(tmp_path, replies, *allow, out=screen, err=screen)
@@ -363,7 +363,7 @@ async def test_what_a_compaction_came_to_is_said(
             await made.turn(f"question {n}")
         session_id = made.session_id
     said = io.StringIO()
-    replies = Script(replies={"digest": (digest.model_copy(update={"repeat": True}),)})
+    replies = script(digest=digest.model_copy(update={"repeat": True}))
     status, _ = await headless(
         tmp_path, replies, text="/compact", resume=session_id, err=said, context=12_000
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.prepared import run_program
-from support.reviews import claim, judged, lacks, next_plan, story, works
+from support.reviews import claim, judged, lacks, next_plan, works
 from support.serving import served
 from support.session import action, decision, done, script
 
@@ -241,14 +241,14 @@ def test_a_should_that_is_missing_shows_in_exit_status_words_and_the_last_record
     scores = {"r1": 1.0, "r2": 1.0, "r3": 1.0, "r4": 0.0}  # 0.82 of the whole
     short = judged(0.9, scores).model_copy(update={"repeat": True})
     musts = [claim(words) for words in ("the notes are written", "short", "clear")]
-    script = story(
+    replies = script(
         works(*musts, claim("there is a changelog", 2)),
         done("Done!").model_copy(update={"repeat": True}),
         satisfaction=(short,),
         missing=(lacks("the changelog").model_copy(update={"repeat": True}),),
         continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
-    with served(script) as server:
+    with served(replies) as server:
         ended = ran(
             tmp_path, "--base-url", server.endpoint.base_url, "--model", "m", "--mode", "trusted",
             "--json", "-p", "write the notes",
@@ -306,7 +306,7 @@ def test_each_end_before_it_was_done_says_why_by_a_code_and_facts(tmp_path: Path
     write = action("file_ops.write_file", path="../x", content="x")
     there = claim("a.txt is there", kind="file_exists", value="a.txt")
     claims = done("So.", task_profile="FILE_OPERATION", requirements=[there])
-    unmet = story(claims, *[done("So.")] * 4)
+    unmet = script(claims, *[done("So.")] * 4)
     for number, (replies, code, facts) in enumerate(
         (
             (script(decision("I write.", write), done()), "denied", "../x"),
@@ -335,7 +335,7 @@ def test_without_a_screen_the_report_after_the_last_attempt_and_its_options_are_
     tmp_path: Path,
 ) -> None:
     """Covers S1-50."""
-    replies = story(
+    replies = script(
         works(claim("the answer says why")),
         *[done("So.")] * 4,
         satisfaction=tuple(map(judged, (0.2, 0.3, 0.4))),

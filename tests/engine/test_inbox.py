@@ -12,7 +12,6 @@ from pathlib import Path
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import GateChoice
@@ -47,12 +46,14 @@ async def test_going_on_with_a_plan_while_a_message_is_written_begins_no_second_
         action("file_ops.write_file", path="a.txt", content="a\n"),
         next_step="done",
     )
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("One."), done("All done."), done("More."), done("More.")),
-            "plan": (plan_reply("first note"),),
-            "task": (writes, writes, writes),
-        }
+    replies = script(
+        PROPOSE,
+        done("One."),
+        done("All done."),
+        done("More."),
+        done("More."),
+        plan=plan_reply("first note"),
+        task=(writes, writes, writes),
     )
     async with session(tmp_path, replies) as s:
         await s.engine.send("notes please")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.endpoint import bench
 from support.reviews import claim, lacks
-from support.session import action, decision, done, session
+from support.session import action, decision, done, script, session
 from support.whole import WHOLE, rounds
 
 from duckflow_tui.prompting.side_replies import SatisfactionReply
@@ -191,12 +191,11 @@ def _script(work: bool, style: str, right: bool) -> Script:
     act = action("file_ops.edit_file", path="a.py", edits=[edit]) if work else look
     rest = (done("value is 2 now."),) * 4
     judge = Reply(text=STYLES[style](score, fact), repeat=True)
-    return Script(
-        replies={
-            "main": (decision("I look.", act, requirements=[wants]), *rest),
-            "satisfaction": (judge,),
-            "missing": (lacks("the value"),) * 3,
-        }
+    return script(
+        decision("I look.", act, requirements=[wants]),
+        *rest,
+        satisfaction=judge,
+        missing=(lacks("the value"),) * 3,
     )
 
 
@@ -221,7 +220,7 @@ async def test_right_work_is_done_and_wrong_work_never_is(tmp_path: Path, part: 
 
 async def test_a_judge_of_any_style_is_understood_at_once() -> None:
     replies = tuple(Reply(text=style(0.95, "C1")) for style in STYLES.values())
-    async with bench(Script(replies={"satisfaction": replies})) as at:
+    async with bench(script(satisfaction=replies)) as at:
         for name in STYLES:
             question = [ChatMessage("user", "?")]
             asked = await at.service.ask(
@@ -231,8 +230,8 @@ async def test_a_judge_of_any_style_is_understood_at_once() -> None:
 
 
 async def test_talk_costs_one_call_and_is_an_answer(tmp_path: Path) -> None:
-    script = Script(replies={"main": (done("4"),)})
-    async with session(tmp_path, script, headless=True) as s:
+    replies = script(done("4"))
+    async with session(tmp_path, replies, headless=True) as s:
         end = await s.turn("2+2?")
         assert (end.outcome, end.llm_calls, end.satisfaction, end.proven) == (
             "answered",
@@ -243,8 +242,8 @@ async def test_talk_costs_one_call_and_is_an_answer(tmp_path: Path) -> None:
 
 
 async def test_a_bare_claim_is_an_answer_and_never_done(tmp_path: Path) -> None:
-    script = Script(replies={"main": (done("I have fixed it in a.py."),)})
-    async with session(tmp_path, script, headless=True) as s:
+    replies = script(done("I have fixed it in a.py."))
+    async with session(tmp_path, replies, headless=True) as s:
         end = await s.turn("fix the bug in a.py")
         assert (end.outcome, len(s.server.of("satisfaction"))) == ("answered", 0)
 
@@ -265,19 +264,15 @@ async def test_a_red_run_of_the_tests_has_to_be_answered(tmp_path: Path, names_i
     named = {"quality_assessment": "R1 names a module that is not there."} if names_it else {}
     said = {"r1": ["C1", "R1"]}  # an id alone gives no reason
     judge = Reply(text=json.dumps(_full(1.0, "C1", evidence=said, **named)), repeat=True)
-    script = Script(
-        replies={
-            "main": (
-                decision("", change, requirements=[claim("value is 2")]),
-                decision("", run),
-                *(done("It is 2."),) * 4,
-            ),
-            "satisfaction": (judge,),
-        }
+    replies = script(
+        decision("", change, requirements=[claim("value is 2")]),
+        decision("", run),
+        *(done("It is 2."),) * 4,
+        satisfaction=judge,
     )
     (tmp_path / "work").mkdir()
     (tmp_path / "work/a.py").write_text("value = 1\n")
-    async with session(tmp_path, script, mode="trusted", headless=True, allow=(RED,)) as s:
+    async with session(tmp_path, replies, mode="trusted", headless=True, allow=(RED,)) as s:
         end = await s.turn("set value to 2")
         first, *again = s.server.of("satisfaction")
         assert "R1" in facts_of(first)
@@ -324,11 +319,11 @@ async def test_wrong_work_that_a_fact_tells_of_is_not_done_by_a_lenient_judge(
         decision("", act, requirements=[wanted] if not n else []) for n, act in enumerate(acts)
     ]
     judge = Reply(text=json.dumps(_full(1.0, "C1", evidence=evidence)), repeat=True)
-    script = Script(replies={"main": (*works, *(done("It is 2."),) * 3), "satisfaction": (judge,)})
+    replies = script(*works, *(done("It is 2."),) * 3, satisfaction=judge)
     (tmp_path / "work").mkdir()
     (tmp_path / "work/a.py").write_text("value = 1\n")
     allowed = (RED, "grep -q 2 a.py")
-    async with session(tmp_path, script, mode="trusted", headless=True, allow=allowed) as s:
+    async with session(tmp_path, replies, mode="trusted", headless=True, allow=allowed) as s:
         end = await s.turn("set value to 2")
         assert end.outcome == "partial"
         reviews = [m.review for m in s.state.messages if isinstance(m, ReviewMessage)]
@@ -346,10 +341,10 @@ async def test_a_requirement_whose_only_change_was_denied_is_not_shown_as_met(
     looks = action("file_ops.read_file", path="a.py")
     judge = Reply(text=json.dumps(_full(1.0, "C1", evidence=evidence)), repeat=True)
     works = decision("", looks, wrong_edit("value = 2\n"), requirements=[claim("value is 2")])
-    script = Script(replies={"main": (works, *(done("It is 2."),) * 3), "satisfaction": (judge,)})
+    replies = script(works, *(done("It is 2."),) * 3, satisfaction=judge)
     (tmp_path / "work").mkdir()
     (tmp_path / "work/a.py").write_text("value = 1\n")
-    async with session(tmp_path, script, mode="strict", headless=True) as s:
+    async with session(tmp_path, replies, mode="strict", headless=True) as s:
         end = await s.turn("set value to 2")
         (review,) = [m.review for m in s.state.messages if isinstance(m, ReviewMessage)]
         assert (end.outcome, review.score, review.verdict) == ("denied", 1.0, "failed")

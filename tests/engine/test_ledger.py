@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from support.plan_talk import answer, plan_reply
-from support.reviews import believes, claim, found, judged, lacks, next_plan, story, works, write
-from support.session import Session, action, decision, done, session
+from support.reviews import believes, claim, found, judged, lacks, next_plan, works, write
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.llm.endpoints import Protocol
 from duckflow_tui.scripted.replies import Reply, Script
@@ -59,7 +59,7 @@ async def test_the_same_words_with_another_check_are_another_requirement(tmp_pat
     """Both have to be met; said again without a check they are the ones that are there."""
     there = claim("a good name", kind="file_exists", value="notes.txt")
     said = claim("a good name", kind="file_contains", value="notes.txt: name")
-    script = story(
+    replies = script(
         works(there, said, claim("A good  name"), there),
         done("Done."),
         decision("", write("name\n")),
@@ -67,7 +67,7 @@ async def test_the_same_words_with_another_check_are_another_requirement(tmp_pat
         missing=(lacks("the name"),),
         continuation=(next_plan(),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes")
         assert end.outcome == "done"
         kinds = [item.check.kind for item in objective(s).extracted_requirements]
@@ -84,13 +84,13 @@ async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one
     right = claim("X is 2.", kind="file_contains", value="notes.txt: x=2")
     there = claim("there are notes", kind="file_exists", value="notes.txt")
     other = claim("there are notes", kind="file_exists", value="other.txt")
-    script = story(
+    replies = script(
         works(wrong, there, content="x=2\n").model_copy(update={"hold": "a"}),
         decision("I mend my check.", write("x=2\n"), requirements=[right, other]),
         done("Done."),
         satisfaction=(good("r1", "r2"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("set x")
         await s.server.reached("a")
         s.server.release("a")
@@ -106,13 +106,13 @@ async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one
 async def test_the_number_of_requirements_is_announced_to_the_user_alone(tmp_path: Path) -> None:
     """Once for the request and again when there are more. Covers S1-12, S1-24."""
     more = decision("More.", write("1.0\n", "log.txt"), requirements=[claim(LOG)])
-    script = story(
+    replies = script(
         works(claim(NOTES), claim("they are short")),
         more,
         done("Done."),
         satisfaction=(good("r1", "r2", "r3"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         said = [(m.params["count"], m.for_model) for m in told if m.key == "judging.counted"]
@@ -136,7 +136,7 @@ async def test_a_wish_in_a_later_message_of_the_same_task_joins_the_ledger(
     tmp_path: Path, temper: str
 ) -> None:
     """And the work is not done before it is there, whatever the model says of it."""
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         ASK,
         done("So.", task_profile="FILE_OPERATION", requirements=list(TEMPERS[temper])),
@@ -147,7 +147,7 @@ async def test_a_wish_in_a_later_message_of_the_same_task_joins_the_ledger(
         missing=(lacks("the changelog"),),
         continuation=(next_plan(),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         end = await s.turn("the first, and add a changelog")
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
@@ -160,13 +160,13 @@ async def test_a_wish_in_a_later_message_of_the_same_task_joins_the_ledger(
 async def test_where_nobody_can_say_what_a_later_message_wants_the_models_word_counts(
     tmp_path: Path,
 ) -> None:
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         ASK,
         done("So.", task_profile="FILE_OPERATION", requirements=[claim(LOG)]),
         satisfaction=(good("r1", "r2"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         assert (await s.turn("and add a changelog")).outcome == "done"
         assert ledger(s) == {"r1": (NOTES, MET), "r2": (LOG, MET)}
@@ -177,7 +177,7 @@ async def test_what_the_user_says_while_the_work_is_paused_joins_in_the_same_tur
     tmp_path: Path,
 ) -> None:
     again = decision("I look.", action("file_ops.list_dir", path="."))
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         Reply(decision=again.decision, hold="a"),
         decision("Yes.", write("1.0\n", "log.txt")),
@@ -185,7 +185,7 @@ async def test_what_the_user_says_while_the_work_is_paused_joins_in_the_same_tur
         requirements=(found(claim(LOG)),),
         satisfaction=(good("r1", "r2"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.server.reached("a")
         s.engine.pause()
@@ -208,7 +208,7 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
     """
     plain = claim("the notes are one line")
     back = claim(LOG, kind="file_exists", value="log.txt")
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         ASK,
         decision("", write("x\n"), task_profile="FILE_OPERATION", requirements=[back]),
@@ -220,7 +220,7 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
         missing=(lacks("one line"),),
         continuation=(next_plan(),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         await s.turn("make it simpler: one line, no changelog")
         assert {k: state for k, (_, state) in ledger(s).items()}["r2"] is WAIVED
@@ -238,7 +238,7 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
 
 
 async def test_what_was_dropped_is_asked_for_again_by_the_users_word_alone(tmp_path: Path) -> None:
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         ASK,
         ASK,
@@ -246,7 +246,7 @@ async def test_what_was_dropped_is_asked_for_again_by_the_users_word_alone(tmp_p
         requirements=(found(dropped=["r2"]), found(again=["r2"])),
         satisfaction=(good("r1", "r2"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         await s.turn("write no changelog")
         assert ledger(s)["r2"] == (LOG, WAIVED)
@@ -260,14 +260,14 @@ async def test_a_refusal_waives_what_it_refuses_and_only_that(
     tmp_path: Path, dropped: list[str]
 ) -> None:
     """A no to one way alone drops nothing: then it is not done. R20."""
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         decision("And this.", write("1.0\n", "log.txt")),
         done("I leave the changelog."),
         requirements=(found(dropped=dropped),),
         satisfaction=(good("r1") if dropped else judged(0.4, {"r1": 0.9, "r2": 0.0}),),
     )
-    async with session(tmp_path, script) as s:
+    async with session(tmp_path, replies) as s:
         await s.engine.send("write the notes")
         await s.answer(GateChoice.ONCE)
         await s.answer(GateChoice.REJECT, reason="no changelog")
@@ -290,14 +290,14 @@ async def test_remarks_on_lines_of_a_refused_change_reach_whom_the_ledger_is_kep
         Remark(path="log.txt", number=1, line="1.0", said="no number"),
         Remark(path="log.txt", number=2, line="more", said=said),
     )
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         decision("And this.", write("1.0\nmore\n", "log.txt")),
         done("I leave the changelog."),
         requirements=(found(dropped=["r2"]),),
         satisfaction=(good("r1"),),
     )
-    async with session(tmp_path, script) as s:
+    async with session(tmp_path, replies) as s:
         await s.engine.send("write the notes")
         await s.answer(GateChoice.ONCE)
         await s.answer(GateChoice.REJECT, remarks=remarks)
@@ -310,7 +310,7 @@ def notes_and_changelog(*then: Reply) -> Script:
     """A plan with a step for each of two requirements, of which the second is dropped later."""
     plans = action("plan_tool.propose", goal="two notes")
     wanted = [claim(NOTES), claim(LOG)]
-    return story(
+    return script(
         decision("I plan.", plans, task_profile="FILE_OPERATION", requirements=wanted),
         *then,
         Reply(decision=ASK.decision, hold="a"),
@@ -324,8 +324,8 @@ async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_o
     tmp_path: Path,
 ) -> None:
     drop = action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}])
-    script = notes_and_changelog(decision("Simpler.", drop))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = notes_and_changelog(decision("Simpler.", drop))
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
         await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
         await answer(s, "run_steps")
@@ -353,8 +353,8 @@ async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_
         waives=["r2"],
     )
     then = (HELD, done("Simpler.", actions=[change])) if beside else (decision("Simpler.", change),)
-    script = notes_and_changelog(*then)
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = notes_and_changelog(*then)
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
         await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
         await answer(s, "run_steps")
@@ -417,14 +417,14 @@ async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
 async def test_after_undo_nothing_is_shown_as_met_or_done_and_going_on_brings_it_again(
     tmp_path: Path,
 ) -> None:
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         done("Done."),
         decision("", write("half\n"), continues=True),
         done("Again."),
         satisfaction=(good("r1"), good("r1")),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.DONE, MET)
         first = objective(s).objective_id
@@ -445,13 +445,13 @@ async def test_what_a_file_shows_is_looked_at_again_after_undo_and_redo(
     then.
     """
     there = claim(NOTES, kind="file_contains", value="notes.txt: half")
-    script = story(
+    replies = script(
         works(there, *([] if alone else [claim("they are clear")])),
         decision("", action("file_ops.write_file", path="other.txt", content="x\n")),
         done("Done."),
         satisfaction=(good("r1", "r2"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         assert objective(s).met_counts[0] == len(ledger(s))
         calls = len(s.server.requests)
@@ -471,13 +471,13 @@ async def test_an_undo_marks_the_verdict_on_an_earlier_request_and_redo_clears_i
     tmp_path: Path,
 ) -> None:
     """The request in hand was answered in words, which an undo of files leaves as it was."""
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         done("Done."),
         done("They say half.", requirements=[claim("it is explained")]),
         satisfaction=(good("r1"), judged(0.9, evidence={"r1": ["P1"]})),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         await s.turn("what do they say?")
         works_on, explains = (m.review for m in s.state.messages if isinstance(m, ReviewMessage))
@@ -493,14 +493,14 @@ async def test_an_undo_marks_the_verdict_on_an_earlier_request_and_redo_clears_i
 async def test_an_undo_opens_what_only_a_reply_shows_where_nothing_else_is_shown_by_files(
     tmp_path: Path, evidence: list[str], stays: bool
 ) -> None:
-    script = story(
+    replies = script(
         works(claim(NOTES), claim("it is explained")),
         done("They say half."),
         satisfaction=(
             judged(0.9, {"r1": 0.9, "r2": 0.9}, evidence={"r1": evidence, "r2": ["P1"]}),
         ),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes and say what they say")
         await s.engine.undo()
         assert [state for _, state in ledger(s).values()] == [OPEN, MET if stays else OPEN]
@@ -511,13 +511,13 @@ async def test_an_undo_opens_what_only_a_reply_shows_where_nothing_else_is_shown
 async def test_what_was_undone_is_kept_as_unfinished_when_another_request_comes(
     tmp_path: Path,
 ) -> None:
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         done("Done."),
         done("Hi.", task_profile="GENERAL_CHAT"),
         satisfaction=(good("r1"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         await s.engine.undo()
         await s.turn("hello")
@@ -536,14 +536,14 @@ async def test_after_a_way_back_what_files_no_longer_show_is_open(
     second = (
         decision("", write("other\n")) if changed else decision("", action("file_ops.list_dir"))
     )
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         done("Done."),
         second,
         done("Changed.", task_profile="GENERAL_CHAT"),
         satisfaction=(good("r1"), good("r1")),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
@@ -558,7 +558,7 @@ async def test_a_way_back_opens_the_rows_of_changed_files_and_no_others(tmp_path
     """As undo does; and with the files put back, and back again, each row stands as it did."""
     there = claim(LOG, kind="file_contains", value="log.txt: 1.0")
     notes = claim(NOTES, kind="file_contains", value="notes.txt: half")
-    script = story(
+    replies = script(
         works(notes, there),
         decision("", write("1.0\n", "log.txt")),
         done("Done."),
@@ -566,7 +566,7 @@ async def test_a_way_back_opens_the_rows_of_changed_files_and_no_others(tmp_path
         done("Changed.", task_profile="GENERAL_CHAT"),
         satisfaction=(good("r1", "r2"),) * 2,
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes and a changelog")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
@@ -590,14 +590,14 @@ async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_sho
     other = [write("other\n")]
     if way != "write":
         other.append(action("shell.run", command=way))
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         done("Done."),
         decision("", *other),
         done("Changed.", task_profile="GENERAL_CHAT"),
         satisfaction=(good("r1"), good("r1")),
     )
-    async with session(tmp_path, script, mode="trusted", allow=(way,)) as s:
+    async with session(tmp_path, replies, mode="trusted", allow=(way,)) as s:
         await s.turn("write the notes")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
@@ -622,13 +622,13 @@ async def test_a_should_that_stays_unmet_is_never_done_without_the_users_word(
     short = judged(0.9, {"r1": 1.0, "r2": 1.0, "r3": 1.0, "r4": 0.0})
     wanted = (claim(NOTES), claim("they are short"), claim("they are clear"), claim(LOG, 2))
     tries = (works(*wanted), done("One."), done("Two."), done("Three."))
-    script = story(
+    replies = script(
         *tries,
         satisfaction=(short, short, short),
         missing=tuple(lacks("the changelog") for _ in range(3)),
         continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.until(lambda state: any(c.kind is CardKind.ESCALATION for c in state.cards))
         assert s.state.last_review is not None
@@ -645,14 +645,14 @@ async def test_what_is_dropped_is_told_to_model_and_user_and_the_request_is_judg
     tmp_path: Path, met: bool, wish: str
 ) -> None:
     """A model alone never drops all that was asked for: the user's last words are judged too."""
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
         requirements=(found(dropped=["r1", "r2"]),),
         satisfaction=(judged(0.9 if met else 0.1, {"r3": 0.9 if met else 0.1}),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         await s.engine.send(wish)
         await s.until(lambda state: state.last_review is not None)
@@ -673,14 +673,14 @@ async def test_the_splitters_word_on_what_is_dropped_counts_and_is_told(
     tmp_path: Path, form: object
 ) -> None:
     """However it says why: no look-up of a quotation keeps what the user no longer asks for."""
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
         requirements=(Reply(data={"requirements": [], "dropped": form, "again": []}),),
         satisfaction=(judged(0.9, {"r1": 0.9}),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes and a changelog")
         assert (await s.turn("the notes alone will do")).outcome == "done"
         assert ledger(s)["r2"][1] is WAIVED
@@ -690,7 +690,7 @@ async def test_the_splitters_word_on_what_is_dropped_counts_and_is_told(
 async def test_an_id_that_is_not_on_the_list_is_sent_back_and_what_is_so_already_is_left(
     tmp_path: Path,
 ) -> None:
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         ASK,
         ASK,
@@ -701,7 +701,7 @@ async def test_an_id_that_is_not_on_the_list_is_sent_back_and_what_is_so_already
             found(dropped=["r2"], again=["r1"]),
         ),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes and a changelog")
         await s.turn("leave out the changelog")
         assert (
@@ -723,10 +723,10 @@ LIST = {
 
 async def test_a_list_inside_what_the_user_pasted_is_no_list_of_wishes(tmp_path: Path) -> None:
     text = "set x to 2; the log says\n```\n- opened the pond\n- closed it\n```\n> - a quote\n"
-    script = story(
+    replies = script(
         decision("", write("x = 2\n", "a.py"), requirements=[claim("x is 2")]), done("Done.")
     )
-    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         assert (await s.turn(text)).outcome == "done"
         assert list(ledger(s)) == ["r1"]
 
@@ -747,7 +747,7 @@ async def test_a_wish_that_is_said_beside_the_work_joins_the_ledger(
 ) -> None:
     """And the work is not done without it."""
     held = Reply(decision=done("The notes are there.").decision, hold="a")
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         held,
         requirements=(found(claim(LOG)),),
@@ -756,7 +756,7 @@ async def test_a_wish_that_is_said_beside_the_work_joins_the_ledger(
         missing=(lacks("the changelog"),),
     )
     kept: dict[str, Any] = {"mode": "trusted", "author": believes}
-    async with session(tmp_path, script, protocol=protocol, **kept) as s:
+    async with session(tmp_path, replies, protocol=protocol, **kept) as s:
         await s.engine.send("write the notes")
         await s.server.reached("a")
         await s.engine.send(said, "now")
@@ -774,13 +774,13 @@ async def test_an_answer_beside_the_work_that_says_what_its_message_is_costs_no_
     said: dict[str, Any] = {"task_profile": "SIMPLE_QUESTION"} if asks else {}
     said = said or {"requirements": [claim(LOG)]}
     held = Reply(decision=done("The notes are there.").decision, hold="a")
-    script = story(
+    replies = script(
         works(claim(NOTES)),
         held,
         done("I see.", **said),
         satisfaction=(good("r1") if asks else good("r1", "r2"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.server.reached("a")
         await s.engine.send("how far are you?" if asks else "also add a changelog", "now")
@@ -799,13 +799,13 @@ async def test_an_answer_beside_the_work_that_says_what_its_message_is_costs_no_
 
 async def test_what_is_dropped_beside_the_work_is_waived(tmp_path: Path) -> None:
     held = Reply(decision=done("The notes are there.").decision, hold="a")
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         held,
         requirements=(found(dropped=["r2"]),),
         satisfaction=(good("r1"),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
         await s.server.reached("a")
         await s.engine.send("leave the changelog out", "now")
@@ -820,7 +820,7 @@ async def test_a_wish_for_speed_drops_nothing_though_a_model_says_so_again_and_a
     """Nothing was done, and nothing counts as done. What stands for all is named again as often
     as it is dropped.
     """
-    script = story(
+    replies = script(
         decision("", task_profile="FILE_OPERATION", requirements=[claim(NOTES)], **WAITS),
         *[ASK] * 3,
         *[done("All done.", task_profile="FILE_OPERATION")] * 3,
@@ -829,7 +829,7 @@ async def test_a_wish_for_speed_drops_nothing_though_a_model_says_so_again_and_a
         missing=(lacks("all of it"),) * 3,
         continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
-    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+    async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         await s.turn("write the notes and a changelog")
         await s.turn("please hurry")
         assert (await s.turn("please hurry")).outcome == "partial"
@@ -839,13 +839,13 @@ async def test_a_wish_for_speed_drops_nothing_though_a_model_says_so_again_and_a
 
 
 async def test_what_the_user_drops_by_key_is_gone_without_a_judge(tmp_path: Path) -> None:
-    script = story(
+    replies = script(
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
         requirements=(found(),),
     )
-    async with session(tmp_path, script, mode="trusted") as s:
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         for key in ("r1", "r2"):
             assert s.engine.ledger.waive_requirement(key) is None

@@ -31,7 +31,7 @@ def refused(message: str, status: int = 400, **fields: Any) -> Reply:
 
 
 def main(*replies: Reply) -> Script:
-    return Script(replies={"main": replies})
+    return script(*replies)
 
 
 @pytest.mark.parametrize(

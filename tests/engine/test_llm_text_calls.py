@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Reply, Script, ScriptedCall
+from duckflow_tui.scripted.replies import Reply, ScriptedCall
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
@@ -329,7 +329,7 @@ async def test_what_looks_like_a_call_and_cannot_be_read_is_repaired(
     tmp_path: Path, text: str, protocol: Any
 ) -> None:
     """It is never the answer, and nothing of it ran."""
-    replies = Script(replies={"main": (Reply(text=text), done("x is 1."))})
+    replies = script(Reply(text=text), done("x is 1."))
     async with session(project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
         end = await s.turn("what does a.py say?")
         assert end.reply == "x is 1."

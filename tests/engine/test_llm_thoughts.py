@@ -10,7 +10,7 @@ import pytest
 from support.endpoint import bench, prompt
 from support.session import Session, done, script, session
 
-from duckflow_tui.scripted.replies import Fault, Reply, Script
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.conversation import AssistantMessage, Thought, UserMessage
 
 READ = {"reasoning": "to see it", "path": "a.py"}
@@ -136,7 +136,7 @@ async def test_a_server_that_wants_none_back_gets_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("origin", "model"), [("here", "duck-2"), ("https://else:443", "duck-1")])
 async def test_another_model_or_origin_gets_nothing_of_it(origin: str, model: str) -> None:
     answer = Reply(text="It says 1.")
-    async with bench(Script(replies={"main": (answer, answer)}), protocol="tools") as at:
+    async with bench(script(answer, answer), protocol="tools") as at:
         here = at.endpoint.origin
         for thought in (
             Thought(origin=here, model="duck-1", fields={"reasoning_content": "I read."}),

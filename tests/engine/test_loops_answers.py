@@ -9,9 +9,8 @@ import pytest
 from support.pace_talk import ANALYSIS, DIGEST, LONG, files, reads, stuck
 from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.reviews import diagnosis, found, thrice
-from support.session import Session, done, session
+from support.session import Session, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, ESCALATION_OPTIONS
 from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.state.pace import Pattern, running_pace
@@ -141,7 +140,7 @@ async def test_an_answer_does_to_a_turn_what_its_line_says(
     """Covers S0-56."""
     files(tmp_path / "work", 6)
     replies, environ = stuck(pattern)
-    scripted = Script(replies={"main": (*replies, HELD), **ASIDE})
+    scripted = script(*replies, HELD, **ASIDE)
     async with session(tmp_path, scripted, environ=environ) as s:
         await s.engine.send("go")
         await card(s)
@@ -168,13 +167,12 @@ async def test_an_answer_does_to_a_step_what_its_line_says(
     if pattern is Pattern.LIMIT:  # of the step alone
         replies, environ = replies[:2], {**LONG, "DUCKFLOW_EXECUTION__MAX_STEPS": "2"}
     held = reads("f04.py").model_copy(update={"hold": HOLD})
-    scripted = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands.")),
-            "plan": (plan_reply("look around", "look again"),),
-            "task": (*replies, held, done("Looked."), reads("f05.py"), done("Looked again.")),
-            **ASIDE,
-        }
+    scripted = script(
+        PROPOSE,
+        done("The plan stands."),
+        plan=plan_reply("look around", "look again"),
+        task=(*replies, held, done("Looked."), reads("f05.py"), done("Looked again.")),
+        **ASIDE,
     )
     async with session(tmp_path, scripted, environ=environ) as s:
         await s.engine.send("two notes please")

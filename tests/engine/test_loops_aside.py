@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.plan_talk import PROPOSE, answer, plan_reply
-from support.session import Session, action, decision, done, note_of, session
+from support.session import Session, action, decision, done, note_of, script, session
 
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, Script, When
@@ -19,13 +19,7 @@ WRITES = decision(
 
 def working(*beside: Reply) -> Script:
     """A plan of one step, which waits at a gate; these answer what is said meanwhile."""
-    return Script(
-        replies={
-            "main": (PROPOSE, *beside, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (WRITES,),
-        }
-    )
+    return script(PROPOSE, *beside, done("All done."), plan=plan_reply("first note"), task=WRITES)
 
 
 async def at_the_gate(running: Session) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from support.pace_talk import changes
-from support.reviews import WORDS, claim, found, judged, story, works, write
-from support.session import Session, action, decision, done, session
+from support.reviews import WORDS, claim, found, judged, works, write
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.goal import RequirementState, TaskObjective
@@ -37,8 +37,8 @@ async def stopped(s: Session) -> TaskObjective:
 async def test_another_request_after_a_stop_inherits_nothing_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
-    script = story(works(WORDS), HELD, done("Hi.", task_profile="GENERAL_CHAT"), done("Bye."))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(works(WORDS), HELD, done("Hi.", task_profile="GENERAL_CHAT"), done("Bye."))
+    async with session(tmp_path, replies, mode="trusted") as s:
         first = await stopped(s)
         end = await s.turn("hello")
         assert (end.outcome, end.satisfaction) == ("answered", None)
@@ -62,8 +62,8 @@ async def test_what_the_model_says_goes_on_costs_no_call_of_its_own(
 ) -> None:
     """Whatever the words are: no rule reads them."""
     goes_on = done("So.", continues=True)
-    script = story(works(WORDS), HELD, goes_on, satisfaction=(judged(0.9),))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(works(WORDS), HELD, goes_on, satisfaction=(judged(0.9),))
+    async with session(tmp_path, replies, mode="trusted") as s:
         first = await stopped(s)
         end = await s.turn(words)
         assert (end.outcome, end.satisfaction, end.llm_calls) == ("done", 0.9, 2)
@@ -74,8 +74,10 @@ async def test_what_the_model_says_goes_on_costs_no_call_of_its_own(
 
 @pytest.mark.parametrize("words", ["わかりました、ありがとうございます", "ok, go on with your day"])
 async def test_thanks_after_finished_work_are_talk(tmp_path: Path, words: str) -> None:
-    script = story(works(WORDS), done("So."), done("You are welcome."), satisfaction=(judged(0.9),))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(
+        works(WORDS), done("So."), done("You are welcome."), satisfaction=(judged(0.9),)
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "done"
         end = await s.turn(words)
         assert (end.outcome, end.llm_calls, wanted(objective(s))) == ("answered", 1, [])
@@ -87,8 +89,8 @@ async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_
     """What the user noted meanwhile comes along."""
     goes_on = Reply(decision=done("With the reason.", continues=True).decision, hold="b")
     both = judged(0.9, {"r1": 0.9, "r2": 0.9})
-    script = story(works(WORDS), HELD, goes_on, satisfaction=(both,))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(works(WORDS), HELD, goes_on, satisfaction=(both,))
+    async with session(tmp_path, replies, mode="trusted") as s:
         first = await stopped(s)
         await s.engine.send("name the script as the reason")
         await s.server.reached("b")
@@ -109,8 +111,8 @@ async def test_what_leads_back_finds_its_working_memory(tmp_path: Path) -> None:
         state_delta={"goal": "notes with a reason", "why_now": "they are wanted"},
     )
     goes_on = Reply(decision=done("With the reason.", continues=True).decision, hold="b")
-    script = story(aims, HELD, goes_on, satisfaction=(judged(0.9),))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(aims, HELD, goes_on, satisfaction=(judged(0.9),))
+    async with session(tmp_path, replies, mode="trusted") as s:
         await stopped(s)
         await s.engine.send("it should name the script too")
         await s.server.reached("b")
@@ -129,8 +131,8 @@ async def test_requirements_of_a_message_that_goes_on_join_the_ledger(tmp_path: 
     more = claim("it names the script")
     goes_on = done("With the reason.", continues=True, requirements=[more])
     both = judged(0.9, {"r1": 0.9, "r2": 0.9})
-    script = story(works(WORDS), HELD, goes_on, satisfaction=(both,), requirements=(found(more),))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(works(WORDS), HELD, goes_on, satisfaction=(both,), requirements=(found(more),))
+    async with session(tmp_path, replies, mode="trusted") as s:
         await stopped(s)
         await s.turn("it should name the script too")
         assert wanted(objective(s)) == ["the answer says why", "it names the script"]
@@ -144,8 +146,8 @@ async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_say
 ) -> None:
     ask = decision("", next_step="pending_user", question={"text": "Which?", "options": []})
     other = done("A log.", task_profile="FILE_OPERATION", requirements=[OTHER], continues=False)
-    script = story(works(WORDS), ask, ask, other, missing=(), continuation=())
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(works(WORDS), ask, ask, other, missing=(), continuation=())
+    async with session(tmp_path, replies, mode="trusted") as s:
         (tmp_path / "work" / "log.txt").write_text("x")
         await s.turn("write the notes")
         first = objective(s).objective_id
@@ -163,8 +165,8 @@ async def test_only_the_first_decision_says_whether_it_is_the_same_request(tmp_p
     look = action("file_ops.list_dir", path=".")
     goes_on = decision("I look.", look, continues=True)
     late = done("With the reason.", continues=False)
-    script = story(works(WORDS), ask, goes_on, late, satisfaction=(judged(0.9),))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(works(WORDS), ask, goes_on, late, satisfaction=(judged(0.9),))
+    async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         first = objective(s).objective_id
         await s.turn("the first")
@@ -172,8 +174,8 @@ async def test_only_the_first_decision_says_whether_it_is_the_same_request(tmp_p
 
 
 async def test_trying_again_goes_on_with_it(tmp_path: Path) -> None:
-    script = story(works(WORDS), HELD, done("So."), satisfaction=(judged(0.9),))
-    async with session(tmp_path, script, mode="trusted") as s:
+    replies = script(works(WORDS), HELD, done("So."), satisfaction=(judged(0.9),))
+    async with session(tmp_path, replies, mode="trusted") as s:
         first = await stopped(s)
         assert await s.engine.retry()
         assert (await s.ended(2)).satisfaction == 0.9
@@ -181,10 +183,10 @@ async def test_trying_again_goes_on_with_it(tmp_path: Path) -> None:
 
 
 async def test_an_earlier_request_is_there_again_after_a_restart(tmp_path: Path) -> None:
-    first = story(works(WORDS), HELD, done("Hi.", task_profile="GENERAL_CHAT"))
+    first = script(works(WORDS), HELD, done("Hi.", task_profile="GENERAL_CHAT"))
     async with session(tmp_path, first, mode="trusted") as s:
         await stopped(s)
         await s.turn("hello")
         found, session_id = s.state.earlier, s.session_id
-    async with session(tmp_path, story(), mode="trusted", resume=session_id) as s:
+    async with session(tmp_path, script(), mode="trusted", resume=session_id) as s:
         assert s.state.earlier == found

@@ -11,7 +11,7 @@ from support import model_words
 from support.pinned import CountingIds, ManualClock
 from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.prepared import UNTOUCHED
-from support.reviews import WORDS, judged, story, works
+from support.reviews import WORDS, judged, works
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.choice import Flags, choose_session
@@ -19,7 +19,7 @@ from duckflow_tui.headless import HeadlessOptions, run_turn
 from duckflow_tui.places import Places
 from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
-from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.sessions import open_session
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, CardOpened
@@ -130,7 +130,7 @@ async def test_repairs_are_calls_too(tmp_path: Path) -> None:
 
 
 async def test_a_review_is_refused_like_any_other_call(tmp_path: Path) -> None:
-    tale = story(works(WORDS), done("Written."), satisfaction=(judged(0.9),))
+    tale = script(works(WORDS), done("Written."), satisfaction=(judged(0.9),))
     async with session(tmp_path, tale, mode="trusted", environ={CALLS: "2"}) as s:
         await s.engine.send("write the notes and say why")
         assert (await budget(s)).facts["purpose"] == "satisfaction"
@@ -217,12 +217,12 @@ async def test_headless_nobody_raises_it_and_the_status_is_four(tmp_path: Path) 
 
 async def test_a_step_counts_its_own_calls_and_the_turn_its_own(tmp_path: Path) -> None:
     workspace(tmp_path)
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("I run it.", action("task_loop.run", step_id="1")), done()),
-            "plan": (plan_reply("first note"),),
-            "task": (reads("a.txt"), reads("b.txt"), reads("c.txt"), reads("d.txt"), done()),
-        }
+    replies = script(
+        PROPOSE,
+        decision("I run it.", action("task_loop.run", step_id="1")),
+        done(),
+        plan=plan_reply("first note"),
+        task=(reads("a.txt"), reads("b.txt"), reads("c.txt"), reads("d.txt"), done()),
     )
     async with session(tmp_path, replies, mode="trusted", environ={CALLS: "3"}) as s:
         await s.engine.send("two notes")
@@ -244,12 +244,12 @@ async def test_a_step_counts_its_own_calls_and_the_turn_its_own(tmp_path: Path) 
 
 async def test_a_step_whose_limit_is_not_raised_is_reported_without_a_call(tmp_path: Path) -> None:
     workspace(tmp_path)
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("I run it.", action("task_loop.run", step_id="1")), done()),
-            "plan": (plan_reply("first note"),),
-            "task": (reads("a.txt"), reads("b.txt"), reads("c.txt"), reads("d.txt"), done()),
-        }
+    replies = script(
+        PROPOSE,
+        decision("I run it.", action("task_loop.run", step_id="1")),
+        done(),
+        plan=plan_reply("first note"),
+        task=(reads("a.txt"), reads("b.txt"), reads("c.txt"), reads("d.txt"), done()),
     )
     async with session(tmp_path, replies, mode="trusted", environ={CALLS: "3"}) as s:
         await s.engine.send("two notes")

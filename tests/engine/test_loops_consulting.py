@@ -17,10 +17,10 @@ from support.pace_talk import (
     stuck,
 )
 from support.plan_talk import answer
-from support.reviews import WORDS, judged, lacks, next_plan, story, write
+from support.reviews import WORDS, judged, lacks, next_plan, write
 from support.session import Session, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem
 from duckflow_tui.state.memory import WorkingMemoryChanged
@@ -52,7 +52,7 @@ async def test_answers_that_end_the_turn(tmp_path: Path, pattern: Pattern, way: 
     """Covers S0-39, S0-42."""
     files(tmp_path / "work", 6)
     replies, environ = stuck(pattern)
-    scripted = Script(replies={"main": replies, "failure": (ANALYSIS,)})
+    scripted = script(*replies, failure=ANALYSIS)
     async with session(tmp_path, scripted, environ=environ) as s:
         await stuck_session(s, pattern)
         asked = len(s.server.of("main"))
@@ -74,7 +74,7 @@ async def test_an_analysis_that_no_model_can_make_is_missing_and_said(tmp_path: 
     """The turn ends as the user chose."""
     files(tmp_path / "work", 6)
     replies, environ = stuck(Pattern.LIMIT)
-    async with session(tmp_path, Script(replies={"main": replies}), environ=environ) as s:
+    async with session(tmp_path, script(*replies), environ=environ) as s:
         await stuck_session(s, Pattern.LIMIT)
         await answer(s, "analyse")
         assert (await s.ended()).outcome == "partial"
@@ -85,7 +85,7 @@ async def test_an_analysis_that_no_model_can_make_is_missing_and_said(tmp_path: 
 async def test_an_analysis_is_told_what_of_the_request_is_not_met(tmp_path: Path) -> None:
     files(tmp_path / "work", 6)
     replies, environ = stuck(Pattern.LIMIT)
-    scripted = Script(replies={"main": replies, "failure": (ANALYSIS,)})
+    scripted = script(*replies, failure=ANALYSIS)
     async with session(tmp_path, scripted, environ=environ) as s:
         await stuck_session(s, Pattern.LIMIT)
         assert s.state.objective is not None
@@ -131,7 +131,7 @@ async def test_answers_that_change_what_the_model_is_told(
     """Covers S0-39, S0-40, S0-41, S0-42."""
     files(tmp_path / "work", 6)
     replies, environ = stuck(pattern)
-    scripted = Script(replies={"main": (*replies, done("Then so.")), "digest": (DIGEST,)})
+    scripted = script(*replies, done("Then so."), digest=DIGEST)
     async with session(tmp_path, scripted, environ=environ) as s:
         await stuck_session(s, pattern)
         await answer(s, way, "the sum is rounded" if way in TEXTS else "")
@@ -267,7 +267,7 @@ async def test_another_model_goes_on_only_until_the_attempt_ends(tmp_path: Path)
     files(tmp_path / "work", 6)
     begin = decision("I write.", write("half\n"), requirements=[WORDS], confidence=0.0)
     unsure = reads("f01.py", confidence=0.0)
-    scripted = story(
+    scripted = script(
         begin,
         unsure,
         done("One."),
@@ -325,7 +325,7 @@ async def test_starting_over_sends_what_was_before_as_a_digest_only(tmp_path: Pa
 async def test_tidied_results_are_shown_and_kept(tmp_path: Path) -> None:
     files(tmp_path / "work", 6)
     replies, environ = stuck(Pattern.CONFUSION)
-    scripted = Script(replies={"main": (*replies, done("Then so.")), "digest": (DIGEST,)})
+    scripted = script(*replies, done("Then so."), digest=DIGEST)
     async with session(tmp_path, scripted, environ=environ) as s:
         await stuck_session(s, Pattern.CONFUSION)
         await answer(s, "tidy_results")
@@ -348,9 +348,7 @@ async def test_what_failed_is_tidied_too_and_two_thousand_characters_are_kept(
     replies, environ = stuck(Pattern.CONFUSION)
     main = (reads("gone.py"), *replies, done("Then so."))
     long = Reply(data={"digest": "so " * 1000})
-    async with session(
-        tmp_path, Script(replies={"main": main, "digest": (long,)}), environ=environ
-    ) as s:
+    async with session(tmp_path, script(*main, digest=long), environ=environ) as s:
         await stuck_session(s, Pattern.CONFUSION)
         await answer(s, "tidy_results")
         await s.ended()
@@ -366,7 +364,7 @@ async def test_results_are_tidied_by_whoever_can_or_shown_as_they_are(
     """An empty digest is sent back; without any, the plain results are kept. C8."""
     files(tmp_path / "work", 6)
     main, environ = stuck(Pattern.CONFUSION)
-    scripted = Script(replies={"main": (*main, done("Then so.")), "digest": replies})
+    scripted = script(*main, done("Then so."), digest=replies)
     async with session(tmp_path, scripted, environ=environ) as s:
         await stuck_session(s, Pattern.CONFUSION)
         await answer(s, "tidy_results")

@@ -153,7 +153,7 @@ async def test_a_turn_that_outgrows_the_window_is_compacted_at_a_decision(tmp_pa
         decision(f"Read {n}. {LONG}", action("file_ops.read_file", path=f"f{n}.txt"))
         for n in range(7)
     ]  # more is said than read
-    replies = Script(replies={"main": (*reads, answer(0, "All read.")), "digest": (DIGEST,)})
+    replies = script(*reads, answer(0, "All read."), digest=DIGEST)
     async with session(tmp_path, replies, window=18_000) as s:
         assert (await s.turn("read them all")).outcome == "partial"
         card = shown(s)[0]
@@ -196,7 +196,7 @@ async def test_results_read_longest_ago_leave_before_anything_is_digested(
             now = now.replace(f"value + {n % 20}\n", f"value * {n % 20}\n")
             sources.append(now)
     replies.append(done("All is done."))
-    asked = Script(replies={"main": tuple(replies), "digest": (DIGEST,)})
+    asked = script(*tuple(replies), digest=DIGEST)
     async with session(
         tmp_path, asked, protocol=protocol, window=16_000, mode="trusted",
         environ={"DUCKFLOW_PACEMAKER__MIN": "40"},

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from support.plan_talk import answer, plan_reply
 from support.reviews import WORDS, believes, write
-from support.session import action, decision, done, session
-
-from duckflow_tui.scripted.replies import Script
+from support.session import action, decision, done, script, session
 
 PLAN = decision(
     "I plan.",
@@ -22,12 +20,12 @@ PLAN = decision(
 @pytest.mark.parametrize("way", ["run_all", "reject"])
 async def test_the_judge_is_told_what_the_user_decided_on_a_plan(tmp_path: Path, way: str) -> None:
     work = decision("I write.", write("done\n"))
-    scripted = Script(
-        replies={
-            "main": (PLAN, *([work] if way == "reject" else []), done("Written.")),
-            "plan": (plan_reply("write the notes"),),
-            "task": (work, done("Written.")),
-        }
+    scripted = script(
+        PLAN,
+        *([work] if way == "reject" else []),
+        done("Written."),
+        plan=plan_reply("write the notes"),
+        task=(work, done("Written.")),
     )
     async with session(tmp_path, scripted, mode="trusted", author=believes) as s:
         await s.engine.send("write the notes")

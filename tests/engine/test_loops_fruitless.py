@@ -23,7 +23,7 @@ from support.pace_talk import (
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.pace import LimitExtended, Pattern
 
 NO = {"ok": False, "reason": "this leads away from the goal"}
@@ -148,12 +148,11 @@ async def test_a_stubborn_talker_is_asked_about_again(tmp_path: Path) -> None:
 
 async def test_a_step_that_only_talks_asks_too(tmp_path: Path) -> None:
     names = files(tmp_path / "work", 1)
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("look around"),),
-            "task": (muse(), muse(), reads(names[0]), done("Looked.")),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("look around"),
+        task=(muse(), muse(), reads(names[0]), done("Looked.")),
     )
     async with session(tmp_path, replies, environ=LONG) as s:
         await s.engine.send("notes please")

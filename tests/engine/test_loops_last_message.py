@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reviews import claim, found, judged, lacks, story, works
-from support.session import action, decision, done, session
+from support.reviews import claim, found, judged, lacks, works
+from support.session import action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.agent import AgentState
@@ -36,7 +36,7 @@ async def test_of_a_list_only_what_the_model_calls_a_requirement_is_one_and_none
     """
     first = (claim("notes.txt contains the word done"), claim("a reason is given in the reply"))
     more = claim("the notes name the script")
-    replies = story(
+    replies = script(
         works(*first, content="done\n"),
         decision("Anything else?", next_step="pending_user", question={"text": "Else?"}),
         done("With the script.", continues=True, requirements=[more, *first]),
@@ -72,7 +72,7 @@ async def test_work_that_is_done_ends_reviewed_however_the_last_message_looks(
     last: str, tmp_path: Path
 ) -> None:
     """Covers S1-57."""
-    replies = story(
+    replies = script(
         works(claim("the notes say done"), content="done\n"),
         *(LAST[last],) * 4,
         satisfaction=(judged(0.9),) * 3,
@@ -87,7 +87,7 @@ async def test_work_that_is_not_done_ends_as_the_last_message_says(
     last: str, tmp_path: Path
 ) -> None:
     """One judgement, and no further attempt: the model waits for the user."""
-    replies = story(works(claim("the notes say done")), LAST[last], satisfaction=(judged(0.4),))
+    replies = script(works(claim("the notes say done")), LAST[last], satisfaction=(judged(0.4),))
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes")
         assert (end.outcome, len(s.server.of("satisfaction"))) == ("partial", 1)
@@ -142,7 +142,7 @@ async def test_without_a_screen_a_model_is_told_once_what_it_has_to_decide_itsel
     (tmp_path / "work/a.py").write_text("x = 1\n")
     judge = judged(0.2) if temper == "claims" else judged(0.9)
     replies = [*replies[:-1], replies[-1].model_copy(update={"repeat": True})]
-    served = story(*replies, satisfaction=(judge,) * 3, missing=(lacks("the edit"),))
+    served = script(*replies, satisfaction=(judge,) * 3, missing=(lacks("the edit"),))
     async with session(tmp_path, served, mode="trusted", headless=True) as s:
         end = await s.turn("set x to 2")
         assert (end.outcome, len(s.server.of("main"))) == (outcome, calls)
@@ -159,7 +159,7 @@ async def test_without_a_screen_a_model_is_told_once_what_it_has_to_decide_itsel
 
 
 async def test_a_question_before_anything_changed_is_not_judged(tmp_path: Path) -> None:
-    replies = story(
+    replies = script(
         decision("Which file?", next_step="pending_user", requirements=[claim("it is written")])
     )
     async with session(tmp_path, replies, mode="trusted") as s:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from support.plan_talk import answer
-from support.session import Session, action, decision, done, judged_good, note_of, session
+from support.session import Session, action, decision, done, judged_good, note_of, script, session
 
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.replies import Reply, Script, When
@@ -49,14 +49,14 @@ TASKS = (Reply(data={"tasks": [listed("a.txt"), listed("b.txt")]}),)
 
 
 def replies() -> Script:
-    return Script(
-        replies={
-            "main": (PROPOSE, done("Run it."), done("Both notes are there.")),
-            "plan": (PLAN,),
-            "task": ADAPTIVE,
-            "tasks": TASKS,
-            "report": (REPORT,),
-        }
+    return script(
+        PROPOSE,
+        done("Run it."),
+        done("Both notes are there."),
+        plan=PLAN,
+        task=ADAPTIVE,
+        tasks=TASKS,
+        report=REPORT,
     )
 
 
@@ -122,7 +122,7 @@ async def test_two_operations_take_at_most_four_calls(
         done("A plain answer."),
     )
     async with session(
-        tmp_path, Script(replies={"main": main}), protocol=protocol, mode="trusted", headless=True
+        tmp_path, script(*main), protocol=protocol, mode="trusted", headless=True
     ) as running:
         assert (await running.turn("look, then write")).llm_calls == 4
         assert (await running.turn("what is a duck?")).llm_calls == 1
@@ -136,8 +136,8 @@ async def test_each_result_is_seen_before_the_next_call_is_chosen(tmp_path: Path
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("the next is b.txt\n")
     (tmp_path / "work" / "b.txt").write_text("a zebra\n")
-    script = Script(replies={"main": (look, missed, done("The end."))})
-    async with session(tmp_path, script) as running:
+    replies = script(look, missed, done("The end."))
+    async with session(tmp_path, replies) as running:
         assert (await running.turn("follow the trail")).reply == "The end."
         told = [request.new_text for request in running.server.of("main")]
         assert ["the next is b.txt" in text for text in told] == [False, True, False]
@@ -220,7 +220,7 @@ async def test_a_failed_call_is_told_and_recorded_as_failed_with_its_reasoning(
 ) -> None:
     """Covers S3-9, S3-12, S3-32."""
     main = (decision("", action("file_ops.read_file", path="gone.txt")), done("It is not there."))
-    async with session(tmp_path, Script(replies={"main": main}), headless=True) as running:
+    async with session(tmp_path, script(*main), headless=True) as running:
         await running.turn("read it")
         message = running.results()[0]
         assert message.result.outcome is Outcome.ERROR
@@ -259,7 +259,7 @@ async def test_adaptive_takes_one_action_a_decision_and_gives_the_rest_back(
         done("All three are there."),
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
-    scripted = judged_good(Script(replies={"main": main}))
+    scripted = judged_good(script(*main))
     async with session(tmp_path, scripted, mode="trusted", environ=environ, protocol=protocol) as s:
         assert (await s.turn("three notes")).outcome == "done"
         outcomes = [(m.args["path"], m.result.outcome) for m in s.results()]
@@ -278,7 +278,7 @@ async def test_adaptive_takes_one_action_a_decision_and_gives_the_rest_back(
 async def test_the_other_modes_take_all_actions_of_a_decision(tmp_path: Path, mode: str) -> None:
     main = (decision("Both.", write("a.txt"), write("b.txt")), done("There."))
     environ = {"DUCKFLOW_EXECUTION__MODE": mode}
-    scripted = judged_good(Script(replies={"main": main}))
+    scripted = judged_good(script(*main))
     async with session(tmp_path, scripted, mode="trusted", environ=environ) as s:
         await s.turn("two notes")
         assert [m.result.outcome for m in s.results()] == [Outcome.OK, Outcome.OK]
@@ -311,9 +311,7 @@ async def test_adaptive_runs_no_second_action_after_the_app_was_started_again(
 ) -> None:
     main = (decision("Both.", write("a.txt"), action("shell.run", command="pytest -q")),)
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
-    async with session(
-        tmp_path, Script(replies={"main": main}), mode="trusted", environ=environ
-    ) as s:
+    async with session(tmp_path, script(*main), mode="trusted", environ=environ) as s:
 
         def cut(state: AgentState, record: Record) -> None:
             if isinstance(record.event, OperationFinished):
@@ -322,7 +320,7 @@ async def test_adaptive_runs_no_second_action_after_the_app_was_started_again(
         s.store.subscribe(cut)
         await s.engine.send("two things")
         await s.until(lambda _: bool(s.results()))
-    again = judged_good(Script(replies={"main": (done("The first is there."),)}))
+    again = judged_good(script(done("The first is there.")))
     async with session(tmp_path, again, mode="trusted", environ=environ, resume=s.session_id) as s:
         s.engine.resume()
         await s.ended()
@@ -333,7 +331,7 @@ async def test_each_mode_is_told_to_the_model(tmp_path: Path) -> None:
     """Covers S3-7."""
     for mode in ("adaptive", "tasklist"):
         environ = {"DUCKFLOW_EXECUTION__MODE": mode}
-        one = Script(replies={"main": (done("Hello.", step="PLANNING"),)})
+        one = script(done("Hello.", step="PLANNING"))
         (tmp_path / mode).mkdir()
         async with session(tmp_path / mode, one, environ=environ) as s:
             await s.turn("hello")

@@ -22,7 +22,7 @@ from support.pace_talk import (
     stuck,
 )
 from support.plan_talk import answer
-from support.reviews import WORDS, claim, judged, lacks, next_plan, story, thrice, works
+from support.reviews import WORDS, claim, judged, lacks, next_plan, thrice, works
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply
@@ -206,7 +206,7 @@ async def test_what_the_user_refuses_moves_nothing(tmp_path: Path) -> None:
     (folder / "a.py").write_text("x = 1\n")
     wants = edit("a.py", "x = 1", "x = 2")
     replies = (reads("a.py"), *(decision("so", wants) for _ in range(5)), done("I leave it."))
-    unmet = story(*replies, satisfaction=(judged(0.0),))
+    unmet = script(*replies, satisfaction=(judged(0.0),))
     async with session(tmp_path, unmet, environ=LONG) as s:
         await s.engine.send("go")
         for number in range(1, 6):
@@ -495,7 +495,7 @@ async def test_each_requirement_that_a_review_refutes_speaks_against_the_plan(
     levels = ((first, 0.3), (second, 0.4), (0.9, 0.9))
     verdicts = [judged(0.4, {"r1": one, "r2": two}) for one, two in levels]
     verdicts[2] = judged(0.9, {"r1": 0.9, "r2": 0.9})
-    scripted = story(
+    scripted = script(
         works(WORDS, claim("clear")),
         done("One."),
         done("Two."),

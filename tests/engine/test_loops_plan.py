@@ -19,9 +19,9 @@ from support.plan_talk import (
     tasks_reply,
     write,
 )
-from support.session import DEADLINE, action, before_note, decision, done, session
+from support.session import DEADLINE, action, before_note, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Fault, Reply, Script, When
+from duckflow_tui.scripted.replies import Fault, Reply, When
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
@@ -49,14 +49,14 @@ async def test_a_step_that_brings_words_alone_is_judged_by_its_words(
 ) -> None:
     """Adaptive and by list, in which no task is listed then. Covers S2-28, S2-32."""
     verdict = report_reply() if brings else report_reply("failed", cause="a claim")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *((done("Run it."),) if how == "run_steps" else ()), done("So.")),
-            "plan": (plan_reply("say why"),),
-            "tasks": (tasks_reply(),),
-            "task": (done("Because of the rounding."),),
-            "report": (verdict,),
-        }
+    replies = script(
+        PROPOSE,
+        *((done("Run it."),) if how == "run_steps" else ()),
+        done("So."),
+        plan=plan_reply("say why"),
+        tasks=tasks_reply(),
+        task=done("Because of the rounding."),
+        report=verdict,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("why is it?")
@@ -74,13 +74,7 @@ async def test_a_step_that_brings_words_alone_is_judged_by_its_words(
 
 async def test_a_step_that_brings_nothing_and_says_nothing_is_not_done(tmp_path: Path) -> None:
     """No model is asked whether it is. Covers S2-28."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("So.")),
-            "plan": (plan_reply("first note"),),
-            "task": (done(""),),
-        }
-    )
+    replies = script(PROPOSE, done("So."), plan=plan_reply("first note"), task=done(""))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await answer(running, "run_all")
@@ -93,13 +87,13 @@ async def test_a_step_that_brings_nothing_and_says_nothing_is_not_done(tmp_path:
 
 async def test_step_by_step_a_step_is_done_when_its_log_shows_it(tmp_path: Path) -> None:
     """It looked at a folder and wrote nothing. Covers S2-28."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Run it."), done("It is not there.")),
-            "plan": (plan_reply("first note"),),
-            "tasks": (tasks_reply({**LOOK, "description": "look"}),),
-            "report": (report_reply("failed", summary="", cause="nothing was written"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("Run it."),
+        done("It is not there."),
+        plan=plan_reply("first note"),
+        tasks=tasks_reply({**LOOK, "description": "look"}),
+        report=report_reply("failed", summary="", cause="nothing was written"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -120,15 +114,14 @@ async def test_a_step_whose_last_calls_go_well_ends_without_another_word_of_the_
     """No call is spent on a report of it; where one of them failed, it is asked on."""
     check = action("file_ops.read_file", path="first.txt" if sees else "gone.txt")
     writes = action("file_ops.write_file", path="first.txt", content="text\n")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("There.")),
-            "plan": (plan_reply("first note"),),
-            "task": (
-                decision("I write it and look.", writes, check, next_step="done"),
-                done("I have looked: it is there."),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        done("There."),
+        plan=plan_reply("first note"),
+        task=(
+            decision("I write it and look.", writes, check, next_step="done"),
+            done("I have looked: it is there."),
+        ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -147,18 +140,14 @@ async def test_the_whole_flow_of_a_plan_step_by_step(tmp_path: Path) -> None:
 
     Covers S2-3, S2-5, S2-8, S2-9, S2-10, S2-20, S2-21, S2-23.
     """
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                decision("I list the first step.", action("task_tool.generate_list", step_id="1")),
-                decision("I run it.", action("task_loop.run", step_id="1")),
-                done("Both notes are written."),
-            ),
-            "plan": (plan_reply("first note", "second note"),),
-            "tasks": (tasks_reply(write("a.txt")), tasks_reply(write("b.txt", "b\n"))),
-            "report": (report_reply(summary="a.txt is written"),),
-        }
+    replies = script(
+        PROPOSE,
+        decision("I list the first step.", action("task_tool.generate_list", step_id="1")),
+        decision("I run it.", action("task_loop.run", step_id="1")),
+        done("Both notes are written."),
+        plan=plan_reply("first note", "second note"),
+        tasks=(tasks_reply(write("a.txt")), tasks_reply(write("b.txt", "b\n"))),
+        report=report_reply(summary="a.txt is written"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
@@ -198,12 +187,7 @@ async def test_the_whole_flow_of_a_plan_step_by_step(tmp_path: Path) -> None:
 
 async def test_nobody_to_approve_means_denied(tmp_path: Path) -> None:
     """Headless in standard mode a plan is not approved, and nothing of it runs (R19)."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("I may not carry the plan out.")),
-            "plan": (plan_reply("first note"),),
-        }
-    )
+    replies = script(PROPOSE, done("I may not carry the plan out."), plan=plan_reply("first note"))
     async with session(tmp_path, replies, mode="standard", headless=True) as running:
         end = await running.turn("two notes please")
         assert end.outcome == "denied"
@@ -215,20 +199,19 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
 
     Covers S2-22, S3-8.
     """
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All is done.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (
-                decision("", action("file_ops.write_file", path="a.txt", content="a\n")),
-                done("First note done."),
-                decision(
-                    "Second.",
-                    action("file_ops.write_file", path="b.txt", content="b\n"),
-                    next_step="done",
-                ),
+    replies = script(
+        PROPOSE,
+        done("All is done."),
+        plan=plan_reply("first note", "second note"),
+        task=(
+            decision("", action("file_ops.write_file", path="a.txt", content="a\n")),
+            done("First note done."),
+            decision(
+                "Second.",
+                action("file_ops.write_file", path="b.txt", content="b\n"),
+                next_step="done",
             ),
-        }
+        ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
@@ -258,16 +241,12 @@ async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
     tmp_path: Path,
 ) -> None:
     """Covers C35. With what the user wrote on its steps, and who makes the next plan reads it."""
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                decision("", action("task_loop.run")),
-                PROPOSE,
-                done("Then I will not."),
-            ),
-            "plan": (plan_reply("first note", "second note"), plan_reply("one note")),
-        }
+    replies = script(
+        PROPOSE,
+        decision("", action("task_loop.run")),
+        PROPOSE,
+        done("Then I will not."),
+        plan=(plan_reply("first note", "second note"), plan_reply("one note")),
     )
     remarks = (
         Remark(number=1, line="first note", said="name it a.md"),
@@ -319,12 +298,7 @@ async def test_what_does_not_fit_the_plan_is_refused_with_the_reason(tmp_path: P
         "No work is going on.": ("task_loop.stop", {}),
     }
     actions = [action(name, **args) for name, args in calls.values()]
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("", *actions)),
-            "plan": (plan_reply("first note", "second note"),),
-        }
-    )
+    replies = script(PROPOSE, decision("", *actions), plan=plan_reply("first note", "second note"))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
         await answer(running, "run_steps")
@@ -335,13 +309,13 @@ async def test_what_does_not_fit_the_plan_is_refused_with_the_reason(tmp_path: P
 
 async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
     """Step by step lists the tasks beforehand, reports, and waits for the user (S2-23)."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands."), done("Stopped after one.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "tasks": (tasks_reply(write("a.txt")),),
-            "report": (report_reply(next_action="write the second"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("The plan stands."),
+        done("Stopped after one."),
+        plan=plan_reply("first note", "second note"),
+        tasks=tasks_reply(write("a.txt")),
+        report=report_reply(next_action="write the second"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
@@ -363,19 +337,16 @@ async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
 async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path) -> None:
     """The model mends what the list could not. Covers C9."""
     read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Done after all.")),
-            "plan": (plan_reply("first note"),),
-            "tasks": (tasks_reply(read, write("never.txt")),),
-            "task": (
-                decision(
-                    "Another way.",
-                    action("file_ops.write_file", path="a.txt", content="a"),
-                    next_step="done",
-                ),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        done("Done after all."),
+        plan=plan_reply("first note"),
+        tasks=tasks_reply(read, write("never.txt")),
+        task=decision(
+            "Another way.",
+            action("file_ops.write_file", path="a.txt", content="a"),
+            next_step="done",
+        ),
     )
     async with session(
         tmp_path, replies, mode="trusted", environ={"DUCKFLOW_EXECUTION__MODE": "tasklist"}
@@ -405,14 +376,13 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
     Covers S2-20.
     """
     read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("It did not work.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "tasks": (tasks_reply(read),),
-            "task": (decision("Which file?", next_step="pending_user"),) * 2,
-            "report": (report_reply("completed", cause="the file is missing"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("It did not work."),
+        plan=plan_reply("first note", "second note"),
+        tasks=tasks_reply(read),
+        task=(decision("Which file?", next_step="pending_user"),) * 2,
+        report=report_reply("completed", cause="the file is missing"),
     )
     async with session(
         tmp_path,
@@ -440,13 +410,12 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
 async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -> None:
     """Covers S3-13, S3-26."""
     broken = Reply(text="{I cannot write JSON today.")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("It broke.")),
-            "plan": (plan_reply("first note"),),
-            "task": (broken,) * 4,
-            "report": (report_reply("failed", cause="unreadable"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("It broke."),
+        plan=plan_reply("first note"),
+        task=(broken,) * 4,
+        report=report_reply("failed", cause="unreadable"),
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         end = await running.turn("two notes please")
@@ -458,13 +427,12 @@ async def test_a_step_that_neither_acts_nor_ends_does_not_come_to_its_limit(
     tmp_path: Path,
 ) -> None:
     """Covers S3-21. Nobody is there to be asked; the turn ends with what was amiss."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("It did not move.")),
-            "plan": (plan_reply("first note"),),
-            "task": tuple(decision("thinking") for _ in range(9)),
-            "report": (report_reply("failed"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("It did not move."),
+        plan=plan_reply("first note"),
+        task=tuple(decision("thinking") for _ in range(9)),
+        report=report_reply("failed"),
     )
     environ = {"DUCKFLOW_EXECUTION__MAX_STEPS": "4"}
     async with session(
@@ -490,12 +458,7 @@ async def test_a_circle_is_sent_back_with_the_reason(tmp_path: Path) -> None:
         ]
         return plan_reply("a", "b", steps=steps)
 
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Rejected.")),
-            "plan": (plan("b", "a"), plan("", " 1")),
-        }
-    )
+    replies = script(PROPOSE, done("Rejected."), plan=(plan("b", "a"), plan("", " 1")))
     async with session(tmp_path, replies) as running:
         await running.engine.send("two notes please")
         await answer(running, "reject")
@@ -509,18 +472,16 @@ async def test_a_circle_is_sent_back_with_the_reason(tmp_path: Path) -> None:
 
 async def test_an_edit_by_the_user_is_shown_again_before_it_is_approved(tmp_path: Path) -> None:
     """Approval is bound to the plan as shown. Covers C35."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Fine."), done("Done.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (
-                decision(
-                    "Written.",
-                    action("file_ops.write_file", path="a.txt", content="a\n"),
-                    next_step="done",
-                ),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        done("Fine."),
+        done("Done."),
+        plan=plan_reply("first note", "second note"),
+        task=decision(
+            "Written.",
+            action("file_ops.write_file", path="a.txt", content="a\n"),
+            next_step="done",
+        ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
@@ -553,22 +514,16 @@ async def test_a_question_beside_the_work_is_answered_while_it_goes_on(tmp_path:
 
     Covers S4-31.
     """
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                done("We are at the first note."),
-                done("All done."),
-            ),
-            "plan": (plan_reply("first note"),),
-            "task": (
-                decision(
-                    "Written.",
-                    action("file_ops.write_file", path="a.txt", content="a\n"),
-                    next_step="done",
-                ),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        done("We are at the first note."),
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=decision(
+            "Written.",
+            action("file_ops.write_file", path="a.txt", content="a\n"),
+            next_step="done",
+        ),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("two notes please")
@@ -593,23 +548,17 @@ async def test_a_question_beside_the_work_is_answered_while_it_goes_on(tmp_path:
 
 async def test_beside_the_work_nothing_is_changed(tmp_path: Path) -> None:
     """A write asked for beside the work is skipped with the reason."""
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                decision("I do it.", action("file_ops.write_file", path="x.txt", content="x")),
-                done("It has to wait."),
-                done("All done."),
-            ),
-            "plan": (plan_reply("first note"),),
-            "task": (
-                decision(
-                    "Written.",
-                    action("file_ops.write_file", path="a.txt", content="a\n"),
-                    next_step="done",
-                ),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        decision("I do it.", action("file_ops.write_file", path="x.txt", content="x")),
+        done("It has to wait."),
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=decision(
+            "Written.",
+            action("file_ops.write_file", path="a.txt", content="a\n"),
+            next_step="done",
+        ),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("two notes please")
@@ -636,19 +585,19 @@ async def test_a_wish_changes_the_plan_once_the_user_accepts(tmp_path: Path) -> 
         ),
         next_step="done",
     )
-    replies = Script(
-        replies={
-            "main": (PROPOSE, wish, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": tuple(
-                decision(
-                    f"Wrote {name}.",
-                    action("file_ops.write_file", path=name, content="a\n"),
-                    next_step="done",
-                )
-                for name in ("a.txt", "c.txt")
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        wish,
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=tuple(
+            decision(
+                f"Wrote {name}.",
+                action("file_ops.write_file", path=name, content="a\n"),
+                next_step="done",
+            )
+            for name in ("a.txt", "c.txt")
+        ),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -677,12 +626,8 @@ async def test_stop_ends_the_step_and_the_plan_can_go_on(tmp_path: Path) -> None
         action("file_ops.write_file", path="a.txt", content="a\n"),
         next_step="done",
     )
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (writes, writes),
-        }
+    replies = script(
+        PROPOSE, done("All done."), plan=plan_reply("first note"), task=(writes, writes)
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -701,12 +646,11 @@ async def test_stop_ends_the_step_and_the_plan_can_go_on(tmp_path: Path) -> None
 
 
 async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", LOOK, next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=decision("", LOOK, next_step="done"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -725,12 +669,7 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
 
 
 async def test_a_no_at_a_breakpoint_ends_the_work_and_leaves_it_set(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("As you like.")),
-            "plan": (plan_reply("first note"),),
-        }
-    )
+    replies = script(PROPOSE, done("As you like."), plan=plan_reply("first note"))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await card(running)
@@ -753,13 +692,12 @@ async def test_a_no_at_a_breakpoint_ends_the_work_and_leaves_it_set(tmp_path: Pa
 async def test_work_that_failed_waits_only_where_the_user_wants_something_else(
     tmp_path: Path, way: str, outcome: str
 ) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("As you like.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (decision("Which folder is it?", next_step="pending_user"),),
-            "report": (report_reply("failed"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("As you like."),
+        plan=plan_reply("first note", "second note"),
+        task=decision("Which folder is it?", next_step="pending_user"),
+        report=report_reply("failed"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -774,9 +712,7 @@ async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None
     def key(told: LocalizedText | None) -> str:
         return told.key.removeprefix("plan.problem.") if told else ""
 
-    replies = Script(
-        replies={"main": (PROPOSE, done("No.")), "plan": (plan_reply("first note", "second note"),)}
-    )
+    replies = script(PROPOSE, done("No."), plan=plan_reply("first note", "second note"))
     async with session(tmp_path, replies) as running:
         keys = running.engine.plan
         assert key(keys.set_break("x", True)) == "no_plan"
@@ -804,13 +740,12 @@ async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None
 async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -> None:
     """The report's card: retry runs it again; what failed is not gone past by itself."""
     asks = decision("Which folder is it?", next_step="pending_user")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (asks, asks, decision("", LOOK, next_step="done")),
-            "report": (report_reply("failed"), report_reply("failed")),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note", "second note"),
+        task=(asks, asks, decision("", LOOK, next_step="done")),
+        report=(report_reply("failed"), report_reply("failed")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -836,18 +771,14 @@ async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -
 async def test_the_list_that_was_shown_is_the_list_that_runs(tmp_path: Path) -> None:
     """Covers S2-31."""
     tasks = tasks_reply(write("a.txt"), write("b.txt"))
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                decision("I list it.", action("task_tool.generate_list", step_id="1")),
-                done("I run it."),
-                done("All done."),
-            ),
-            "plan": (plan_reply("first note"),),
-            "tasks": (tasks,),
-            "report": (report_reply(),),
-        }
+    replies = script(
+        PROPOSE,
+        decision("I list it.", action("task_tool.generate_list", step_id="1")),
+        done("I run it."),
+        done("All done."),
+        plan=plan_reply("first note"),
+        tasks=tasks,
+        report=report_reply(),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
@@ -867,12 +798,7 @@ async def test_the_list_that_was_shown_is_the_list_that_runs(tmp_path: Path) -> 
 @pytest.mark.parametrize("count", [SOFT_STEPS, SOFT_STEPS + 1, 300])
 async def test_a_plan_of_many_steps_gets_a_word(tmp_path: Path, count: int) -> None:
     """Covers C24."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("No.")),
-            "plan": (plan_reply(*(f"step {n}" for n in range(count))),),
-        }
-    )
+    replies = script(PROPOSE, done("No."), plan=plan_reply(*(f"step {n}" for n in range(count))))
     async with session(tmp_path, replies) as running:
         await running.engine.send("a big one")
         await answer(running, "reject")
@@ -883,14 +809,8 @@ async def test_a_plan_of_many_steps_gets_a_word(tmp_path: Path, count: int) -> N
 
 async def test_a_turn_without_a_word_is_asked_for_its_answer(tmp_path: Path) -> None:
     """Covers S3-23."""
-    replies = Script(
-        replies={
-            "main": (
-                decision("", action("file_ops.list_dir")),
-                done(""),
-                done("The folder is empty."),
-            )
-        }
+    replies = script(
+        decision("", action("file_ops.list_dir")), done(""), done("The folder is empty.")
     )
     async with session(tmp_path, replies, headless=True) as running:
         end = await running.turn("what is here?")
@@ -903,15 +823,14 @@ async def test_a_step_is_a_part_of_the_conversation(
     """What was read before is known in the step, what it did behind it, and each request begins
     as the one before did.
     """
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (
-                decision("looking around first", action("file_ops.list_dir")),
-                done("The first note is as wanted."),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=(
+            decision("looking around first", action("file_ops.list_dir")),
+            done("The first note is as wanted."),
+        ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -936,12 +855,11 @@ async def test_a_step_is_a_part_of_the_conversation(
 
 async def test_every_event_of_a_plan_is_in_the_record(tmp_path: Path) -> None:
     """Cards, steps and reports are records like all others."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", LOOK, next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=decision("", LOOK, next_step="done"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -957,15 +875,11 @@ async def test_every_event_of_a_plan_is_in_the_record(tmp_path: Path) -> None:
 
 async def test_a_repair_beside_the_work_stays_out_of_the_conversation(tmp_path: Path) -> None:
     """The one who answers beside the work is told; the turn's own history is not touched."""
-    replies = Script(
-        replies={
-            "main": (
-                decision("", action("file_ops.write_file", path="a.txt", content="a")),
-                Reply(text="{broken", when=When(pattern="how far")),
-                done("Half way.", step="EXECUTION"),
-                done("Written."),
-            )
-        }
+    replies = script(
+        decision("", action("file_ops.write_file", path="a.txt", content="a")),
+        Reply(text="{broken", when=When(pattern="how far")),
+        done("Half way.", step="EXECUTION"),
+        done("Written."),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("write it")
@@ -983,12 +897,11 @@ async def test_a_repair_beside_the_work_stays_out_of_the_conversation(tmp_path: 
 
 async def test_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> None:
     """Covers S3-11."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", LOOK, next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=decision("", LOOK, next_step="done"),
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         await running.turn("notes please")
@@ -999,15 +912,14 @@ async def test_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> N
 
 async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path) -> None:
     """Paused at a safe point, redirected: the step's next decision has the words, and acts."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (
-                decision("", action("file_ops.write_file", path="a.txt", content="a")),
-                done("Called it b, as you said."),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=(
+            decision("", action("file_ops.write_file", path="a.txt", content="a")),
+            done("Called it b, as you said."),
+        ),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -1027,13 +939,12 @@ async def test_what_the_user_says_to_a_paused_list_leaves_the_rest_to_the_model(
     tmp_path: Path,
 ) -> None:
     """Nothing else of the list runs before the model has read it."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "tasks": (tasks_reply(write("a.txt"), write("never.txt")),),
-            "task": (decision("b it is.", action("file_ops.list_dir"), next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note"),
+        tasks=tasks_reply(write("a.txt"), write("never.txt")),
+        task=decision("b it is.", action("file_ops.list_dir"), next_step="done"),
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
     async with session(tmp_path, replies, environ=environ) as running:
@@ -1061,12 +972,11 @@ async def test_while_a_step_runs_long_a_question_is_answered_and_a_stop_ends_its
     own = f"{os.getpid()}"  # several runs on one machine look at the same processes
     group, gone = f"61.{own}", f"62.{own}"  # seconds, longer than any wait of this test
     command = f"setsid sleep {gone} & sleep {group} & echo begun; wait"
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Still at the first note.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", action("shell.run", command=command)),),
-        }
+    replies = script(
+        PROPOSE,
+        done("Still at the first note."),
+        plan=plan_reply("first note"),
+        task=decision("", action("shell.run", command=command)),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -1108,9 +1018,7 @@ async def test_a_plan_is_asked_of_the_creative_role_with_the_request_and_the_too
     tmp_path: Path,
 ) -> None:
     """Covers S1-6, S1-5."""
-    replies = Script(
-        replies={"main": (PROPOSE,), "plan": (plan_reply("first note", "second note"),)}
-    )
+    replies = script(PROPOSE, plan=plan_reply("first note", "second note"))
     async with session(tmp_path, replies, roles={"creative": "cli/planner"}) as running:
         await running.engine.send("two notes please")
         await card(running)
@@ -1136,7 +1044,7 @@ async def test_a_plan_is_named_as_its_maker_says_or_after_what_was_asked_for(
     tmp_path: Path, name: str, goal: str, shown: tuple[str, str]
 ) -> None:
     reply = plan_reply("first note", name=name, goal=goal)
-    replies = Script(replies={"main": (PROPOSE, done("No.")), "plan": (reply,)})
+    replies = script(PROPOSE, done("No."), plan=reply)
     async with session(tmp_path, replies) as running:
         await running.engine.send("two notes please")
         await answer(running, "reject")
@@ -1146,12 +1054,7 @@ async def test_a_plan_is_named_as_its_maker_says_or_after_what_was_asked_for(
 
 
 async def test_why_no_plan_could_be_had_is_said_to_the_user_and_the_model(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Then without.")),
-            "plan": (Reply(fault=Fault(status=401)),),
-        }
-    )
+    replies = script(PROPOSE, done("Then without."), plan=Reply(fault=Fault(status=401)))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.turn("two notes please")
         (result,) = running.results()

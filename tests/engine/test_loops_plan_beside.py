@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.plan_talk import PROPOSE, answer, plan_reply
-from support.session import action, decision, done, session
+from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.operations import Outcome
 
 WRITE = action("file_ops.write_file", path="a.txt", content="a\n")
@@ -23,7 +22,7 @@ async def test_a_change_beside_a_waiting_step_is_asked_about_once(tmp_path: Path
         decision("It is beside the plan.", WRITE),
         done("It is written."),
     )
-    replies = Script(replies={"main": main, "plan": (plan_reply("first", "second"),)})
+    replies = script(*main, plan=plan_reply("first", "second"))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
         await answer(running, "run_steps")
@@ -38,7 +37,7 @@ async def test_a_change_beside_a_waiting_step_is_asked_about_once(tmp_path: Path
 async def test_a_step_that_is_begun_is_worked_on_without_a_question(tmp_path: Path) -> None:
     begin = action("plan_tool.update_step", step_id="1", status="in_progress")
     main = (PROPOSE, decision("I begin and write.", begin, WRITE), done("It is written."))
-    replies = Script(replies={"main": main, "plan": (plan_reply("first", "second"),)})
+    replies = script(*main, plan=plan_reply("first", "second"))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
         await answer(running, "run_steps")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply, statuses
-from support.session import Session, action, decision, done, session
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.endpoint import Request
-from duckflow_tui.scripted.replies import Reply, Script, When
+from duckflow_tui.scripted.replies import Reply, When
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
@@ -60,12 +60,13 @@ async def asked_beside(running: Session, reply: str) -> None:
 
 async def test_a_change_accepted_after_the_turn_is_carried_out_unasked(tmp_path: Path) -> None:
     """The user wanted all of it run: the yes to the change is enough."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, wish(ADD), done("All done."), done("That too.")),
-            "plan": (plan_reply("first note"),),
-            "task": (writes("a.txt"), writes("c.txt")),
-        }
+    replies = script(
+        PROPOSE,
+        wish(ADD),
+        done("All done."),
+        done("That too."),
+        plan=plan_reply("first note"),
+        task=(writes("a.txt"), writes("c.txt")),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -85,14 +86,15 @@ async def test_a_change_accepted_after_the_turn_is_carried_out_unasked(tmp_path:
 @pytest.mark.parametrize("how", ["refused", "step by step", "stopped"])
 async def test_what_the_user_did_not_order_does_not_begin(tmp_path: Path, how: str) -> None:
     run = (done("Run it."),) if how == "step by step" else ()
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *run, wish(ADD), done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "tasks": (Reply(data={"tasks": []}),) * 3,
-            "task": (writes("a.txt"),),
-            "report": (report_reply("failed" if how == "stopped" else "completed"),),
-        }
+    replies = script(
+        PROPOSE,
+        *run,
+        wish(ADD),
+        done("All done."),
+        plan=plan_reply("first note"),
+        tasks=(Reply(data={"tasks": []}),) * 3,
+        task=writes("a.txt"),
+        report=report_reply("failed" if how == "stopped" else "completed"),
     )
     async with session(
         tmp_path, replies, environ={"DUCKFLOW_EXECUTION__MODE": "adaptive"}
@@ -124,16 +126,17 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
 ) -> None:
     """The step before and the step behind it go on; it begins with the answer, and as that says."""
     change = {"op": "change", "step_id": "2", "name": "the long second note"}
-    replies = Script(
-        replies={
-            "main": (PROPOSE, wish(change), done("It waits."), done("All done.")),
-            "plan": (plan_reply("first note", "second note", "last note", chain=False),),
-            "task": (
-                writes("a.txt", when=When(pattern="first note")),
-                writes("c.txt", when=When(pattern="do last note")),
-                writes("b.txt"),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        wish(change),
+        done("It waits."),
+        done("All done."),
+        plan=plan_reply("first note", "second note", "last note", chain=False),
+        task=(
+            writes("a.txt", when=When(pattern="first note")),
+            writes("c.txt", when=When(pattern="do last note")),
+            writes("b.txt"),
+        ),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -168,12 +171,12 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
     tmp_path: Path,
 ) -> None:
     """The user changed the plan while the card was open: a yes to it shows the change anew."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("I change it.", LONGER), done("All done.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (writes("a.txt"), writes("b.txt")),
-        }
+    replies = script(
+        PROPOSE,
+        decision("I change it.", LONGER),
+        done("All done."),
+        plan=plan_reply("first note", "second note"),
+        task=(writes("a.txt"), writes("b.txt")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -207,20 +210,16 @@ async def test_a_step_whose_change_waits_for_the_user_is_not_begun_by_the_model(
     """The turn in which the change was asked for has ended; its question is still open."""
     begin = action("plan_tool.update_step", step_id="2", status="in_progress")
     change = {"op": "change", "step_id": "2", "name": "the long second note"}
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                done("Run it."),
-                wish(change),
-                done("One is done."),
-                decision("I begin it.", begin),
-                done("As you like."),
-            ),
-            "plan": (plan_reply("first note", "second note", chain=False),),
-            "task": (writes("a.txt"),),
-            "report": (report_reply(),),
-        }
+    replies = script(
+        PROPOSE,
+        done("Run it."),
+        wish(change),
+        done("One is done."),
+        decision("I begin it.", begin),
+        done("As you like."),
+        plan=plan_reply("first note", "second note", chain=False),
+        task=writes("a.txt"),
+        report=report_reply(),
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
     async with session(tmp_path, replies, environ=environ) as running:
@@ -241,16 +240,12 @@ async def test_a_step_whose_change_waits_for_the_user_is_not_begun_by_the_model(
 
 
 async def test_a_step_that_is_dropped_while_it_is_held_back_never_begins(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                wish({"op": "drop", "step_id": "2"}),
-                done("All done."),
-            ),
-            "plan": (plan_reply("first note", "second note", chain=False),),
-            "task": (writes("a.txt"),),
-        }
+    replies = script(
+        PROPOSE,
+        wish({"op": "drop", "step_id": "2"}),
+        done("All done."),
+        plan=plan_reply("first note", "second note", chain=False),
+        task=writes("a.txt"),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -266,16 +261,12 @@ async def test_a_step_that_is_dropped_while_it_is_held_back_never_begins(tmp_pat
 
 
 async def test_a_stop_ends_work_that_waits_for_the_answer_to_a_change(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                wish({"op": "drop", "step_id": "2"}),
-                done("It waits."),
-            ),
-            "plan": (plan_reply("first note", "second note", chain=False),),
-            "task": (writes("a.txt"),),
-        }
+    replies = script(
+        PROPOSE,
+        wish({"op": "drop", "step_id": "2"}),
+        done("It waits."),
+        plan=plan_reply("first note", "second note", chain=False),
+        task=writes("a.txt"),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -296,16 +287,8 @@ async def test_a_stop_ends_work_that_waits_for_the_answer_to_a_change(tmp_path: 
 async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -> None:
     """Neither the call that it ended nor the work names the user as who stopped it."""
     stop = decision("I end it.", action("task_loop.stop"), next_step="done")
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                stop,
-                done("It was ended."),
-            ),
-            "plan": (plan_reply("first note"),),
-            "task": (writes("a.txt"),),
-        }
+    replies = script(
+        PROPOSE, stop, done("It was ended."), plan=plan_reply("first note"), task=writes("a.txt")
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -324,13 +307,7 @@ async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -
 
 
 async def test_a_stop_by_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("I see.")),
-            "plan": (plan_reply("first note"),),
-            "task": (writes("a.txt"),),
-        }
-    )
+    replies = script(PROPOSE, done("I see."), plan=plan_reply("first note"), task=writes("a.txt"))
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await answer(running, "run_all")
@@ -345,12 +322,12 @@ async def test_a_stop_by_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
 async def test_another_plan_that_is_approved_ends_the_older_one(tmp_path: Path) -> None:
     """The older one is put aside for all to see, and a step of it no longer runs. Covers C35."""
     again = decision("Another way.", action("plan_tool.propose", goal="one note"), step="PLANNING")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, again, done("All done.")),
-            "plan": (plan_reply("first note", "second note"), plan_reply("the only note")),
-            "task": (writes("a.txt"),),
-        }
+    replies = script(
+        PROPOSE,
+        again,
+        done("All done."),
+        plan=(plan_reply("first note", "second note"), plan_reply("the only note")),
+        task=writes("a.txt"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -374,12 +351,12 @@ async def test_another_plan_that_is_approved_ends_the_older_one(tmp_path: Path) 
 
 async def test_another_plan_that_is_rejected_leaves_the_older_one(tmp_path: Path) -> None:
     again = decision("Another way.", action("plan_tool.propose", goal="one note"), step="PLANNING")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, again, done("As you like.")),
-            "plan": (plan_reply("first note"), plan_reply("the only note")),
-            "task": (writes("a.txt"),),
-        }
+    replies = script(
+        PROPOSE,
+        again,
+        done("As you like."),
+        plan=(plan_reply("first note"), plan_reply("the only note")),
+        task=writes("a.txt"),
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
     async with session(tmp_path, replies, environ=environ) as running:
@@ -399,13 +376,16 @@ async def test_another_plan_that_is_approved_takes_back_what_the_older_one_asks(
 ) -> None:
     """A change of the older plan waits for its answer when the newer one is approved."""
     again = decision("Another way.", action("plan_tool.propose", goal="one note"), step="PLANNING")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Run it."), wish(ADD), done("One is done."), again, done("So.")),
-            "plan": (plan_reply("first note", "second note"), plan_reply("the only note")),
-            "task": (writes("a.txt"), writes("b.txt")),
-            "report": (report_reply(),),
-        }
+    replies = script(
+        PROPOSE,
+        done("Run it."),
+        wish(ADD),
+        done("One is done."),
+        again,
+        done("So."),
+        plan=(plan_reply("first note", "second note"), plan_reply("the only note")),
+        task=(writes("a.txt"), writes("b.txt")),
+        report=report_reply(),
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
     async with session(tmp_path, replies, environ=environ) as running:
@@ -431,12 +411,12 @@ async def test_another_plan_that_is_approved_ends_the_work_on_the_older_one(
     tmp_path: Path,
 ) -> None:
     """A plan that was rejected is wanted after all, while a report on the other one asks."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, PROPOSE, decision("I do it.", action("task_loop.run"))),
-            "plan": (plan_reply("the only note"), plan_reply("first note", "second note")),
-            "task": (writes("a.txt"), writes("b.txt")),
-        }
+    replies = script(
+        PROPOSE,
+        PROPOSE,
+        decision("I do it.", action("task_loop.run")),
+        plan=(plan_reply("the only note"), plan_reply("first note", "second note")),
+        task=(writes("a.txt"), writes("b.txt")),
     )
 
     def author(request: Request) -> Reply | None:
@@ -472,11 +452,12 @@ async def test_a_draft_is_changed_as_it_is_shown_and_shown_again(tmp_path: Path)
     more = {"op": "add", "step_id": "m", "name": "fourth note", "depends_on": ["n"]}
     circle = action("plan_tool.revise", changes=[{"op": "drop", "step_id": "1"}])
     revise = action("plan_tool.revise", changes=[ADD, more])
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("", circle, revise), wish(ADD), done("As you like.")),
-            "plan": (plan_reply("first note", "second note"),),
-        }
+    replies = script(
+        PROPOSE,
+        decision("", circle, revise),
+        wish(ADD),
+        done("As you like."),
+        plan=plan_reply("first note", "second note"),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
@@ -501,12 +482,13 @@ async def test_a_draft_is_changed_as_it_is_shown_and_shown_again(tmp_path: Path)
 async def test_a_change_of_a_step_that_is_gone_is_not_made(tmp_path: Path) -> None:
     """The user dropped the step while the card was open, and said yes all the same."""
     change = action("plan_tool.revise", changes=[{"op": "change", "step_id": "2", "name": "x"}])
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("I change it.", change), done("Run it."), done("All.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (writes("a.txt"),),
-        }
+    replies = script(
+        PROPOSE,
+        decision("I change it.", change),
+        done("Run it."),
+        done("All."),
+        plan=plan_reply("first note", "second note"),
+        task=writes("a.txt"),
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
     async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
@@ -532,12 +514,11 @@ async def test_a_step_neither_plans_nor_begins_other_work(tmp_path: Path) -> Non
         ),
         "Work is going on": action("task_loop.run"),
     }
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", *calls.values()), done("First.")),
-        }
+    replies = script(
+        PROPOSE,
+        done("All done."),
+        plan=plan_reply("first note"),
+        task=(decision("", *calls.values()), done("First.")),
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         await running.turn("notes please")
@@ -547,12 +528,12 @@ async def test_a_step_neither_plans_nor_begins_other_work(tmp_path: Path) -> Non
 
 async def test_the_model_halts_work_that_the_user_lets_go_on(tmp_path: Path) -> None:
     halt = decision("I halt it.", action("task_loop.pause"), next_step="done")
-    replies = Script(
-        replies={
-            "main": (PROPOSE, halt, done("All done.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (writes("a.txt"), writes("b.txt")),
-        }
+    replies = script(
+        PROPOSE,
+        halt,
+        done("All done."),
+        plan=plan_reply("first note", "second note"),
+        task=(writes("a.txt"), writes("b.txt")),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")

@@ -9,7 +9,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses, tasks_reply
 from support.plan_talk import write as task
 from support.reviews import judged, next_plan
-from support.session import Session, action, decision, done, session
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
@@ -27,15 +27,15 @@ def write(path: str, content: str) -> Reply:
 
 def judged_twice(*task: Reply, **named: Any) -> Script:
     """A plan of two notes, whose result is judged as half of it at first."""
-    return Script(
-        replies={
-            "main": (PROPOSE, done("Both notes are there."), done("Now both are right.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": task,
-            "report": (report_reply(),) * 3,
-            "satisfaction": (judged(0.4, **named), judged(0.95)),
-            "continuation": (next_plan(),),
-        }
+    return script(
+        PROPOSE,
+        done("Both notes are there."),
+        done("Now both are right."),
+        plan=plan_reply("first note", "second note"),
+        task=task,
+        report=(report_reply(),) * 3,
+        satisfaction=(judged(0.4, **named), judged(0.95)),
+        continuation=next_plan(),
     )
 
 

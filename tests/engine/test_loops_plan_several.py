@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses
-from support.session import Session, action, decision, done, session
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.llm.endpoints import Protocol
 from duckflow_tui.scripted.replies import Reply, Script
@@ -34,13 +34,12 @@ def plan_of_three(*task: Reply, last: str = "continue") -> Script:
         step="PLANNING",
         next_step=last,
     )
-    return Script(
-        replies={
-            "main": (propose if last != "continue" else PROPOSE, done("All three are there.")),
-            "plan": (plan_reply("first", "second", "third"),),
-            "task": task,
-            "report": (report_reply(),) * 3,
-        }
+    return script(
+        propose if last != "continue" else PROPOSE,
+        done("All three are there."),
+        plan=plan_reply("first", "second", "third"),
+        task=task,
+        report=(report_reply(),) * 3,
     )
 
 
@@ -92,7 +91,7 @@ async def test_calls_behind_the_proposal_run_with_the_users_yes_and_cost_no_call
     protocol: Protocol, tmp_path: Path
 ) -> None:
     """Each belongs to its step; the turn ends with the last of them."""
-    replies = Script(replies={"main": (proposal(*three_notes()), done("Not asked."))})
+    replies = script(proposal(*three_notes()), done("Not asked."))
     async with session(tmp_path, replies, mode="trusted", protocol=protocol) as running:
         await running.engine.send("three notes please")
         await running.until(lambda state: bool(state.cards))
@@ -109,7 +108,7 @@ async def test_calls_behind_the_proposal_run_with_the_users_yes_and_cost_no_call
 
 async def test_calls_of_the_first_step_alone_leave_the_next_to_the_model(tmp_path: Path) -> None:
     second = decision("", write("b"), ends(2), write("c"), next_step="done")
-    replies = Script(replies={"main": (proposal(write("a"), ends(1)),), "task": (second,)})
+    replies = script(proposal(write("a"), ends(1)), task=second)
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("three notes please")
         await answer(running, "run_all")
@@ -123,7 +122,7 @@ async def test_calls_behind_the_proposal_do_not_run_unless_it_was_approved_as_it
     way: str, tmp_path: Path
 ) -> None:
     """Nothing is written before the model has read what the user wants otherwise."""
-    replies = Script(replies={"main": (proposal(*three_notes()), done("I wait."))})
+    replies = script(proposal(*three_notes()), done("I wait."))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("three notes please")
         await running.until(lambda state: bool(state.cards))
@@ -187,13 +186,12 @@ async def test_a_step_whose_only_change_was_refused_is_not_done_by_words(
     main, task = (PROPOSE, decision("I do it now.", begin, write("a"))), (claims,)
     if begins == "with the plan":
         main, task = (PROPOSE,), (refused, claims)
-    replies = Script(
-        replies={
-            "main": (*main, done("It was refused.")),
-            "plan": (plan_reply("first", "second"),),
-            "task": task,
-            "report": (report_reply(),) * 2,
-        }
+    replies = script(
+        *main,
+        done("It was refused."),
+        plan=plan_reply("first", "second"),
+        task=task,
+        report=(report_reply(),) * 2,
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("two notes please")
@@ -244,11 +242,10 @@ async def test_a_step_reads_what_the_turn_and_the_steps_before_it_changed(tmp_pa
     mends = action(
         "file_ops.edit_file", path="of_step.txt", edits=[{"old": "draft", "new": "final words"}]
     )
-    replies = Script(
-        replies={
-            "main": (decision("", before), proposal(first, ends(1))),
-            "task": (decision("", mends, ends(2)), decision("", write("c"), next_step="done")),
-        }
+    replies = script(
+        decision("", before),
+        proposal(first, ends(1)),
+        task=(decision("", mends, ends(2)), decision("", write("c"), next_step="done")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("three notes please")
@@ -267,14 +264,10 @@ async def test_a_step_that_is_done_does_not_fail_by_the_form_of_its_report(
 ) -> None:
     """The report falls back to what is known, and says so. Covers S2-34."""
     begin = action("task_loop.run", step_id="1")
-    replies = Script(
-        replies={
-            "main": (
-                proposal(ends_turn=False),
-                decision("", begin, write("a"), ends(1, "a is there")),
-            ),
-            "report": (Reply(text=words, repeat=True),),
-        }
+    replies = script(
+        proposal(ends_turn=False),
+        decision("", begin, write("a"), ends(1, "a is there")),
+        report=Reply(text=words, repeat=True),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("three notes please")
@@ -286,13 +279,13 @@ async def test_a_step_that_is_done_does_not_fail_by_the_form_of_its_report(
 
 async def test_calls_of_the_proposal_go_on_as_the_steps_after_a_restart(tmp_path: Path) -> None:
     """The app ends while the first of them waits for the user's key."""
-    replies = Script(replies={"main": (proposal(*three_notes()),)})
+    replies = script(proposal(*three_notes()))
     async with session(tmp_path, replies) as running:
         await running.engine.send("three notes please")
         await answer(running, "run_all")
         await running.gate()
         running.cut()
-    again = Script(replies={"main": (done("All three are there."),)})
+    again = script(done("All three are there."))
     async with session(tmp_path, again, resume=running.session_id) as running:
         running.engine.resume()
         for _ in range(3):

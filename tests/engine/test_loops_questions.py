@@ -13,7 +13,7 @@ from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.llm.endpoints import Protocol
-from duckflow_tui.scripted.replies import Fault, Reply, Script
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
@@ -213,16 +213,15 @@ async def test_a_question_that_its_own_check_stopped_still_has_keys(tmp_path: Pa
 
 
 async def test_a_question_in_a_step_is_answered_there_and_the_step_goes_on(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("All there.")),
-            "plan": (plan_reply("choose"),),
-            "task": (
-                decision("One thing.", next_step="pending_user", question=QUESTION),
-                decision("Then Textual.", WRITE),
-                done("Chosen."),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        done("All there."),
+        plan=plan_reply("choose"),
+        task=(
+            decision("One thing.", next_step="pending_user", question=QUESTION),
+            decision("Then Textual.", WRITE),
+            done("Chosen."),
+        ),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("two notes please")

@@ -14,8 +14,8 @@ from support.pace_talk import (
     reads,
 )
 from support.plan_talk import PROPOSE, answer, plan_reply, statuses
-from support.reviews import WORDS, judged, lacks, next_plan, story, works
-from support.session import Session, action, decision, done, session
+from support.reviews import WORDS, judged, lacks, next_plan, works
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import LocalizedText
@@ -39,14 +39,7 @@ def planned(
     *task: Reply, main: tuple[Reply, ...] = (), steps: tuple[str, ...] = ("look around",)
 ) -> Script:
     """A plan, of one step as a rule, which the user approves, and the decisions inside it."""
-    return Script(
-        replies={
-            "main": (PROPOSE, *main),
-            "plan": (plan_reply(*steps, chain=False),),
-            "task": task,
-            "failure": (ANALYSIS,),
-        }
-    )
+    return script(PROPOSE, *main, plan=plan_reply(*steps, chain=False), task=task, failure=ANALYSIS)
 
 
 PLAN_ENDS = (done("The plan stands."), done("All done."))
@@ -259,7 +252,7 @@ async def test_a_further_attempt_has_its_own_limit_and_a_met_requirement_is_prog
     tmp_path: Path,
 ) -> None:
     """Covers S0-31."""
-    scripted = story(
+    scripted = script(
         works(WORDS),
         done("One."),
         done("Two."),
@@ -315,12 +308,11 @@ async def test_a_step_that_was_helped_may_think_again(tmp_path: Path) -> None:
 
 async def test_more_loops_are_the_turns_once_the_step_has_ended(tmp_path: Path) -> None:
     held = done("All done.").model_copy(update={"hold": "rest"})
-    replies = Script(
-        replies={
-            "main": (PROPOSE, held),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("First.", action("file_ops.list_dir", path="."), next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        held,
+        plan=plan_reply("first note"),
+        task=decision("First.", action("file_ops.list_dir", path="."), next_step="done"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("notes please")

@@ -6,21 +6,21 @@ import asyncio
 from pathlib import Path
 
 from support.plan_talk import PROPOSE, answer, plan_reply
-from support.session import action, decision, done, session
+from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Fault, Reply, Script, When
+from duckflow_tui.scripted.replies import Fault, Reply, When
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
 
 
 async def test_a_cancelled_worker_leaves_the_turn_alive(tmp_path: Path) -> None:
     """The work is cancelled from outside: the model is told, the turn goes on."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("It was stopped."), done("Still here.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", action("file_ops.write_file", path="a.txt", content="a")),),
-        }
+    replies = script(
+        PROPOSE,
+        done("It was stopped."),
+        done("Still here."),
+        plan=plan_reply("first note"),
+        task=decision("", action("file_ops.write_file", path="a.txt", content="a")),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("write it")
@@ -44,7 +44,7 @@ async def test_a_broken_answer_beside_the_work_leaves_the_work_alone(tmp_path: P
     """The endpoint fails for the aside only; the step's gate stays, the turn ends well."""
     run = decision("", action("file_ops.write_file", path="a.txt", content="a"))
     failing = Reply(fault=Fault(status=401), when=When(anywhere="how far"))
-    replies = Script(replies={"main": (run, failing, done("Written."))})
+    replies = script(run, failing, done("Written."))
     async with session(tmp_path, replies) as running:
         await running.engine.send("write it")
         await running.gate()

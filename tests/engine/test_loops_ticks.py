@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply
-from support.session import action, decision, done, session
+from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.goal import RequirementTicked
 
 ASKED = [{"requirement": "a.txt is there", "priority": 1, "check": "file_exists: a.txt"}]
@@ -23,13 +22,11 @@ async def test_a_file_that_the_work_makes_ticks_its_requirement(
     """Before anything is called done, and once."""
     look = decision("I look first.", LOOK, requirements=ASKED)
     write = decision("I write it.", WRITE, next_step="done" if planned else "continue")
-    replies = Script(
-        replies={
-            "main": (look, PROPOSE, done("Done.")) if planned else (look, write, done("Done.")),
-            "plan": (plan_reply("write it"),),
-            "task": (write,),
-            "report": (report_reply(),),
-        }
+    replies = script(
+        *((look, PROPOSE, done("Done.")) if planned else (look, write, done("Done."))),
+        plan=plan_reply("write it"),
+        task=write,
+        report=report_reply(),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("write a.txt please")

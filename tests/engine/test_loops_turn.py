@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from support.reviews import judged, story
+from support.reviews import judged
 from support.session import action, before_note, decision, done, note_of, script, session
 
 from duckflow_tui.llm.service import BROKEN_RETRIED
@@ -153,7 +153,7 @@ async def test_a_rejection_reaches_the_model_with_its_reason_and_is_no_error(
     """R20. Covers S4-60."""
     folder = workspace(tmp_path)
     main = decision("a", EDIT), done("Then I leave it.", step="PLANNING")
-    async with session(tmp_path, story(*main, satisfaction=(judged(0.0),))) as s:
+    async with session(tmp_path, script(*main, satisfaction=(judged(0.0),))) as s:
         await s.engine.send("fix the total")
         await s.answer(GateChoice.REJECT, reason="keep it simple")
         end = await s.ended()
@@ -402,7 +402,7 @@ async def test_an_overflowing_window_is_compacted_once(tmp_path: Path) -> None:
     past = [done(f"Answer {n}. " + "words " * 800, step="PLANNING") for n in range(4)]
     main = (*past, overflow, done("Short.", step="PLANNING"))
     digest = Reply(data={"digest": "Four questions were answered."})
-    async with session(tmp_path, Script(replies={"main": main, "digest": (digest,)})) as s:
+    async with session(tmp_path, script(*main, digest=digest)) as s:
         for number in range(4):
             await s.turn(f"question {number}")
         end = await s.turn("the last one")

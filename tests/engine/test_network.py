@@ -178,7 +178,7 @@ def test_each_use_of_a_host_has_words(language: str) -> None:
 
 async def test_a_request_goes_over_the_connection_of_the_one_before() -> None:
     reply = Reply(text="Hello.", repeat=True)
-    async with bench(Script(replies={"main": (reply,)})) as at:
+    async with bench(script(reply)) as at:
         with contacts_heard() as heard:
             for _ in range(3):
                 await at.decide()

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, tasks_reply, write
-from support.session import action, decision, done, session
-
-from duckflow_tui.scripted.replies import Script
+from support.session import action, decision, done, script, session
 
 STEPS = ("look around", "write the module", "write the tests", "run the tests", "tell the user")
 
@@ -17,23 +15,19 @@ async def test_of_five_steps_two_are_done(tmp_path: Path) -> None:
 
     Covers S2-17, S2-29.
     """
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                decision("First.", action("task_tool.generate_list", step_id="1")),
-                decision("", action("task_loop.run", step_id="1")),
-                done("Two are done."),
-                done("All five are done."),
-            ),
-            "plan": (plan_reply(*STEPS),),
-            "tasks": tuple(tasks_reply(write(f"{name}.txt")) for name in "abcde"),
-            "report": (
-                report_reply(summary="the layout is known"),
-                report_reply(summary="b.txt holds the module"),
-                *(report_reply(summary="the rest is there") for _ in "cde"),
-            ),
-        }
+    replies = script(
+        PROPOSE,
+        decision("First.", action("task_tool.generate_list", step_id="1")),
+        decision("", action("task_loop.run", step_id="1")),
+        done("Two are done."),
+        done("All five are done."),
+        plan=plan_reply(*STEPS),
+        tasks=tuple(tasks_reply(write(f"{name}.txt")) for name in "abcde"),
+        report=(
+            report_reply(summary="the layout is known"),
+            report_reply(summary="b.txt holds the module"),
+            *(report_reply(summary="the rest is there") for _ in "cde"),
+        ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("build the module in five steps")
@@ -65,17 +59,13 @@ async def test_two_operations_take_three_calls(tmp_path: Path) -> None:
     """
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "in.txt").write_text("three\n")
-    replies = Script(
-        replies={
-            "main": (
-                decision(
-                    "I read it and make the note.",
-                    action("file_ops.read_file", path="in.txt"),
-                    action("file_ops.write_file", path="out.txt", content="three\n"),
-                ),
-                done("out.txt holds what in.txt says."),
-            )
-        }
+    replies = script(
+        decision(
+            "I read it and make the note.",
+            action("file_ops.read_file", path="in.txt"),
+            action("file_ops.write_file", path="out.txt", content="three\n"),
+        ),
+        done("out.txt holds what in.txt says."),
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         end = await running.turn("copy the word of in.txt into out.txt")

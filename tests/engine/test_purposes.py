@@ -45,24 +45,20 @@ def planned() -> Script:
     writes = decision(
         "Written.", action("file_ops.write_file", path="b.txt", content="b\n"), next_step="done"
     )
-    return Script(
-        replies={
-            "main": (
-                begins,
-                decision("", action("plan_tool.propose", goal="two notes"), step="PLANNING"),
-                decision("", action("task_tool.generate_list", step_id="1")),
-                decision("", action("task_loop.run", step_id="1")),
-                *(done("Both notes are written.") for _ in range(3)),
-            ),
-            "plan": (plan_reply("first note", "second note"),),
-            "tasks": (tasks_reply(write("a.txt")), tasks_reply()),
-            "task": (writes,),
-            "report": (report_reply(summary="a.txt is written"),) * 2,
-            "satisfaction": tuple(judged(n, missing_aspects=[]) for n in (0.3, 0.4, 0.5)),
-            "missing": (lacks("the harbour is not named"),) * 3,
-            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
-            "failure": (diagnosis(),),
-        }
+    return script(
+        begins,
+        decision("", action("plan_tool.propose", goal="two notes"), step="PLANNING"),
+        decision("", action("task_tool.generate_list", step_id="1")),
+        decision("", action("task_loop.run", step_id="1")),
+        *(done("Both notes are written.") for _ in range(3)),
+        plan=plan_reply("first note", "second note"),
+        tasks=(tasks_reply(write("a.txt")), tasks_reply()),
+        task=writes,
+        report=(report_reply(summary="a.txt is written"),) * 2,
+        satisfaction=tuple(judged(n, missing_aspects=[]) for n in (0.3, 0.4, 0.5)),
+        missing=(lacks("the harbour is not named"),) * 3,
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
+        failure=diagnosis(),
     )
 
 
@@ -135,18 +131,14 @@ async def test_only_a_request_that_fills_a_quarter_of_the_window_is_cut_and_says
 ) -> None:
     """Both ends stay."""
     long = f"Sort these words. {'harbour ' * 6_000}{END}"
-    replies = Script(
-        replies={
-            "main": (
-                decision(
-                    "",
-                    action("file_ops.write_file", path="a.txt", content="a\n"),
-                    task_profile="FILE_OPERATION",
-                ),
-                done("Sorted."),
-            ),
-            "requirements": (Reply(data={"requirements": [{**claim("sorted")}]}),),
-        }
+    replies = script(
+        decision(
+            "",
+            action("file_ops.write_file", path="a.txt", content="a\n"),
+            task_profile="FILE_OPERATION",
+        ),
+        done("Sorted."),
+        requirements=Reply(data={"requirements": [{**claim("sorted")}]}),
     )
     for window, whole in ((64_000, True), (20_000, False)):
         folder = tmp_path / str(window)
@@ -286,12 +278,13 @@ async def test_what_the_user_adds_reaches_the_judge_and_older_talk_as_its_backgr
         "", action("file_ops.write_file", path="a.txt", content="a\n"), task_profile="DEBUGGING"
     )
     waits = decision("By name or by date?", next_step="pending_user")
-    replies = Script(
-        replies={
-            "main": (done("Hello."), writes, waits, done("By date.", continues=True)),
-            "requirements": (Reply(data={"requirements": [claim("sorted")]}),),
-            "satisfaction": (judged(0.3), judged(0.9)),
-        }
+    replies = script(
+        done("Hello."),
+        writes,
+        waits,
+        done("By date.", continues=True),
+        requirements=Reply(data={"requirements": [claim("sorted")]}),
+        satisfaction=(judged(0.3), judged(0.9)),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("good morning to you all")

@@ -13,7 +13,7 @@ from support.plan_talk import PROPOSE, plan_reply, statuses
 from support.reviews import claim
 from support.session import GOOD, JUDGEMENT, action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.goal import ReviewMessage
 from duckflow_tui.state.plan import WorkStatus
 
@@ -64,14 +64,10 @@ async def test_a_judge_who_quotes_praise_and_rejects_does_not_approve(
 ) -> None:
     held, said = REJECTIONS[form]
     write = action("file_ops.write_file", path="x.py", content="pass\n")
-    replies = Script(
-        replies={
-            "main": (
-                decision("I write.", write, requirements=[claim("primes are printed")]),
-                *[done(f"It is there, and review.json says\n\n{held}")] * 4,
-            ),
-            "satisfaction": (Reply(text=said), Reply(text=BLAME, repeat=True)),
-        }
+    replies = script(
+        decision("I write.", write, requirements=[claim("primes are printed")]),
+        *[done(f"It is there, and review.json says\n\n{held}")] * 4,
+        satisfaction=(Reply(text=said), Reply(text=BLAME, repeat=True)),
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         end = await s.turn("write x.py that prints all primes below 100, and judge it")
@@ -89,11 +85,10 @@ async def test_words_around_a_judgement_that_agree_with_it_cost_no_further_call(
 ) -> None:
     write = action("file_ops.write_file", path="x.py", content="pass\n")
     judge = Reply(text=around.format(json.dumps({**PRAISE, "evidence": {"r1": ["C1"]}})))
-    replies = Script(
-        replies={
-            "main": (decision("I write.", write, requirements=[claim("it is there")]), done("So.")),
-            "satisfaction": (judge,),
-        }
+    replies = script(
+        decision("I write.", write, requirements=[claim("it is there")]),
+        done("So."),
+        satisfaction=judge,
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         assert (await s.turn("write x.py")).outcome == "done"
@@ -117,13 +112,12 @@ FAILED = {"status": "failed", "summary": "the tests fail", "cause": "x", "next_a
 async def test_a_report_that_quotes_success_does_not_complete_a_step(
     tmp_path: Path, held: dict[str, Any], said: str
 ) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("It is explained.")),
-            "plan": (plan_reply("explain"),),
-            "task": (done(f"r.json says {json.dumps(held)}"),),
-            "report": (Reply(text=said), Reply(data=FAILED, repeat=True)),
-        }
+    replies = script(
+        PROPOSE,
+        done("It is explained."),
+        plan=plan_reply("explain"),
+        task=done(f"r.json says {json.dumps(held)}"),
+        report=(Reply(text=said), Reply(data=FAILED, repeat=True)),
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         await s.turn("plan how to explain notes")

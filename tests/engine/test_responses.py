@@ -15,7 +15,7 @@ from support.session import decision as decide
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
-from duckflow_tui.scripted.replies import Fault, Reply, Script, Usage
+from duckflow_tui.scripted.replies import Fault, Reply, Usage
 
 MAIN = Reply(decision=decision(actions=[action()]), reasoning="First I look.")
 TOOLS: Any = [
@@ -28,7 +28,7 @@ async def test_the_endpoint_speaks_as_the_client_library_reads() -> None:
     """The library's own accumulator takes the stream, and its end is what came in pieces."""
     usage = Usage(prompt=90, reply=12, cached=40, reasoning=5)
     reply = MAIN.model_copy(update={"usage": usage, "chunk_size": 3})
-    async with ScriptedEndpoint(Script(replies={"main": (reply, reply, reply)})) as server:
+    async with ScriptedEndpoint(script(reply, reply, reply)) as server:
         client = AsyncOpenAI(base_url=server.base_url, api_key="k", max_retries=0)
         given: Any = {"model": "scripted", "input": "Read a.py", "tools": TOOLS}
         async with client.responses.stream(**given) as stream:
@@ -51,7 +51,7 @@ async def test_a_decision_is_the_same_by_either_api() -> None:
     counted = MAIN.model_copy(update={"usage": usage})
     made: list[Any] = []
     for protocol in ("tools", "responses"):
-        async with bench(Script(replies={"main": (counted,)}), protocol=protocol) as at:
+        async with bench(script(counted), protocol=protocol) as at:
             reply = await at.decide()
             assert at.heard.text == reply.text == "I read the file."
             assert "".join(at.heard.thoughts) == reply.reasoning == "First I look."
@@ -61,7 +61,7 @@ async def test_a_decision_is_the_same_by_either_api() -> None:
 
 
 async def test_the_request_says_what_the_api_calls_it() -> None:
-    replies = Script(replies={"main": (MAIN,)})
+    replies = script(MAIN)
     settings: dict[str, Any] = {"reasoning_effort": "low", "max_output": 900}
     async with bench(replies, protocol="responses", **settings) as at:
         await at.decide()
@@ -137,7 +137,7 @@ async def test_a_compacted_conversation_keeps_calls_and_results_together(tmp_pat
     ]
     ends = [done(f"Read {n}. " + "words " * 800) for n in range(8)]
     turns = [reply for pair in zip(reads, ends, strict=True) for reply in pair]
-    replies = Script(replies={"main": tuple(turns), "digest": (Reply(data={"digest": "Read."}),)})
+    replies = script(*tuple(turns), digest=Reply(data={"digest": "Read."}))
     async with session(project(tmp_path), replies, protocol="responses", window=64_000) as s:
         for n in range(7):
             await s.turn(f"read it, time {n}")
@@ -216,7 +216,7 @@ SHAPES: dict[str, tuple[Reply, str, str, list[str]]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_a_stream_is_read_however_its_server_sends_it(shape: str) -> None:
     reply, text, thought, paths = SHAPES[shape]
-    async with bench(Script(replies={"main": (reply,)}), protocol="responses") as at:
+    async with bench(script(reply), protocol="responses") as at:
         made = await at.decide()
     assert made.problems == ()
     assert made.decision is not None
@@ -264,7 +264,7 @@ FAILURES: dict[str, tuple[Reply, str, bool]] = {
 async def test_a_response_that_fails_is_named(kind: str) -> None:
     reply, code, again = FAILURES[kind]
     replies = (reply, MAIN) if again else (reply, reply)
-    async with bench(Script(replies={"main": replies}), protocol="responses") as at:
+    async with bench(script(*replies), protocol="responses") as at:
         if again:
             assert (await at.decide()).text == "I read the file."
             return
@@ -275,7 +275,7 @@ async def test_a_response_that_fails_is_named(kind: str) -> None:
 
 async def test_a_reply_at_its_limit_is_told_to_the_model() -> None:
     cut = Reply(text="I beg", finish="length")
-    async with bench(Script(replies={"main": (cut,)}), protocol="responses") as at:
+    async with bench(script(cut), protocol="responses") as at:
         made = await at.decide()
     assert (made.decision, made.text) == (None, "I beg")
     assert [one.name for one in made.problems] == ["reply.cut_by_limit"]
@@ -285,6 +285,6 @@ async def test_a_call_that_breaks_off_is_asked_for_again() -> None:
     """No call counts before it is whole."""
     broken = streamed({"type": "response.output_item.added", "item": CALL},
                       delta("function_call_arguments", '{"path"'))  # fmt: skip
-    async with bench(Script(replies={"main": (broken, MAIN)}), protocol="responses") as at:
+    async with bench(script(broken, MAIN), protocol="responses") as at:
         assert (await at.decide()).decision is not None
         assert len(at.server.of("main")) == 2

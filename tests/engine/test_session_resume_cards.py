@@ -10,7 +10,6 @@ from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses
 from support.reviews import judged, thrice, works
 from support.session import Session, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import Card, CardAnswered, CardKind, CardOpened
 from duckflow_tui.state.goal import AttemptMessage
 from duckflow_tui.state.pace import Pattern
@@ -66,12 +65,11 @@ async def test_a_consultation_asks_again_each_time_until_a_key_answers_it(
 async def test_a_consultation_in_a_step_asks_again_there(tmp_path: Path) -> None:
     names = files(tmp_path / "work", 3)
     environ = {**LONG, "DUCKFLOW_EXECUTION__MAX_STEPS": "2"}
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands.")),
-            "plan": (plan_reply("look around"),),
-            "task": tuple(reads(name) for name in names),
-        }
+    replies = script(
+        PROPOSE,
+        done("The plan stands."),
+        plan=plan_reply("look around"),
+        task=tuple(reads(name) for name in names),
     )
     async with session(tmp_path, replies, environ=environ) as s:
         await s.engine.send("two notes please")
@@ -79,7 +77,7 @@ async def test_a_consultation_in_a_step_asks_again_there(tmp_path: Path) -> None
         before = await opened(s, CardKind.CONSULTATION)
         assert before.step_id
         s.cut()
-    more = Script(replies={"task": (done("Looked."),), "main": (done("All done."),)})
+    more = script(done("All done."), task=done("Looked."))
     async with session(tmp_path, more, environ=environ, resume=s.session_id) as s:
         await again(s, before)
         await answer(s, "more_loops")
@@ -115,7 +113,7 @@ async def test_instructions_after_the_last_attempt_begin_a_new_round(tmp_path: P
         before = await opened(s, CardKind.ESCALATION)
         s.cut()
     whole = thrice(satisfaction=(judged(0.9),)).replies
-    more = Script(replies={**whole, "main": (done("Because the script reads it."),)})
+    more = script(done("Because the script reads it."), **whole)
     async with session(tmp_path, more, mode="trusted", resume=s.session_id) as s:
         await again(s, before)
         await answer(s, "instructions", "name the script")
@@ -166,12 +164,11 @@ async def test_a_limit_of_tokens_asks_again(tmp_path: Path) -> None:
 
 async def test_a_limit_of_a_step_asks_again_in_it(tmp_path: Path) -> None:
     names = files(tmp_path / "work", 3)
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands.")),
-            "plan": (plan_reply("look around"),),
-            "task": tuple(reads(name) for name in names),
-        }
+    replies = script(
+        PROPOSE,
+        done("The plan stands."),
+        plan=plan_reply("look around"),
+        task=tuple(reads(name) for name in names),
     )
     async with session(tmp_path, replies, environ={CALLS: "3"}) as s:
         await s.engine.send("two notes please")
@@ -179,7 +176,7 @@ async def test_a_limit_of_a_step_asks_again_in_it(tmp_path: Path) -> None:
         before = await opened(s, CardKind.BUDGET)
         assert before.step_id
         s.cut()
-    more = Script(replies={"task": (done("Looked."),), "main": (done("All done."),)})
+    more = script(done("All done."), task=done("Looked."))
     async with session(tmp_path, more, environ={CALLS: "3"}, resume=s.session_id) as s:
         await again(s, before)
         await answer(s, "raise_budget")
@@ -192,12 +189,11 @@ async def test_a_step_that_was_given_more_loops_has_them_when_the_session_goes_o
 ) -> None:
     names = files(tmp_path / "work", 4)
     held = [reads(name).model_copy(update={"hold": name}) for name in names]
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands.")),
-            "plan": (plan_reply("look around"),),
-            "task": (held[0], reads(names[1]), held[2]),
-        }
+    replies = script(
+        PROPOSE,
+        done("The plan stands."),
+        plan=plan_reply("look around"),
+        task=(held[0], reads(names[1]), held[2]),
     )
     environ = {**LONG, "DUCKFLOW_EXECUTION__MAX_STEPS": "2"}
     async with session(tmp_path, replies, environ=environ) as s:
@@ -208,9 +204,7 @@ async def test_a_step_that_was_given_more_loops_has_them_when_the_session_goes_o
         s.server.release(names[0])
         await s.server.reached(names[2])
         s.cut()
-    more = Script(
-        replies={"task": (reads(names[3]), done("Looked.")), "main": (done("All done."),)}
-    )
+    more = script(done("All done."), task=(reads(names[3]), done("Looked.")))
     async with session(tmp_path, more, environ=environ, resume=s.session_id) as s:
         await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
         s.engine.resume()

@@ -17,7 +17,6 @@ from support.plan_talk import (
 )
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import CardKind, GateChoice, Remark
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import WorkStatus
@@ -29,17 +28,12 @@ OTHER = action("file_ops.write_file", path="b.txt", content="b\n")
 
 
 async def test_a_plan_that_waited_for_approval_waits_again_and_is_the_same(tmp_path: Path) -> None:
-    replies = Script(replies={"main": (PROPOSE,), "plan": (plan_reply("first note"),)})
+    replies = script(PROPOSE, plan=plan_reply("first note"))
     async with session(tmp_path, replies) as made:
         await made.engine.send("a note please")
         before = await card(made)
         made.cut()
-    more = Script(
-        replies={
-            "main": (done("It stands."), done("Done.")),
-            "task": (decision("", WRITE, next_step="done"),),
-        }
-    )
+    more = script(done("It stands."), done("Done."), task=decision("", WRITE, next_step="done"))
     async with session(tmp_path, more, resume=made.session_id) as made:
         shown = await card(made)
         assert (shown.kind, shown.subject) == (CardKind.PLAN, before.subject)
@@ -56,11 +50,10 @@ async def test_a_changed_plan_that_waited_for_approval_waits_again_as_it_was_cha
     tmp_path: Path,
 ) -> None:
     more = {"op": "add", "name": "second note"}
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("", action("plan_tool.revise", changes=[more]))),
-            "plan": (plan_reply("first note"),),
-        }
+    replies = script(
+        PROPOSE,
+        decision("", action("plan_tool.revise", changes=[more])),
+        plan=plan_reply("first note"),
     )
     async with session(tmp_path, replies) as made:
         await made.engine.send("a note please")
@@ -98,12 +91,11 @@ LOOK = action("file_ops.list_dir", path=".")
 
 async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_path: Path) -> None:
     """The step is not begun anew: what it had done stays done, its rest is carried out."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (decision("Both.", WRITE, OTHER),),
-        }
+    replies = script(
+        PROPOSE,
+        done("The plan stands."),
+        plan=plan_reply("first note", "second note"),
+        task=decision("Both.", WRITE, OTHER),
     )
     async with session(tmp_path, replies) as made:
         await made.engine.send("two notes")
@@ -112,11 +104,8 @@ async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_p
         await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
         made.cut()
     assert (tmp_path / "work" / "a.txt").read_text() == "a\n"
-    more = Script(
-        replies={
-            "task": (done("First is done."), decision("Seen.", LOOK, next_step="done")),
-            "main": (done("All done."),),
-        }
+    more = script(
+        done("All done."), task=(done("First is done."), decision("Seen.", LOOK, next_step="done"))
     )
     async with session(tmp_path, more, resume=made.session_id) as made:
         gate = await made.gate()
@@ -139,12 +128,11 @@ async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_p
 
 
 async def test_a_list_goes_on_at_the_task_whose_gate_was_open(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands.")),
-            "plan": (plan_reply("both notes"),),
-            "tasks": (tasks_reply(write("a.txt", "a\n"), write("b.txt", "b\n")),),
-        }
+    replies = script(
+        PROPOSE,
+        done("The plan stands."),
+        plan=plan_reply("both notes"),
+        tasks=tasks_reply(write("a.txt", "a\n"), write("b.txt", "b\n")),
     )
     async with session(tmp_path, replies) as made:
         await made.engine.send("two notes")
@@ -152,7 +140,7 @@ async def test_a_list_goes_on_at_the_task_whose_gate_was_open(tmp_path: Path) ->
         await made.answer(GateChoice.ONCE)
         await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
         made.cut()
-    more = Script(replies={"main": (done("All done."),), "report": (report_reply(),)})
+    more = script(done("All done."), report=report_reply())
     async with session(tmp_path, more, resume=made.session_id) as made:
         assert (await made.gate()).args["path"] == "b.txt"
         await made.answer(GateChoice.ONCE)
@@ -164,13 +152,12 @@ async def test_a_list_goes_on_at_the_task_whose_gate_was_open(tmp_path: Path) ->
 
 
 async def test_a_report_that_asked_asks_again(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("The plan stands.")),
-            "plan": (plan_reply("first note", "second note"),),
-            "tasks": (tasks_reply(write("a.txt")),),
-            "report": (report_reply(),),
-        }
+    replies = script(
+        PROPOSE,
+        done("The plan stands."),
+        plan=plan_reply("first note", "second note"),
+        tasks=tasks_reply(write("a.txt")),
+        report=report_reply(),
     )
     async with session(tmp_path, replies, mode="trusted") as made:
         await made.engine.send("two notes")
@@ -178,13 +165,7 @@ async def test_a_report_that_asked_asks_again(tmp_path: Path) -> None:
         await made.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
         before = made.state.cards[0]
         made.cut()
-    more = Script(
-        replies={
-            "main": (done("Both."),),
-            "tasks": (tasks_reply(write("b.txt")),),
-            "report": (report_reply(),),
-        }
-    )
+    more = script(done("Both."), tasks=tasks_reply(write("b.txt")), report=report_reply())
     async with session(tmp_path, more, resume=made.session_id, mode="trusted") as made:
         shown = await card(made)
         assert (shown.kind, shown.subject) == (CardKind.REPORT, before.subject)
@@ -199,20 +180,14 @@ async def test_a_report_that_asked_asks_again(tmp_path: Path) -> None:
 async def test_a_step_cut_at_its_decision_waits_for_the_users_key(tmp_path: Path) -> None:
     reply = decision("I write the note now.", WRITE, next_step="done")
     held = reply.model_copy(update={"hold": "rest", "hold_after": 10})
-    replies = Script(
-        replies={
-            "main": (PROPOSE,),
-            "plan": (plan_reply("first note"),),
-            "task": (held,),
-        }
-    )
+    replies = script(PROPOSE, plan=plan_reply("first note"), task=held)
     async with session(tmp_path, replies, mode="trusted") as made:
         await made.engine.send("a note")
         await answer(made, "run_all")
         await made.until(lambda s: any(live.step_id for live in s.live.values()))
         made.cut()
         made.server.release("rest")
-    more = Script(replies={"main": (done("Done."),), "task": (reply,)})
+    more = script(done("Done."), task=reply)
     async with session(tmp_path, more, resume=made.session_id, mode="trusted") as made:
         await made.until(lambda s: s.turn is not None and s.turn.pause == "paused")
         assert made.server.requests == []
@@ -273,12 +248,10 @@ async def test_a_gate_in_a_step_that_a_reply_to_the_one_before_asked_for_opens_a
 ) -> None:
     """One reply ended the first step and went on with the second: that is not asked for anew."""
     ends = action("plan_tool.update_step", step_id="1", status="completed")
-    replies = Script(
-        replies={
-            "main": (PROPOSE,),
-            "plan": (plan_reply("first note", "second note"),),
-            "task": (decision("Both.", WRITE, ends, OTHER, next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        plan=plan_reply("first note", "second note"),
+        task=decision("Both.", WRITE, ends, OTHER, next_step="done"),
     )
     async with session(tmp_path, replies) as made:
         await made.engine.send("two notes")
@@ -286,7 +259,7 @@ async def test_a_gate_in_a_step_that_a_reply_to_the_one_before_asked_for_opens_a
         await made.answer(GateChoice.ONCE)
         await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
         made.cut()
-    more = Script(replies={"main": (done("All done."),)})
+    more = script(done("All done."))
     async with session(tmp_path, more, resume=made.session_id) as made:
         gate = await made.gate()
         assert gate.args["path"] == "b.txt"

@@ -463,7 +463,7 @@ async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) 
     long = "one two three four " * 400
     answers = [decision(f"Answer {n}. {long}", next_step="pending_user") for n in range(4)]
     digest = Reply(data={"digest": "THE DIGEST"}, repeat=True)
-    replies = Script(replies={"main": (*answers, done("Short.")), "digest": (digest,)})
+    replies = script(*answers, done("Short."), digest=digest)
     async with session(tmp_path, replies, window=40_000) as s:
         for n in range(4):
             await s.turn(f"question {n}")
@@ -482,7 +482,7 @@ async def test_a_compaction_that_was_undone_since_is_in_force_again(tmp_path: Pa
     long = "one two three four " * 400
     answers = [decision(f"Answer {n}. {long}", next_step="pending_user") for n in range(4)]
     digest = Reply(data={"digest": "THE DIGEST"}, repeat=True)
-    replies = Script(replies={"main": (*answers, done("Short.")), "digest": (digest,)})
+    replies = script(*answers, done("Short."), digest=digest)
     async with session(tmp_path, replies, window=40_000) as s:
         for n in range(4):
             await s.turn(f"question {n}")
@@ -502,12 +502,13 @@ async def test_a_plan_made_after_it_goes_with_it_and_comes_back_with_it(tmp_path
     writes = decision(
         "Written.", action("file_ops.write_file", path="a.txt", content="a\n"), next_step="done"
     )
-    replies = Script(
-        replies={
-            "main": (done("Hello."), PROPOSE, done("All done."), done("Bye.")),
-            "plan": (plan_reply("first note"),),
-            "task": (writes,),
-        }
+    replies = script(
+        done("Hello."),
+        PROPOSE,
+        done("All done."),
+        done("Bye."),
+        plan=plan_reply("first note"),
+        task=writes,
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("hello")
@@ -531,12 +532,13 @@ async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_ther
     writes = decision(
         "Written.", action("file_ops.write_file", path="a.txt", content="a\n"), next_step="done"
     )
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Half way."), done("All done."), done("Yes.")),
-            "plan": (plan_reply("first note"),),
-            "task": (writes,),
-        }
+    replies = script(
+        PROPOSE,
+        done("Half way."),
+        done("All done."),
+        done("Yes."),
+        plan=plan_reply("first note"),
+        task=writes,
     )
     async with session(tmp_path, replies) as s:
         await s.engine.send("notes please")

@@ -10,7 +10,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses, tasks_reply
 from support.plan_talk import write as task
 from support.reviews import claim, judged, lacks, next_plan, write
-from support.session import decision, done, session
+from support.session import decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.goal import AttemptStarted, RequirementState
@@ -92,14 +92,14 @@ async def test_by_a_report_that_cannot_be_read_a_step_is_neither_done_nor_failed
 ) -> None:
     """What only brings words was not judged; what wrote a file is done, step by step too."""
     tasks = (tasks_reply(task("notes.txt")),) if wrote else (tasks_reply(),)
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Run it."), done("It is explained.")),
-            "plan": (plan_reply("explain"),),
-            "tasks": tasks,
-            "task": (done("A note is a short text."),),
-            "report": (Reply(text='{"well": "it is"}'),) * 3,
-        }
+    replies = script(
+        PROPOSE,
+        done("Run it."),
+        done("It is explained."),
+        plan=plan_reply("explain"),
+        tasks=tasks,
+        task=done("A note is a short text."),
+        report=(Reply(text='{"well": "it is"}'),) * 3,
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("plan how to explain notes")

@@ -13,7 +13,7 @@ from support.plan_talk import PROPOSE, answer, plan_reply
 from support.reviews import claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Reply, Script, ScriptedCall
+from duckflow_tui.scripted.replies import Reply, ScriptedCall
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.goal import ReviewMessage
@@ -115,12 +115,12 @@ async def test_a_model_that_never_judges_carries_out_a_whole_plan(
 
     end = done("It is there.")
     works = (writes("b.py"), end, writes("c.py"), end)
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("I begin."), done("Both are there.")),
-            "plan": (plan_reply("first", "second"),),
-            "task": works,
-        }
+    replies = script(
+        PROPOSE,
+        done("I begin."),
+        done("Both are there."),
+        plan=plan_reply("first", "second"),
+        task=works,
     )
     async with session(tmp_path, replies, protocol=protocol, mode="trusted", headless=True) as s:
         await s.turn("write b.py and c.py")
@@ -324,13 +324,14 @@ async def test_a_model_of_any_temper_edits_the_file_and_is_judged_by_what_it_did
     wrong, right = edit_to("x = 1", "x = 3"), edit_to("x = 3", "x = 2")
     first = temper(protocol, "I change x.", wrong)
     says = temper(protocol, "x is 2 now.", None)
-    scripted = Script(
-        replies={
-            "main": (*first, *says, *temper(protocol, "Now really.", right), *says),
-            "satisfaction": (judged(0.0), judged(0.9)),
-            "missing": (lacks("x is not 2"),),
-            "continuation": (next_plan("set x to 2"),),
-        }
+    scripted = script(
+        *first,
+        *says,
+        *temper(protocol, "Now really.", right),
+        *says,
+        satisfaction=(judged(0.0), judged(0.9)),
+        missing=lacks("x is not 2"),
+        continuation=next_plan("set x to 2"),
     )
     async with session(tmp_path, scripted, protocol=protocol, mode="trusted") as s:
         end = await s.turn("set x to 2")
@@ -378,17 +379,13 @@ async def test_a_score_alone_does_not_make_done_what_was_never_carried_out(
     read = action("file_ops.read_file", path="a.py")
     back = action("file_ops.edit_file", path="a.py", edits=[{"old": "x = 2", "new": "x = 1"}])
     more = (decision("Back.", back),) if how == "taken back" else ()
-    replies = Script(
-        replies={
-            "main": (
-                decision("I look.", read, requirements=[claim("x is 2", 1)]),
-                decision("I fix it.", first),
-                *more,
-                *[done("Fixed.")] * 3,
-            ),
-            "satisfaction": (judged(0.95, evidence={"r1": evidence}),) * 4,
-            "requirements": (found(),) * 3,
-        }
+    replies = script(
+        decision("I look.", read, requirements=[claim("x is 2", 1)]),
+        decision("I fix it.", first),
+        *more,
+        *[done("Fixed.")] * 3,
+        satisfaction=(judged(0.95, evidence={"r1": evidence}),) * 4,
+        requirements=(found(),) * 3,
     )
     mode = "standard" if how == "refused" else "trusted"
     async with session(tmp_path, replies, mode=mode) as s:
@@ -430,13 +427,12 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
     (folder / "check.py").write_text("open('b.py', 'a').write('# fixed')\n")
     change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
     fixed = claim("the three bugs are fixed", 1, *check)
-    replies = Script(
-        replies={
-            "main": (decision("I fix it.", change, requirements=[fixed]), *[done("Fixed.")] * 3),
-            "satisfaction": (judged(0.1),) * 3,
-            "missing": (lacks("two of three bugs are there"),) * 3,
-            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
-        }
+    replies = script(
+        decision("I fix it.", change, requirements=[fixed]),
+        *[done("Fixed.")] * 3,
+        satisfaction=(judged(0.1),) * 3,
+        missing=(lacks("two of three bugs are there"),) * 3,
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
     allow = ("true", "false", "echo bad", "sed -i s/x/y/ a.py", "touch made", "test -f made")
     allow += ("grep -q y made", "sh check.sh", "python3 check.py")
@@ -456,11 +452,10 @@ async def test_a_check_that_the_work_made_true_decides_its_requirement(tmp_path:
         claim("the file is there", 1, "file_exists", "made.txt"),
         claim("it holds", 1, "command", "true && grep -q 2 a.py"),
     ]
-    replies = Script(
-        replies={
-            "main": (decision("I do.", change, touch, requirements=wanted), done("Done.")),
-            "satisfaction": (judged(0.8, {"r1": 0.8, "r2": 0.8, "r3": 0.8}),),
-        }
+    replies = script(
+        decision("I do.", change, touch, requirements=wanted),
+        done("Done."),
+        satisfaction=judged(0.8, {"r1": 0.8, "r2": 0.8, "r3": 0.8}),
     )
     allow = ("touch made.txt", "true", "grep -q 2 a.py")
     async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
@@ -493,13 +488,13 @@ async def test_one_small_check_that_passes_does_not_stand_for_a_big_request(
         "stubborn": (done("It is all done."), done("It is all done.")),
     }[temper]
     low, high = judged(0.3, {"r1": 0.3}), judged(0.9, {"r1": 0.9, "r2": 0.9})
-    replies = Script(
-        replies={
-            "main": (decision("I do.", change, requirements=[small]), done("Done."), *again),
-            "satisfaction": (low, *((low,) * 4 if temper == "stubborn" else (high,))),
-            "missing": (lacks("b.py and the tests"),) * 3,
-            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
-        }
+    replies = script(
+        decision("I do.", change, requirements=[small]),
+        done("Done."),
+        *again,
+        satisfaction=(low, *((low,) * 4 if temper == "stubborn" else (high,))),
+        missing=(lacks("b.py and the tests"),) * 3,
+        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
     async with session(tmp_path, replies, protocol=protocol, mode="trusted", headless=True) as s:
         end = await s.turn("set x to 2, write b.py with y, and say what changed")
@@ -545,9 +540,7 @@ async def test_a_judge_who_writes_its_scores_in_its_own_way_is_understood(
     file = project(tmp_path)
     change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
     judge = Reply(text=json.dumps({**said, "evidence": {"R1": "x = 2"}}))
-    replies = Script(
-        replies={"main": (decision("I do.", change), done("x is 2.")), "satisfaction": (judge,)}
-    )
+    replies = script(decision("I do.", change), done("x is 2."), satisfaction=judge)
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         end = await s.turn("set x to 2 in a.py")
         assert (end.outcome, end.satisfaction, file.read_text()) == ("done", 0.8, "x = 2\n")
@@ -561,12 +554,7 @@ async def test_a_score_that_may_mean_two_things_is_asked_for_again(
     project(tmp_path)
     change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
     judge = Reply(data={"overall_score": 0.9, "requirement_scores": {"r1": score}})
-    replies = Script(
-        replies={
-            "main": (decision("I do.", change), done("x is 2.")),
-            "satisfaction": (judge, judged(0.9)),
-        }
-    )
+    replies = script(decision("I do.", change), done("x is 2."), satisfaction=(judge, judged(0.9)))
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         end = await s.turn("set x to 2 in a.py")
         assert (end.outcome, end.satisfaction) == ("done", 0.9)

@@ -8,7 +8,6 @@ import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.gates import GateChoice
@@ -74,13 +73,12 @@ async def test_a_step_and_its_report_leave_out_the_time_in_which_its_gate_was_op
     tmp_path: Path,
 ) -> None:
     """The same in the session that is read again, and the plan's own card is no time of a step."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("Done.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", WRITE, next_step="done"),),
-            "report": (report_reply(),),
-        }
+    replies = script(
+        PROPOSE,
+        done("Done."),
+        plan=plan_reply("first note"),
+        task=decision("", WRITE, next_step="done"),
+        report=report_reply(),
     )
     async with session(tmp_path, replies) as running:
         clock = clock_of(running)
@@ -111,12 +109,11 @@ async def test_a_step_and_its_report_leave_out_the_time_in_which_its_gate_was_op
 async def test_a_resumed_turn_leaves_out_what_was_waited_before_and_behind_the_cut(
     tmp_path: Path,
 ) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("It stands.")),
-            "plan": (plan_reply("first note"),),
-            "task": (decision("", WRITE, next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        done("It stands."),
+        plan=plan_reply("first note"),
+        task=decision("", WRITE, next_step="done"),
     )
     async with session(tmp_path, replies) as running:
         clock = clock_of(running)
@@ -126,7 +123,7 @@ async def test_a_resumed_turn_leaves_out_what_was_waited_before_and_behind_the_c
         await answer(running, "run_all")
         await running.gate()
         running.cut()
-    more = Script(replies={"main": (done("Done."),), "report": (report_reply(),)})
+    more = script(done("Done."), report=report_reply())
     async with session(tmp_path, more, resume=running.session_id) as running:
         clock = clock_of(running)
         clock.ahead = LONG

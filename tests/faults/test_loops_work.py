@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.pace_talk import LONG, files, reads
-from support.session import REPORTED, Session, action, decision, done, session
+from support.session import REPORTED, Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.agent import AgentState
@@ -98,12 +98,11 @@ def at_a_decision(state: AgentState) -> bool:
 
 async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: Path) -> None:
     """Paused between two steps, the next one is skipped; the rest runs."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second", "third", chain=True),),
-            "task": (decision("First.", write("a.txt"), next_step="done"), worked("Third.")),
-        }
+    replies = script(
+        PROPOSE,
+        *TALK,
+        plan=planned("first", "second", "third", chain=True),
+        task=(decision("First.", write("a.txt"), next_step="done"), worked("Third.")),
     )
     async with session(tmp_path, replies) as running:
         await approve(running)
@@ -124,13 +123,12 @@ async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: P
 @pytest.mark.parametrize("choice", ["retry", "skip"])
 async def test_the_card_of_a_dropped_step_is_answered(tmp_path: Path, choice: str) -> None:
     """The failed step is dropped while its card is open: the answer has nothing left to move."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second"),),
-            "task": (CANNOT, worked("Second.")),
-            "report": (FAILED,),
-        }
+    replies = script(
+        PROPOSE,
+        *TALK,
+        plan=planned("first", "second"),
+        task=(CANNOT, worked("Second.")),
+        report=FAILED,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
@@ -143,13 +141,7 @@ async def test_the_card_of_a_dropped_step_is_answered(tmp_path: Path, choice: st
 
 
 async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second"),),
-            "task": (worked("Second."),),
-        }
-    )
+    replies = script(PROPOSE, *TALK, plan=planned("first", "second"), task=worked("Second."))
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
@@ -164,7 +156,7 @@ async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> 
 
 async def test_a_plan_changed_right_behind_the_yes_is_shown_again(tmp_path: Path) -> None:
     """The yes was for two steps; what is left of them was never shown. Covers C35."""
-    replies = Script(replies={"main": (PROPOSE, *TALK), "plan": (planned("first", "second"),)})
+    replies = script(PROPOSE, *TALK, plan=planned("first", "second"))
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
         await approve(running)
         dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
@@ -181,12 +173,12 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
     tmp_path: Path,
 ) -> None:
     listing = decision("", action("task_tool.generate_list", step_id="1"))
-    replies = Script(
-        replies={
-            "main": (PROPOSE, listing, *TALK),
-            "plan": (planned("first", "second"),),
-            "tasks": (held(listed(("file_ops.list_dir", {}))), listed(("file_ops.list_dir", {}))),
-        }
+    replies = script(
+        PROPOSE,
+        listing,
+        *TALK,
+        plan=planned("first", "second"),
+        tasks=(held(listed(("file_ops.list_dir", {}))), listed(("file_ops.list_dir", {}))),
     )
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
         await approve(running, "run_steps")
@@ -218,14 +210,7 @@ async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_ta
     )
     again = listed(("file_ops.write_file", {"path": "2.txt", "content": "2"}))
     said = Reply(data={**(FAILED.data or {}), "status": "completed"})
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first"),),
-            "tasks": (first, again),
-            "report": (said,),
-        }
-    )
+    replies = script(PROPOSE, *TALK, plan=planned("first"), tasks=(first, again), report=said)
     environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
     async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
         await approve(running)
@@ -244,12 +229,11 @@ async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_ta
 
 
 async def test_a_question_after_a_stop_does_not_set_the_plan_going_again(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second"),),
-            "task": (held(worked("First.")), decision("", write("b.txt"), next_step="done")),
-        }
+    replies = script(
+        PROPOSE,
+        *TALK,
+        plan=planned("first", "second"),
+        task=(held(worked("First.")), decision("", write("b.txt"), next_step="done")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
@@ -264,13 +248,12 @@ async def test_a_question_after_a_stop_does_not_set_the_plan_going_again(tmp_pat
 
 async def test_nor_does_one_after_the_report_said_stop(tmp_path: Path) -> None:
     """The user's key lets it go on."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second"),),
-            "task": (CANNOT, worked("Second.")),
-            "report": (FAILED,),
-        }
+    replies = script(
+        PROPOSE,
+        *TALK,
+        plan=planned("first", "second"),
+        task=(CANNOT, worked("Second.")),
+        report=FAILED,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
@@ -287,14 +270,7 @@ async def test_a_stop_behind_the_last_skipped_step_leaves_the_plan_completed(
     tmp_path: Path,
 ) -> None:
     """Paused, the last step is waived, then all is stopped: nothing of the plan is left."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first"),),
-            "task": (CANNOT,),
-            "report": (FAILED,),
-        }
-    )
+    replies = script(PROPOSE, *TALK, plan=planned("first"), task=CANNOT, report=FAILED)
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
         await card(running, CardKind.REPORT)
@@ -309,7 +285,7 @@ async def test_a_stop_behind_the_last_skipped_step_leaves_the_plan_completed(
 
 async def test_nobody_could_let_paused_work_go_on_without_a_screen(tmp_path: Path) -> None:
     """Headless, a model that halts the work is refused, or the run would never end."""
-    replies = Script(replies={"main": (decision("", action("task_loop.pause")), *TALK)})
+    replies = script(decision("", action("task_loop.pause")), *TALK)
     async with session(tmp_path, replies, headless=True) as running:
         assert (await running.turn("hello")).outcome == "done"
         assert running.results()[0].result.outcome is Outcome.ERROR
@@ -326,12 +302,13 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
         for status in ("pending", "in_progress")
     ]
     back += [action("task_tool.generate_list", step_id="1"), action("task_tool.generate_list")]
-    replies = Script(
-        replies={
-            "main": (PROPOSE, TALK[0], decision("", *back), *TALK),
-            "plan": (planned("first", "second"),),
-            "task": (worked("First."),),
-        }
+    replies = script(
+        PROPOSE,
+        TALK[0],
+        decision("", *back),
+        *TALK,
+        plan=planned("first", "second"),
+        task=worked("First."),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -350,7 +327,7 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
 
 async def test_nothing_of_a_draft_is_begun_or_ended_by_the_model(tmp_path: Path) -> None:
     block = decision("", action("plan_tool.update_step", step_id="1", status="blocked"))
-    replies = Script(replies={"main": (PROPOSE, block, *TALK), "plan": (planned("first"),)})
+    replies = script(PROPOSE, block, *TALK, plan=planned("first"))
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await answer(running, CardKind.PLAN, "reject")
@@ -361,7 +338,7 @@ async def test_nothing_of_a_draft_is_begun_or_ended_by_the_model(tmp_path: Path)
 async def test_who_names_no_step_is_told_the_first_twenty(tmp_path: Path) -> None:
     unknown = decision("", action("plan_tool.update_step", step_id="none", status="blocked"))
     names = [f"note {n}" for n in range(1, 24)]
-    replies = Script(replies={"main": (PROPOSE, unknown, *TALK), "plan": (planned(*names),)})
+    replies = script(PROPOSE, unknown, *TALK, plan=planned(*names))
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await answer(running, CardKind.PLAN, "reject")
@@ -374,7 +351,7 @@ async def test_who_names_no_step_is_told_the_first_twenty(tmp_path: Path) -> Non
 async def test_a_draft_whose_steps_are_all_skipped_still_waits_for_its_answer(
     tmp_path: Path,
 ) -> None:
-    replies = Script(replies={"main": (PROPOSE, *TALK), "plan": (planned("first"),)})
+    replies = script(PROPOSE, *TALK, plan=planned("first"))
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
@@ -389,13 +366,8 @@ async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: P
     """And not before. Going on with it then says that nothing is left, instead of having it run
     for ever.
     """
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second", chain=True),),
-            "task": (CANNOT,),
-            "report": (FAILED,),
-        }
+    replies = script(
+        PROPOSE, *TALK, plan=planned("first", "second", chain=True), task=CANNOT, report=FAILED
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
@@ -416,13 +388,14 @@ async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: P
 async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, by: str) -> None:
     """It was all that kept the plan from being done, whoever drops it."""
     drop = decision("", action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}]))
-    replies = Script(
-        replies={
-            "main": (PROPOSE, TALK[0], drop, *TALK),
-            "plan": (planned("first", "second"),),
-            "task": (worked("First."), CANNOT),
-            "report": (REPORTED.model_copy(update={"repeat": False}), FAILED),
-        }
+    replies = script(
+        PROPOSE,
+        TALK[0],
+        drop,
+        *TALK,
+        plan=planned("first", "second"),
+        task=(worked("First."), CANNOT),
+        report=(REPORTED.model_copy(update={"repeat": False}), FAILED),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
@@ -445,12 +418,12 @@ async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
 ) -> None:
     """A change proposed beside the work outlives it; the answer leaves the status alone."""
     change = action("plan_tool.revise", changes=[{"op": "add", "name": "third"}])
-    replies = Script(
-        replies={
-            "main": (PROPOSE, decision("", change, next_step="done"), *TALK),
-            "plan": (planned("first"),),
-            "task": (decision("", write("a.txt"), next_step="done"),),
-        }
+    replies = script(
+        PROPOSE,
+        decision("", change, next_step="done"),
+        *TALK,
+        plan=planned("first"),
+        task=decision("", write("a.txt"), next_step="done"),
     )
     async with session(tmp_path, replies) as running:
         await approve(running)
@@ -475,12 +448,8 @@ async def test_a_change_accepted_after_the_user_ended_the_turn_begins_nothing(
     looks = [reads("f00.py") for _ in range(4)]
     change = decision("", action("plan_tool.revise", changes=[{"op": "add", "name": "third"}]))
     beside = change.model_copy(update={"when": When(anywhere="a third one")})
-    replies = Script(
-        replies={
-            "main": (beside, PROPOSE, *TALK),
-            "plan": (planned("first", "second"),),
-            "task": (held(looks[0]), *looks[1:]),
-        }
+    replies = script(
+        beside, PROPOSE, *TALK, plan=planned("first", "second"), task=(held(looks[0]), *looks[1:])
     )
     async with session(tmp_path, replies, environ=LONG) as running:
         await approve(running)
@@ -500,13 +469,12 @@ async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
     tmp_path: Path,
 ) -> None:
     """Their key had it go on; their answer to a report ends that, whatever is left to do."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second", "third"),),
-            "task": (CANNOT, CANNOT, worked("Third.")),
-            "report": (FAILED,),
-        }
+    replies = script(
+        PROPOSE,
+        *TALK,
+        plan=planned("first", "second", "third"),
+        task=(CANNOT, CANNOT, worked("Third.")),
+        report=FAILED,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
@@ -522,16 +490,12 @@ async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
 
 
 async def test_a_number_of_thousands_of_digits_means_no_step(tmp_path: Path) -> None:
-    replies = Script(
-        replies={
-            "main": (
-                PROPOSE,
-                decision("", action("plan_tool.update_step", step_id=THOUSANDS, status="failed")),
-                *TALK,
-            ),
-            "plan": (planned("first"),),
-            "tasks": (listed(("file_ops.list_dir", {})),),
-        }
+    replies = script(
+        PROPOSE,
+        decision("", action("plan_tool.update_step", step_id=THOUSANDS, status="failed")),
+        *TALK,
+        plan=planned("first"),
+        tasks=listed(("file_ops.list_dir", {})),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running, "run_steps")
@@ -542,13 +506,8 @@ async def test_a_number_of_thousands_of_digits_means_no_step(tmp_path: Path) -> 
 async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_with_it(
     tmp_path: Path,
 ) -> None:
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first"),),
-            "task": (CANNOT, worked("First.")),
-            "report": (FAILED,),
-        }
+    replies = script(
+        PROPOSE, *TALK, plan=planned("first"), task=(CANNOT, worked("First.")), report=FAILED
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
@@ -591,8 +550,8 @@ async def test_what_could_not_be_made_is_said_with_the_reason(
     notices: list[str],
 ) -> None:
     """C8."""
-    script = Script(replies={"main": (*calls, *TALK), **replies})
-    async with session(tmp_path, script, mode="trusted") as running:
+    said = script(*calls, *TALK, **replies)
+    async with session(tmp_path, said, mode="trusted") as running:
         await running.engine.send("notes please")
         if len(calls) > 1:
             await answer(running, CardKind.PLAN, "run_steps")
@@ -645,8 +604,8 @@ async def test_a_plan_that_cannot_be_is_sent_back_with_the_reason(
         for i in ids
     ]
     first = Reply(data={**(planned("first").data or {}), "steps": wrong})
-    script = Script(replies={"main": (PROPOSE, *TALK), "plan": (first, planned("first"))})
-    async with session(tmp_path, script) as running:
+    replies = script(PROPOSE, *TALK, plan=(first, planned("first")))
+    async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await answer(running, CardKind.PLAN, "reject")
         await running.ended()
@@ -687,13 +646,12 @@ async def test_why_a_step_could_not_be_done_is_told_in_the_users_words(
 
 async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path) -> None:
     """And stand in its list as tasks that were skipped."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first"),),
-            "task": (decision("", write("a.txt"), write("b.txt")), done("As you like.")),
-            "report": (FAILED,),
-        }
+    replies = script(
+        PROPOSE,
+        *TALK,
+        plan=planned("first"),
+        task=(decision("", write("a.txt"), write("b.txt")), done("As you like.")),
+        report=FAILED,
     )
     async with session(tmp_path, replies) as running:
         await approve(running)
@@ -708,12 +666,8 @@ async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path)
 
 async def test_a_step_that_breaks_has_failed_and_its_turn_with_it(tmp_path: Path) -> None:
     """A fault of the app leaves no step that looks as if it still ran."""
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first"),),
-            "task": (decision("", write("a.txt")), worked("First.")),
-        }
+    replies = script(
+        PROPOSE, *TALK, plan=planned("first"), task=(decision("", write("a.txt")), worked("First."))
     )
     async with session(tmp_path, replies) as running:
         running.breaks = True
@@ -733,13 +687,12 @@ async def test_a_step_that_breaks_has_failed_and_its_turn_with_it(tmp_path: Path
 async def test_what_a_report_suggests_can_be_taken_before_the_next_step(tmp_path: Path) -> None:
     words = {"status": "completed", "summary": "x", "cause": "", "next_action": "Run the tests."}
     tasks = listed(("file_ops.find_files", {"glob": "*"}))
-    replies = Script(
-        replies={
-            "main": (PROPOSE, *TALK),
-            "plan": (planned("first", "second"),),
-            "tasks": (tasks, tasks),
-            "report": (Reply(data=words, repeat=True),),
-        }
+    replies = script(
+        PROPOSE,
+        *TALK,
+        plan=planned("first", "second"),
+        tasks=(tasks, tasks),
+        report=Reply(data=words, repeat=True),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
@@ -756,13 +709,7 @@ async def test_a_step_whose_model_cannot_be_asked_is_reported_without_a_further_
 ) -> None:
     """Another call would wait as long again for the same silence."""
     gone = Reply(fault=Fault(status=401), repeat=True)
-    replies = Script(
-        replies={
-            "main": (PROPOSE, done("It failed.")),
-            "plan": (planned("first note"),),
-            "task": (gone,),
-        }
-    )
+    replies = script(PROPOSE, done("It failed."), plan=planned("first note"), task=gone)
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
         shown = await card(running, CardKind.REPORT)

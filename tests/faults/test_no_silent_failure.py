@@ -22,7 +22,7 @@ from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.prompting.compiler import PromptCompiler
-from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.session.journal import JournalDisk
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.phase import Status
@@ -94,7 +94,7 @@ async def test_whatever_leaves_the_client_is_an_error_with_its_cause(
 ) -> None:
     """It is chained, it has words in both languages, and they hold what went wrong."""
     make, cause = ERRORS[name]
-    async with bench(Script(replies={"main": (Reply(text="Hello.", repeat=True),)})) as at:
+    async with bench(script(Reply(text="Hello.", repeat=True))) as at:
         with monkeypatch.context() as patch:
             CLIENT_PLACES[place](patch, make)
             with pytest.raises(LlmError) as caught:
@@ -112,7 +112,7 @@ async def test_whatever_leaves_the_client_is_an_error_with_its_cause(
 async def test_a_cancellation_passes_through_the_client(
     monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    async with bench(Script(replies={"main": (Reply(text="Hello."),)})) as at:
+    async with bench(script(Reply(text="Hello."))) as at:
         CLIENT_PLACES[place](monkeypatch, asyncio.CancelledError)
         with pytest.raises(asyncio.CancelledError):
             await at.decide()
@@ -121,7 +121,7 @@ async def test_a_cancellation_passes_through_the_client(
 async def test_connections_that_cannot_be_closed_lose_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with bench(Script(replies={"main": (Reply(text="Hello."),)})) as at:
+    async with bench(script(Reply(text="Hello."))) as at:
         monkeypatch.setattr(GuardedTransport, "aclose", breaking_later(lambda: OSError(5, "late")))
         assert (await at.decide()).text == "Hello."
 

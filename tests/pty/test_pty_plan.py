@@ -10,9 +10,9 @@ from typing import Any
 
 from support.pty import Terminal
 from support.serving import served
-from support.session import action, decision, done
+from support.session import action, decision, done, script
 
-from duckflow_tui.scripted.replies import Reply, Script, When
+from duckflow_tui.scripted.replies import Reply, When
 
 GATE_DEAF = 0.4  # seconds; a gate or a card ignores keys for 0.3 s after it got the focus
 OWN = os.getpid()  # several runs on one machine look at the same processes
@@ -74,24 +74,20 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
         next_step="done",
     ).model_copy(update={"when": When(pattern="a third")})
     question = done("It is the first note.").model_copy(update={"when": When(pattern="where are")})
-    script = Script(
-        replies={
-            "main": (
-                decision("I plan.", action("plan_tool.propose", goal="notes"), step="PLANNING"),
-                question,
-                wish,
-                done("The plan runs."),
-            ),
-            "plan": (plan("first note", "second note"),),
-            "task": (decision("", action("shell.run", command=COMMAND)),),
-        }
+    replies = script(
+        decision("I plan.", action("plan_tool.propose", goal="notes"), step="PLANNING"),
+        question,
+        wish,
+        done("The plan runs."),
+        plan=plan("first note", "second note"),
+        task=decision("", action("shell.run", command=COMMAND)),
     )
     work = tmp_path / "work"
     work.mkdir()
     command = [sys.executable, "-m", "duckflow_tui", "--model", "m", "--protocol", "json"]
     environ = {"DUCKFLOW_HOME": str(tmp_path / "home")}
     with (
-        served(script) as server,
+        served(replies) as server,
         Terminal(
             [*command, "--base-url", server.endpoint.base_url], cwd=work, environ=environ
         ) as terminal,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.kept_app import halt_until, kept, killed, sessions, start
 from support.prepared import UNTOUCHED, run_program
-from support.reviews import judged, story
+from support.reviews import judged
 from support.serving import served
 from support.session import action, decision, done, script
 
@@ -100,7 +100,7 @@ def _cut_inside_a_change(tmp_path: Path, *, in_place: bool) -> bool:
         for n in range(9)  # one more would be asked about as a wide change
     ]
     first = decision("I write.", *writes).model_copy(update={"hold": "rest", "hold_after": 8})
-    replies = story(first, done("I look first."), satisfaction=(judged(0.9),))
+    replies = script(first, done("I look first."), satisfaction=(judged(0.9),))
     cut: list[str] = []
 
     def applying() -> bool:

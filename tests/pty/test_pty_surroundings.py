@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.kept_app import kept, killed, sessions, start
 from support.pty import Terminal
-from support.reviews import judged, story
+from support.reviews import judged
 from support.serving import served
 from support.session import action, decision, done, script
 
@@ -139,7 +139,7 @@ def test_a_folder_that_is_gone_before_the_start_is_said(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_end(
     tmp_path: Path,
 ) -> None:
-    talk = story(
+    talk = script(
         done("Before."),
         decision("I write.", WRITE),
         done("Written."),

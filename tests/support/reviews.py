@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from support.session import action, decision, done
+from support.session import action, decision, done, script
 
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, Script
@@ -99,17 +99,12 @@ def found(*claims: dict[str, Any], dropped: Sequence[str] = (), again: Sequence[
     return Reply(data=data)
 
 
-def story(*main: Reply, **others: tuple[Reply, ...]) -> Script:
-    """Main replies in order, and those of the other purposes by name."""
-    return Script(replies={"main": main, **others})
-
-
 def thrice(*ends: Reply, overall: float = 0.4, **others: tuple[Reply, ...]) -> Script:
     """Three attempts of which none is enough, and what comes after them."""
     tries = (works(WORDS), done("One."), done("Two."), done("Three."))
     plans = tuple(next_plan(f"way {n}") for n in range(1, 6))
     levels = [round(overall - 0.1 * (2 - n), 2) for n in range(3)]  # each a little further
-    return story(
+    return script(
         *tries,
         *ends,
         satisfaction=others.pop("satisfaction", tuple(map(judged, levels))),

@@ -96,9 +96,16 @@ def done(reply: str = "Done.", **fields: Any) -> Reply:
     return decision(reply, next_step="done", step=fields.pop("step", "REVIEW"), **fields)
 
 
-def script(*replies: Reply) -> Script:
-    """Main replies, one after the other."""
-    return judged_good(Script(replies={"main": replies}))
+def script(*main: Reply, **others: Reply | tuple[Reply, ...]) -> Script:
+    """Return a script with the main model's replies in order and those of other purposes by name.
+
+    A judge finds all work good, and a report each step done, where none is given for them.
+    """
+    named = {
+        purpose: (replies,) if isinstance(replies, Reply) else replies
+        for purpose, replies in others.items()
+    }
+    return judged_good(Script(replies={"main": main, **named}))
 
 
 NOTE: Final = "[Written by the app, not by"  # how a note begins

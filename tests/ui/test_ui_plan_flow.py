@@ -11,35 +11,31 @@ from support.pinned import ManualClock
 from support.plan_talk import PROPOSE, plan_reply, report_reply, tasks_reply, write
 from support.prepared import UNTOUCHED
 from support.seat import Seat
-from support.session import GOOD, action, decision, done
+from support.session import GOOD, action, decision, done, script
 
 from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
-from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.sessions import Sessions
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 
-REPLIES = Script(
-    replies={
-        "main": (
-            PROPOSE,
-            decision("I list the first step.", action("task_tool.generate_list", step_id="1")),
-            Reply(decision=decision("I run it.", action("task_loop.run")).decision, hold="the run"),
-            done("Both notes are written."),
-        ),
-        "plan": (plan_reply("first note", "second note"),),
-        "tasks": (
-            tasks_reply(write("a.txt"), write("index.txt")),
-            tasks_reply(write("b.txt")),
-        ),
-        "report": (
-            report_reply(summary="a.txt is there", next_action="look at a.txt"),
-            report_reply(summary="b.txt is there"),
-        ),
-        "satisfaction": (GOOD,),
-    }
+REPLIES = script(
+    PROPOSE,
+    decision("I list the first step.", action("task_tool.generate_list", step_id="1")),
+    Reply(decision=decision("I run it.", action("task_loop.run")).decision, hold="the run"),
+    done("Both notes are written."),
+    plan=plan_reply("first note", "second note"),
+    tasks=(
+        tasks_reply(write("a.txt"), write("index.txt")),
+        tasks_reply(write("b.txt")),
+    ),
+    report=(
+        report_reply(summary="a.txt is there", next_action="look at a.txt"),
+        report_reply(summary="b.txt is there"),
+    ),
+    satisfaction=GOOD,
 )
 
 
@@ -138,13 +134,13 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
 async def test_d_takes_a_step_as_done_that_is_not_believed_and_the_next_begins(
     tmp_path: Path,
 ) -> None:
-    said = Script(
-        replies={
-            **REPLIES.replies,
-            "tasks": (tasks_reply(write("a.txt")), tasks_reply(write("b.txt"))),
-            "report": (report_reply("partial", summary="a.txt is there"), report_reply()),
-            "main": (PROPOSE, decision("I run it.", action("task_loop.run")), done("Both.")),
-        }
+    said = script(
+        PROPOSE,
+        decision("I run it.", action("task_loop.run")),
+        done("Both."),
+        plan=plan_reply("first note", "second note"),
+        tasks=(tasks_reply(write("a.txt")), tasks_reply(write("b.txt"))),
+        report=(report_reply("partial", summary="a.txt is there"), report_reply()),
     )
     async with ScriptedEndpoint(said) as server, seat(tmp_path, server) as user:
         await user.types("two notes please")

@@ -12,7 +12,7 @@ from support.pinned import ManualClock
 from support.prepared import UNTOUCHED
 from support.reviews import claim, judged, thrice, write
 from support.seat import Seat
-from support.session import decision, done
+from support.session import decision, done, script
 
 from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
@@ -43,10 +43,10 @@ ROWS = {
 
 
 @asynccontextmanager
-async def at_work(tmp_path: Path, script: Script, language: str) -> AsyncGenerator[Seat]:
+async def at_work(tmp_path: Path, replies: Script, language: str) -> AsyncGenerator[Seat]:
     """Someone at the whole app, in trusted mode, with these replies."""
     (tmp_path / "work").mkdir()
-    async with ScriptedEndpoint(script) as server:
+    async with ScriptedEndpoint(replies) as server:
         places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
         mode = ApprovalMode.TRUSTED
         flags = Flags(
@@ -67,8 +67,8 @@ async def test_a_verdict_tells_its_remark_and_unfolded_all_that_the_judge_said(
 ) -> None:
     """Covers S4-115."""
     main = (decision("I write.", write("four points\n"), requirements=WORDS), done("Written."))
-    script = Script(replies={"main": main, "satisfaction": (JUDGE,)})
-    async with at_work(tmp_path, script, language) as user:
+    replies = script(*main, satisfaction=JUDGE)
+    async with at_work(tmp_path, replies, language) as user:
         await user.says("write the four points")
         row, labels = ROWS[language]
         await user.sees(row)
