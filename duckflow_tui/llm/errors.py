@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -181,41 +181,36 @@ def _format_time(at: float | None) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-#: How errors write numbers of tokens; each group is a field of TokenLimits.
-_NUMBERS: Final = tuple(
-    re.compile(pattern.replace("N>", r">\d[\d,]{0,11})"), re.I)
-    for pattern in (
-        r"maximum context length (?:is|of) (?P<windowN>",
-        r"context (?:size|window|length)(?: of| limit:?| is)? \(?(?P<windowN>(?: tokens|\D|$)",
-        r"(?P<askedN> tokens? > (?P<windowN> maximum",  # Anthropic
-        r"prompt tokens limit exceeded: (?P<askedN> > (?P<windowN>",  # OpenRouter
-        r"context limit: (?P<askedN> \+ \d+ > (?P<windowN>",  # Anthropic
-        r"token count \((?P<askedN>\) exceeds .{0,60}\((?P<windowN>\)",  # Gemini
-        r"model with (?P<windowN> maximum context",  # Mistral
-        r"limit (?P<windowN>, requested (?P<askedN>",  # Groq, of a single request
-        r"(?P<askedN> (?:of text input|in the messages|input tokens)",
-        r"\(?(?P<askedN> tokens?\) exceeds",  # llama.cpp
-        r"can only afford (?P<outputN>",  # OpenRouter, of what the account has left
-        r"at most (?P<outputN> (?:completion|output) tokens",
-        r"max(?:_completion|_output)?_tokens\D{0,60}\[\d+, ?(?P<outputN>\]",
-        r"max(?:_completion|_output)?_tokens: \d+ > (?P<outputN>",
-        r"max(?:_completion)?_tokens\b.{0,60}?(?:less than or equal to|at most|<=) `?(?P<outputN>",
-    )
-)  # fmt: skip
+_NUMBER: Final = r"`?(?<![\w.-])(\d{4,12}|\d{1,3}(?:,\d{3})+)(?![\w-])"
+#: Before or behind the most tokens that an error allows, tried in this order.
+_BOUNDS: Final = (
+    rf"(?:>|\bn_ctx\W{{1,3}}|afford|at most|less than|equal to|<=|\[\d+,) ?{_NUMBER}",
+    r"(?:\bmax(?!\w* (?:output|completion))|limit|context[_ ](?:length|size|window)).{0,40}?"
+    rf"{_NUMBER}",
+    rf"{_NUMBER} maximum",
+)
+#: Behind, before or around the tokens of the request.
+_ASKED: Final = (
+    rf"{_NUMBER} (?:of text input|in the messages|input tokens|tokens from the input|`inputs`)",
+    rf"{_NUMBER}(?: tokens)?\)? (?:>|\+|exceeds|is longer)",
+    rf"(?:requested|n_prompt_tokens)\W{{1,3}}{_NUMBER}",
+)
 
 
-def read_limits(fields: Mapping[str, Any], message: str) -> TokenLimits:
-    """Read token counts from an error, from its fields or its message."""
-    found: dict[str, int] = {}
-    for pattern in _NUMBERS:
-        if match := pattern.search(message):
-            for name, digits in match.groupdict().items():
-                found.setdefault(name, int(digits.replace(",", "")))
-    for name, own in (("window", "n_ctx"), ("asked", "n_prompt_tokens")):  # llama.cpp
-        value = fields.get(own)
-        if isinstance(value, int) and 0 < value < _MOST_TOKENS:
-            found[name] = value
-    return TokenLimits(**found)
+def read_limits(source: str, *, is_of_reply: bool) -> TokenLimits:
+    """Read token counts from the text of an error that says what is too long: the whole request or,
+    with ``is_of_reply``, the reply.
+    """
+
+    def find_number(patterns: Sequence[str]) -> int:
+        """Return the number of the first pattern that matches, else 0."""
+        found = (re.search(pattern, source, re.I) for pattern in patterns)
+        return next((int(match[1].replace(",", "")) for match in found if match), 0)
+
+    bound = find_number(_BOUNDS)
+    if is_of_reply:
+        return TokenLimits(output=bound)
+    return TokenLimits(window=bound, asked=find_number(_ASKED))
 
 
 class FailureCause(NamedTuple):
@@ -231,46 +226,53 @@ class FailureCause(NamedTuple):
 
 
 _ANY: Final = range(400, 600)
-_LIMIT: Final = (400, 402, 403, 429, 500)
+_LIMIT: Final = (400, 402, 403, 412, 429, 500)
 _INVALID_KEY: Final = "invalid_api_key"
+#: How servers say that a model only speaks the Responses API.
+WANTS_RESPONSES: Final = (
+    r"v1/responses|not a chat model|only (?:be )?(?:used|supported) (?:with|in) the responses"
+    r"|chatcompletion operation does not work"
+)
 #: The first row that fits counts.
 CAUSES: Final = (
     FailureCause("quota", (402,), r"can only afford \d{1,3}\b"),
     FailureCause("output_limit", (400, 402, 413, 422),
-          r"can only afford|max(?:_completion|_output)?_tokens\b.{0,80}?(?:too large|\[\d+, ?\d+\]|"
-          r": \d+ > \d|less than or equal|at most|<=)|at most \d+ (?:completion|output) tokens",
-          "max_output"),
+          r"can only afford|max(?:_completion|_output)?_tokens\b.{0,80}?(?:\[\d+, ?\d+\]|: \d+ > \d"
+          r"|less than or equal|at most)|at most \d+ (?:completion|output) tokens"
+          r"|maximum tokens you requested", "max_output"),
     FailureCause("context_overflow", (400, 413, 422, 500),
-          r"context[_ ](?:length|window|size)|maximum context|prompt is too long|input is too long"
-          r"|too many (?:input )?tokens|reduce the length|exceeds? the (?:available )?context|n_ctx"
-          r"|token limit exceeded|input length .{0,40}exceed|request too large|context limit"
-          r"|reduce your message size|input token count .{0,40}exceeds", "context"),
-    FailureCause("context_overflow", (402,), "prompt tokens limit exceeded", "context"),
+          r"context[_ ](?:length|window|size|limit)|n_ctx|token limit|input token count"
+          r"|\b(?:prompt|inputs?)\b`? (?:is |tokens )?(?:length|too long|exceeds|must have less|\+)"
+          r"|too many (?:input )?tokens|(?:request|body) too large|reduce (?:the length|your mess)",
+          "context"),
+    FailureCause("context_overflow", (402, 429),
+          r"prompt tokens limit exceeded|request too large", "context"),
     FailureCause("quota", _LIMIT,
           r"insufficient[_ ](?:quota|balance|credits?)|exceeded your current quota|\bbilling\b"
           r"|budget_exceeded|exceeded ?budget|budget has been exceeded|credit balance is too low"
-          r"|no resource package|requires more credits|余额不足"),
-    FailureCause("used_up", (402, 403, 429),
+          r"|no resource package|requires more credits|余额不足|spending limit|key limit exceeded"
+          r"|good standing|package has expired"),
+    FailureCause("used_up", (400, 402, 403, 429),
           r"per[- ]day\b|\bdaily\b|per[- ]week\b|usage limit|weekly limit|使用上限|^13(?:08|10)\b"),
     FailureCause("loading", range(500, 600),
-          r"loading (?:the )?model|model (?:is )?(?:currently |still )*loading", is_retried=True),
+          r"loading (?:the )?model|\bmodel\b.{0,80}?\bloading", is_retried=True),
     FailureCause("region", (400, 403, 451),
           r"unsupported_country|country, region|location is not supported|not available in your"
           r" (?:country|region)"),
     FailureCause("privacy", (404,), r"data policy|guardrail restrictions"),
     FailureCause("filtered", (400, 403, 451),
           r"\bcontent_filter\b|content management policy|\bflagged\b|moderation|content_policy"
-          r"|data_inspection_failed"),
-    FailureCause("no_access", (401, 403),
-          r"model_access_denied|not allowed to access model|not have access to (?:the )?model"),
+          r"|data_inspection_failed|sensitive content|敏感内容|violates usage guidelines"),
+    FailureCause("no_access", (401, 403, 429),
+          r"model_access_denied|not allowed to access model|(?:not|n['’]t) have access to (?:the )?"
+          r"model|not yet include access"),
     FailureCause("wants_https", (400,),
           r"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS|plain HTTP to an SSL",
           "base_url"),
     FailureCause("bad_request", (400,), "reasoning_effort"),  # a quirk, learned elsewhere
-    FailureCause("responses_only", (400, 404),
-          r"v1/responses|not a chat model"
-          r"|only (?:be )?(?:used|supported) (?:with|in) the responses"),
-    FailureCause("unloaded", (404,), r"no models? (?:is |are )?loaded"),
+    FailureCause("responses_only", (400, 404), WANTS_RESPONSES),
+    FailureCause("unloaded", (400, 404),
+          r"no models? (?:is |are )?loaded|model (?:is not |un)loaded"),
     FailureCause("auth", (400,), _INVALID_KEY, "api_key_env"),
     FailureCause("redirect", range(300, 400), setting="base_url"),
     FailureCause("auth", (401,), setting="api_key_env"),
@@ -278,7 +280,7 @@ CAUSES: Final = (
     FailureCause("forbidden", (403,), setting="api_key_env"),
     FailureCause("not_found", (404, 405), setting="base_url"),
     FailureCause("rate_limited", (429,), is_retried=True),
-    FailureCause("server_error", (408,), is_retried=True),
+    FailureCause("server_error", (408, 424, 498), is_retried=True),
     FailureCause("server_error", (501, 505, 525, 526)),
     FailureCause("server_error", range(500, 600), is_retried=True),
     FailureCause("bad_request", _ANY),
@@ -299,8 +301,9 @@ def find_cause(status: int, words: str, wait_s: float | None = None) -> FailureC
     raise ValueError(f"{status} is no status of an error")
 
 
-_WRONG_KEY: Final = re.compile(r"API_KEY_INVALID|api key not valid|invalid_api_key", re.I)
-_MOST_TOKENS: Final = 1_000_000_000  # larger numbers are not token counts
+_WRONG_KEY: Final = re.compile(
+    r"API_KEY_INVALID|api key not valid|invalid_api_key|incorrect api key", re.I
+)
 _WORDS: Final = 2000  # characters of the server's message that are kept to learn from
 
 
@@ -400,20 +403,20 @@ class FailureTeller:
         error.key_name = self._key_name
         error.status, error.retry_after, error.param = status, wait_s, words.param
         error.reason, error.generation = words.code, words.generation
-        error.limits = words.limits
+        error.limits = read_limits(words.source or said, is_of_reply=code == "output_limit")
         return error
 
 
 class ServerWords(NamedTuple):
     """The parts of a server's error: message, codes separated by spaces, parameter, the model's
-    refused output, token counts, and headers passed on from a server behind it.
+    refused output, the whole error as it came, and headers passed on from a server behind it.
     """
 
     message: str
     code: str = ""
     param: str = ""
     generation: str = ""
-    limits: TokenLimits = TokenLimits()
+    source: str = ""
     headers: Mapping[str, str] = {}
 
 
@@ -430,7 +433,8 @@ def server_words(body: bytes) -> ServerWords:
     if not isinstance(data, dict):
         return ServerWords(text)
     fields = cast("dict[str, Any]", data)
-    found = words_of(fields.get("error") or fields)
+    inner = fields.get("error")
+    found = words_of(cast("object", inner) if isinstance(inner, dict) else fields)
     return found if found.message else found._replace(message=text)
 
 
@@ -454,7 +458,7 @@ def words_of(error: object) -> ServerWords:
         code,
         param if isinstance(param, str) else "",
         written if isinstance(written, str) else "",
-        read_limits(fields, message),
+        str(fields),
         cast("dict[str, str]", headers) if isinstance(headers, dict) else {},
     )
 
@@ -462,8 +466,8 @@ def words_of(error: object) -> ServerWords:
 _TITLE: Final = re.compile(r"<title>\s*([^<]{1,200}?)\s*</title>", re.I)
 
 
-#: Where servers write the message of an error; the last two are MiniMax's.
-_MESSAGES: Final = ("message", "detail", "msg", "error", "base_resp", "status_msg")
+#: Where servers write the message of an error: ``errors`` at Cloudflare, the last two at MiniMax.
+_MESSAGES: Final = ("message", "detail", "msg", "error", "errors", "base_resp", "status_msg")
 
 
 def _flatten_message(value: object) -> str:
@@ -513,7 +517,8 @@ _TIME: Final = (
     rb"((?:\d{1,6}(?:\.\d{1,20})?\s?(?:ms|milliseconds?|hours?|minutes?|seconds?|[hms])\s?)+)"
 )
 _WAIT: Final = re.compile(
-    rb'"retryDelay":\s*"' + _TIME + rb'"|(?:retry|try again) (?:in|after) ' + _TIME, re.I
+    rb'"retryDelay":\s*"' + _TIME + rb'"|(?:retry|try again|please wait)(?: in| after)? ' + _TIME,
+    re.I,
 )
 _PART: Final = re.compile(rb"([\d.]+)\s?(ms|mil|h|m|s)", re.I)
 _UNITS: Final = {b"ms": 0.001, b"mil": 0.001, b"h": 3600.0, b"m": 60.0, b"s": 1.0}

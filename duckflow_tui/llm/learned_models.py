@@ -23,9 +23,12 @@ from duckflow_tui.llm.quirks import (
     BROAD,
     EXACT,
     NAMED_STATUSES,
+    Flag,
     Lesson,
     Quirk,
     find_refused_parameter,
+    is_about_thinking,
+    is_miswritten,
 )
 from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.state.base import Clock, JsonObject, SystemClock
@@ -33,12 +36,8 @@ from duckflow_tui.state.usage import Api
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]
 
-#: Flags that no row of the table sets, since no refusal shows them: ``no_responses`` for a server
-#: without that API; of this session ``writes_calls`` (native calls could not be read, or came as
-#: text), ``takes_tools`` (a request with native calls was answered), ``fails_at_tools`` (all with
-#: native calls failed, one without was answered), ``sends_whole`` (an answer came in one piece,
-#: though a stream was asked for).
-_OF_SESSION: Final = frozenset(
+#: Flags of a session, which are not stored.
+_OF_SESSION: Final[frozenset[Flag]] = frozenset(
     {"takes_tools", "fails_at_tools", "writes_calls", "sends_whole", "stale_thoughts", "no_images"}
 )
 _OF_NOW: Final = ("failing", "replies", "window", "output", "images")  # lessons that are not kept
@@ -55,11 +54,15 @@ class ModelQuirks:
     the server in this session (0 for none).
     """
 
-    flags: set[str] = field(default_factory=set[str])
+    flags: set[Flag] = field(default_factory=set[Flag])
     dropped: set[str] = field(default_factory=set[str])
     at: float = 0.0  # seconds since the epoch, of the first refusal
     window: int = 0
     output: int = 0  # most of a reply
+
+    def has_any(self, *flags: Flag) -> bool:
+        """Whether at least one of the flags is set."""
+        return not self.flags.isdisjoint(flags)
 
     @property
     def json(self) -> JsonRung:
@@ -77,7 +80,7 @@ class ModelQuirks:
         """Choose the form of the next request: native calls or a form of JSON. ``calls`` is False
         for questions, which always use JSON.
         """
-        is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools", "writes_calls"})
+        is_refused = self.has_any("no_tools", "fails_at_tools", "writes_calls")
         if not calls or protocol == "json" or (protocol != "tools" and is_refused):
             return self.json
         return "tools"
@@ -97,18 +100,24 @@ class ModelQuirks:
         """
         if error.code in ("output_limit", "context_overflow"):
             return self.learn_limits(error.limits)
-        if error.code not in ("bad_request", "not_found", "server_error", "responses_only"):
+        codes = ("bad_request", "not_found", "server_error", "responses_only")
+        if error.code not in codes or is_miswritten(error):
             return ""
         if api == "responses" and error.status in _NOWHERE and endpoint.protocol != "responses":
             self.flags.add("no_responses")
             return "parameter"
-        excluded: set[str] = set() if endpoint.may_step_down else {"no_tools"}
+        excluded: set[Flag] = set() if endpoint.may_step_down else {"no_tools"}
         if lesson := self._set_flag(EXACT, error, body, excluded):
             return lesson
         if error.status in NAMED_STATUSES and (name := find_refused_parameter(error, body)):
             self.dropped.add(name)
             return "parameter"
-        return self._set_flag(BROAD, error, body, excluded)
+        if lesson := self._set_flag(BROAD, error, body, excluded):
+            return lesson
+        if error.status in NAMED_STATUSES and is_about_thinking(error, body):
+            self.dropped.add("reasoning_effort")
+            return "parameter"
+        return ""
 
     def learn_limits(self, limits: TokenLimits) -> Lesson:
         """Learn token limits from a refusal. ``output`` or ``parameter``: the same request fits
@@ -127,7 +136,7 @@ class ModelQuirks:
         return ""
 
     def _set_flag(
-        self, rows: Sequence[Quirk], error: LlmError, body: JsonObject, excluded: set[str]
+        self, rows: Sequence[Quirk], error: LlmError, body: JsonObject, excluded: set[Flag]
     ) -> Lesson:
         """Set the first new flag whose row matches the refusal, except ``excluded`` ones; return
         its lesson, or an empty text.

@@ -148,7 +148,7 @@ async def _ask_two_things(
         called = reply.protocol == "tools" and bool(reply.calls) and not reply.from_text
         report = report._replace(
             native_calls=True if called else None if reply.protocol == "tools" else False,
-            streams=quirks.flags.isdisjoint({"no_stream", "sends_whole"}),
+            streams=not quirks.has_any("no_stream", "sends_whole"),
             first_token_s=reply.call.first_token_s,
             tokens_per_s=_tokens_per_second(reply.call),
         )

@@ -11,7 +11,7 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from duckflow_tui.llm.completion import OUTPUT
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.errors import WANTS_RESPONSES, LlmError
 from duckflow_tui.llm.request_changes import (
     OUTPUT_LIMITS,
     Change,
@@ -36,6 +36,17 @@ Lesson = Literal[
     "version", "window", "output", "images", ""
 ]  # fmt: skip
 SILENT: Final = ("parameter", "thoughts")
+#: Flags of models. All but the last five are set by a row of the table. No refusal shows
+#: ``no_responses``, a server without that API; ``writes_calls``, native calls could not be read or
+#: came as text; ``takes_tools``, a request with native calls was answered; ``fails_at_tools``, all
+#: with native calls failed and one without was answered; ``sends_whole``, an answer came in one
+#: piece though a stream was asked for.
+Flag = Literal[
+    "responses", "no_effort", "stale_thoughts", "plain_schemas", "no_strict", "needs_limit",
+    "short_ids", "needs_thoughts", "no_empty_text", "needs_signature", "no_images", "no_marks",
+    "no_system", "in_turn", "no_tools", "no_stream", "no_thoughts", "no_schema", "no_json_mode",
+    "no_responses", "writes_calls", "takes_tools", "fails_at_tools", "sends_whole",
+]  # fmt: skip
 
 NAMED_STATUSES: Final = (400, 422)  # statuses whose message names the refused part
 _TEMPLATE: Final = (*NAMED_STATUSES, 500)
@@ -50,7 +61,7 @@ _NOT: Final = (
 #: Native calls are not to be had, in the words of servers: that calls are spoken of is not enough.
 _NO_TOOLS: Final = (
     rf"\b{_CALLS}\b.{{0,80}}?\b{_NOT}"
-    rf"|\b(?:not?|cannot|n't|that)\b.{{0,20}}?\b(?:support|accept|allow|implement)\w*\b.{{0,40}}?\b{_CALLS}\b"
+    rf"|(?:\bnot?|cannot|n['’]t|that)\b.{{0,20}}?\b(?:support|accept|allow|implement)\w*\b.{{0,40}}?\b{_CALLS}\b"
     rf"|\b(?:unsupported|unknown|unrecognized|unexpected)\b.{{0,40}}?\b{_CALLS}\b"
     r"|invalid schema for function|--jinja|--enable-auto-tool-choice"
     r"|unable to generate parser|failed to parse grammar"  # llama.cpp makes them of the functions
@@ -102,7 +113,7 @@ class Quirk(NamedTuple):
     and the request contains the part. From then on ``change`` is applied to each request.
     """
 
-    flag: str
+    flag: Flag
     words: str  # a pattern for the parameter and message of the refusal
     statuses: tuple[int, ...] = NAMED_STATUSES
     part: Part = "request"  # that the refusal may be about
@@ -119,11 +130,7 @@ class Quirk(NamedTuple):
 #: Refusals in words of their own, in the order in which they are tried.
 EXACT: Final = (
     # Wants the Responses API: native calls with thinking (OpenAI from gpt-5.4 on).
-    Quirk(
-        "responses",
-        r"v1/responses|not a chat model|only (?:be )?(?:used|supported) (?:with|in) the responses",
-        (400, 404),
-    ),
+    Quirk("responses", WANTS_RESPONSES, (400, 404)),
     # Native calls only without thinking, where the server has no other API.
     Quirk(
         "no_effort",
@@ -142,8 +149,8 @@ EXACT: Final = (
     # Functions with the common keywords of JSON Schema only (Gemini).
     Quirk(
         "plain_schemas",
-        r"unknown name .{0,40} at '?tools\b|proto field is not repeating"
-        r"|invalid schema for function",
+        r"unknown name .{0,40} at '?tools\b|function_declarations|proto field is not repeating"
+        r"|invalid schema for function|invalid fields for schema|schema conversion failed",
         part="tools",
         change=simplify_functions,
     ),
@@ -171,7 +178,7 @@ EXACT: Final = (
     # A message with calls needs the reasoning that led to them (DeepSeek).
     Quirk(
         "needs_thoughts",
-        r"reasoning_content.{0,80}?(?:must be passed back|is missing)",
+        r"reasoning_content.{0,80}?(?:must be passed back|is missing)|missing .?reasoning_content",
         change=change_messages(add_thought),
     ),
     # A message with calls has no text rather than an empty one (Bedrock).
@@ -206,7 +213,8 @@ EXACT: Final = (
     # No message of the system.
     Quirk(
         "no_system",
-        r"system (?:role|message|prompt)s? .{0,20}?not support|not support\w* .{0,20}?\bsystem"
+        r"(?:system|developer) \w+ .{0,20}?not (?:support|enabled)"
+        r"|(?:not|n['’]t) support\w* .{0,20}?\bsystem"
         r"|only user.{0,20}assistant.{0,20}roles?",
         _TEMPLATE,
         change=fold_system,
@@ -221,7 +229,7 @@ EXACT: Final = (
     Quirk(
         "no_stream",
         r"verified to stream|stream(?:ing)?\b.{0,20}not support"
-        r"|not support\w* stream(?:ing)?\b(?!_)",
+        r"|(?:not|n['’]t) support\w* .{0,16}?\bstream(?:ing)?\b(?!_)",
         part="stream",
         change=stop_streaming,
     ),
@@ -250,14 +258,12 @@ _OPTIONAL_PARAMETERS: Final = (
     "stream_options", "temperature", "reasoning_effort", "reasoning_summary", *OUTPUT_LIMITS
 )  # fmt: skip
 _FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
-_NO_THINKING: Final = re.compile(
-    r"not support thinking|\bthink value\b.{0,40}not support|thinking is not supported", re.I
-)
+_THINKING: Final = re.compile(r"\b(?:think|thinking|reasoning|reasoningEffort)\b", re.I)
 
 #: The server could not parse the model's call; a new attempt may succeed.
 _MISWRITTEN: Final = re.compile(
     r"tool_use_failed|failed to call a function|json_validate_failed|failed to (?:validate|generate"
-    r") json|output_parse_failed", re.I
+    r") json|output_parse_failed|error parsing tool call|failed to parse input", re.I
 )  # fmt: skip
 
 
@@ -275,17 +281,21 @@ def find_refused_parameter(error: LlmError, body: JsonObject) -> str:
     for name in sorted(candidates, key=len, reverse=True):
         if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", message):
             return name
-    # Ollama's errors name its own parameter for the one that was sent.
-    is_thinking = "reasoning_effort" in candidates and _NO_THINKING.search(error.message)
-    return "reasoning_effort" if is_thinking else ""
+    return ""
+
+
+def is_about_thinking(error: LlmError, body: JsonObject) -> bool:
+    """Whether a refusal speaks of thinking, by any name, and the request set its effort."""
+    return "reasoning_effort" in body and _THINKING.search(error.message) is not None
 
 
 def is_refusal(error: LlmError, body: JsonObject) -> bool:
     """Whether an error that looks like a server failure is actually a refusal, so that repeating
     the request is useless.
     """
-    rows = (*EXACT, *BROAD)
-    return error.status in _LATE and any(quirk.matches(error, body) for quirk in rows)
+    if error.status not in _LATE or is_miswritten(error):
+        return False
+    return any(quirk.matches(error, body) for quirk in (*EXACT, *BROAD))
 
 
 def is_miswritten(error: LlmError) -> bool:
@@ -293,4 +303,4 @@ def is_miswritten(error: LlmError) -> bool:
     succeed.
     """
     words = f"{error.reason} {error.message}"
-    return error.status in NAMED_STATUSES and _MISWRITTEN.search(words) is not None
+    return error.status in _TEMPLATE and _MISWRITTEN.search(words) is not None

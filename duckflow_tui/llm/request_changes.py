@@ -69,20 +69,23 @@ def drop_strict(body: JsonObject) -> None:
 
 def simplify_functions(body: JsonObject) -> None:
     """Reduce the schemas of functions to what all servers accept: ``const`` as a one-element
-    ``enum``, one type instead of several.
+    ``enum``, one type instead of several; a function without arguments has no schema.
     """
     made: list[JsonObject] = []
     for tool in body.get("tools", ()):
-        function = tool["function"]
-        made.append(
-            {**tool, "function": {**function, "parameters": _simplify(function["parameters"])}}
-        )
+        function = {**tool["function"]}
+        parameters = _simplify(function.pop("parameters"))
+        if parameters.get("properties"):
+            function["parameters"] = parameters
+        made.append({**tool, "function": function})
     if made:
         body["tools"] = made
 
 
 def _simplify(schema: object) -> JsonObject:
-    """Return a schema with only the keywords in ``_KEYWORDS``, at every level."""
+    """Return a schema with only the keywords in ``_KEYWORDS``, at every level. Only texts keep
+    their ``enum``.
+    """
     if not isinstance(schema, dict):  # ``true`` allows any value
         return {}
     given = cast("JsonObject", schema)
@@ -91,6 +94,8 @@ def _simplify(schema: object) -> JsonObject:
         kept["enum"] = [given["const"]]
     if isinstance(kept.get("type"), list):
         kept["type"] = next((kind for kind in kept["type"] if kind != "null"), "string")
+    if kept.get("type", "string") != "string":
+        kept.pop("enum", None)
     if "items" in kept:
         kept["items"] = _simplify(kept["items"])
     if "anyOf" in kept:

@@ -232,7 +232,7 @@ class LLMService:
             """Encode the prompt for a rung."""
             if rung == "tools":
                 receiver = target.endpoint.origin, target.model, exchange.api
-                takes_none = not quirks.flags.isdisjoint({"no_thoughts", "stale_thoughts"})
+                takes_none = quirks.has_any("no_thoughts", "stale_thoughts")
                 return codec_tools.encode_request(prompt, None if takes_none else receiver)
             return codec_json.encode_request(prompt, rung)
 

@@ -21,10 +21,12 @@ from duckflow_tui.llm.errors import (
     FailureTeller,
     LlmError,
     escape_text,
-    read_limits,
     retry_after,
 )
+from duckflow_tui.llm.learned_models import ModelQuirks
+from duckflow_tui.llm.quirks import is_miswritten
 from duckflow_tui.llm.tokens import estimate_tokens
+from duckflow_tui.state.base import JsonObject
 
 STRINGS = Path(duckflow_tui.__file__).parent / "words"
 KEY = "sk-verysecret-0123456789"
@@ -101,30 +103,6 @@ def test_a_text_pasted_for_a_key_costs_no_time_for_being_long() -> None:
     assert time.process_time() - begun < 1.0
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "code", "retryable"),
-    [
-        (400, '{"error": {"code": "context_length_exceeded", "message": "x"}}',
-         "context_overflow", False),
-        (400, '{"error": "the request exceeds the available context size"}',
-         "context_overflow", False),
-        (413, "prompt is too long: 210000 tokens", "context_overflow", False),
-        (500, "oops", "server_error", True),
-        (503, "<html>busy</html>", "server_error", True),
-        (501, "no", "server_error", False),
-        (307, "", "redirect", False),
-    ],
-)  # fmt: skip
-def test_a_status_and_its_words_give_the_code(
-    status: int, body: str, code: str, retryable: bool
-) -> None:
-    error = teller().make_status_error(
-        status, {"Location": "https://evil.example/"}, body.encode(), 0.0
-    )
-    assert (error.code, error.retryable, error.status) == (code, retryable, status)
-    assert error.host == "models.example"
-
-
 def test_an_error_names_the_setting_and_keeps_the_key_out() -> None:
     body = f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode()
     error = teller().make_status_error(401, {}, body, 0.0)
@@ -158,41 +136,38 @@ def test_tokens_are_estimated_by_script() -> None:
     assert estimate_tokens("") == 0
 
 
-#: Errors of too many tokens in their providers' words: window, request, most of a reply.
-NUMBERS = {
-    "This model's maximum context length is 16384 tokens. However, you requested 122946 tokens "
-    "(112946 in the messages, 10000 in the completion).": (16384, 112946, 0),
-    "This endpoint's maximum context length is 131072 tokens. However, you requested about 133500 "
-    "tokens (5500 of text input, 128000 in the output).": (131072, 5500, 0),
-    "'max_tokens' is too large: 128000. This model's maximum context length is 32768 tokens and "
-    "your request has 5500 input tokens (128000 > 32768 - 5500).": (32768, 5500, 0),
-    "request (8079 tokens) exceeds the available context size (4096 tokens), try increasing it": (
-        4096, 8079, 0),
-    "Requested tokens (2285) exceed context window of 2048": (2048, 0, 0),
-    "prompt is too long: 210000 tokens > 200000 maximum": (200000, 210000, 0),
-    "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000": (
-        200000, 188240, 0),
-    "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).": (
-        1048576, 1200000, 0),
-    "Prompt tokens limit exceeded: 69120 > 36608. To increase, visit": (36608, 69120, 0),
-    "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 6294": (
-        6000, 6294, 0),
-    "You requested up to 16384 tokens, but can only afford 3919.": (0, 0, 3919),
-    "max_tokens is too large: 128000. This model supports at most 16384 completion tokens": (
-        0, 0, 16384),
-    "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]": (0, 0, 8192),
-    "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens": (
-        0, 0, 64000),
-    "`max_tokens` must be less than or equal to `8192`, the maximum value": (0, 0, 8192),
-    "The conversation holds 12 messages and 4096 rows": (0, 0, 0),
-}  # fmt: skip
+MESSAGES: list[JsonObject] = [
+    {"role": "system", "content": "s"},
+    {"role": "user", "content": "u"},
+    {"role": "assistant", "content": "", "reasoning_content": "hm", "tool_calls": []},
+    {"role": "tool", "tool_call_id": "call_1", "content": "x"},
+]
+BODY: JsonObject = {"messages": MESSAGES, "stream": True, "stream_options": {}, "temperature": 0.1,
+                    "reasoning_effort": "low", "max_tokens": 32_000}  # fmt: skip
+REFUSALS = [
+    (head.partition("\n")[0], *row.split("\t"))
+    for head in Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").split("=== ")
+    for row in head.splitlines()[1:]
+]
 
 
-@pytest.mark.parametrize("words", NUMBERS)
-def test_numbers_of_tokens_are_read_from_the_words(words: str) -> None:
-    assert read_limits({}, words) == NUMBERS[words]
-
-
-def test_numbers_of_tokens_in_fields_of_their_own_go_before() -> None:
-    fields = {"n_ctx": 4096, "n_prompt_tokens": 8079, "message": "exceeds the context size"}
-    assert read_limits(fields, "exceeds the context size") == (4096, 8079, 0)
+@pytest.mark.parametrize(("provider", "meaning", "body"), REFUSALS)
+def test_each_refusal_of_a_provider_is_named_and_learned(
+    provider: str, meaning: str, body: str
+) -> None:
+    """``refusals.txt`` holds errors in the words of 32 providers: the request (with functions, or a
+    form of JSON), its status, the code of the failure, then what is learned of it.
+    """
+    form, status, code, *lessons = meaning.split()
+    error = teller().make_status_error(int(status), {}, body.encode(), 0.0)
+    quirks = ModelQuirks()
+    asked: JsonObject = {"tools": []} if form == "tools" else {
+        "messages": MESSAGES[:2], "response_format": {"type": form}}  # fmt: skip
+    quirks.learn_from(error, {**BODY, **asked}, "chat", Endpoint(name="x", base_url="http://x"))
+    learned = sorted(quirks.flags) + [f"-{name}" for name in quirks.dropped]
+    learned += [f"window={quirks.window}"] if quirks.window else []
+    learned += [f"output={quirks.output}"] if quirks.output else []
+    learned += ["miswritten"] if is_miswritten(error) else []
+    wait = [f"wait={error.retry_after:g}"] if error.retry_after else []
+    assert (error.code, [*(learned or ["."]), *wait]) == (code, lessons)
+    assert not error.detail.startswith("{")
