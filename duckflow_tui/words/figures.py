@@ -139,12 +139,14 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
 
 def find_target(args: JsonObject) -> tuple[str, bool]:
     """Return what a call works on, by its arguments, on one line, and whether that is a path; empty
-    where no argument is a text.
+    where no argument is a text. For a move it is ``old.py → new.py``.
     """
     for name in TARGETS:
         value = args.get(name)
         if isinstance(value, str) and value.strip():
-            return visible_line(value.strip()), name in _PATHS
+            target = args.get("target") if name == "source" else None
+            moved = f" → {target.strip()}" if isinstance(target, str) else ""
+            return visible_line(value.strip() + moved), name in _PATHS
     text = next((v for v in args.values() if isinstance(v, str) and v.strip()), "")
     return visible_line(text.strip()), False
 

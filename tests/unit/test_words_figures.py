@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from duckflow_tui.state.base import JsonObject
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import (
     clock_text,
     figures_words,
+    find_target,
     lack_words,
     time_words,
     took_text,
@@ -88,3 +90,17 @@ def test_a_time_reads_alike_wherever_it_stands(
     assert (clock_text(seconds), took_text(seconds, words)) == (clock, took)
     assert time_words(seconds, words) == english
     assert time_words(seconds, Catalogue("ja")) == japanese
+
+
+@pytest.mark.parametrize(
+    ("args", "target", "is_path"),
+    [
+        ({"path": "a.py", "content": "x"}, "a.py", True),
+        ({"source": "a.py", "target": "lib/a.py"}, "a.py → lib/a.py", True),
+        ({"command": "ls", "cwd": "lib"}, "ls", False),
+        ({"city": "Kyoto"}, "Kyoto", False),
+        ({"count": 3}, "", False),
+    ],
+)
+def test_a_row_names_all_that_a_call_works_on(args: JsonObject, target: str, is_path: bool) -> None:
+    assert find_target(args) == (target, is_path)

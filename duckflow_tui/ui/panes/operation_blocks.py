@@ -179,7 +179,7 @@ class OperationBlock(Block):
         if not summary and result.changes:
             added = sum(change.added for change in result.changes)
             removed = sum(change.removed for change in result.changes)
-            summary = visible_line(f"+{added} −{removed}")
+            summary = f"+{added} −{removed}" if added or removed else ""  # none for a move
         if result.outcome is Outcome.OK or (result.outcome is Outcome.ERROR and summary):
             return summary
         outcome = "unknown" if result.unknown else result.outcome
