@@ -104,6 +104,7 @@ def card_question(
         rows=rows,
         choices=choices,
         unlisted=more,
+        at_once=frozenset({LOOK.key}) if LOOK in card.options else frozenset(),
         hint=words(hint_of(card, chosen)),
         leads_here="card.hint_answer" if is_asked else "gate.hint",
         prompt=consult_question(card, words),

@@ -415,8 +415,6 @@ def _argument_lines(name: str, value: Any, words: Catalogue) -> Iterator[tuple[s
 
 
 _LETTERS: Final = {key.action: key.label for key in keys_of("gate", "diff")}
-#: Keys that act at once at each press, because they only move or mark something.
-WALKS: Final = frozenset({"left_square_bracket", "right_square_bracket", "j", "k", "space"})
 
 
 def _list_acts() -> dict[str, str]:
@@ -432,6 +430,8 @@ def _list_acts() -> dict[str, str]:
 
 
 _ACTS: Final = _list_acts()
+#: Keys that need not wait: they decide nothing, and open no place to write in.
+AT_ONCE: Final = frozenset(_ACTS) - {_LETTERS["remark"], _LETTERS["only_hunk"]}
 #: Keys that have an effect at some gate.
 LETTERS: Final = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
 
@@ -478,6 +478,7 @@ def gate_question(
         choices=[*_daily_choices(gate, words, detailed=detailed), *(scopes if detailed else ())],
         unlisted=[*alternatives, *(() if detailed else scopes)],
         acts=_ACTS,
+        at_once=AT_ONCE,
         hint=words("gate.hint_focused"),
         blocks="gate.takes_nothing" if document.takes_nothing else "",
     )

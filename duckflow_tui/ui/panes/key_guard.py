@@ -65,10 +65,11 @@ Standing = Literal["", "waits", "too_soon", "repeated", "unknown", "taken_back"]
 class KeyGuard:
     """Decides whether a key answers the question of a widget or belongs to text being typed.
 
-    Nothing acts while the question settles after ``begin_settling``. A printable key acts after
-    ``DELAY_S``, or with Enter; one that is held does nothing. Two printable keys within ``DELAY_S``
-    of each other are the beginning of a text and go to ``hand_on`` together; so does a paste with
-    the keys before it. ``show`` is called when ``standing`` changes.
+    A key that decides something acts after ``DELAY_S``, or with Enter, and only once the question
+    has settled after ``begin_settling``; one that is held does nothing. Another printable key
+    within ``DELAY_S`` of it, or of one without an effect, makes a text: it goes to ``hand_on``
+    together with all keys before it; so does a paste. Keys that decide nothing act at once, but are
+    part of a text that goes on right after them. ``show`` is called when ``standing`` changes.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class KeyGuard:
         #: Printable keys since the last pause. A single letter is kept after the pause, because a
         #: space that follows makes it a word of a text.
         self._typed: list[events.Key] = []
-        self._is_repeating = False  # ``_typed`` holds only repeatable keys
+        self._is_deciding = False  # the newest key decides something, or does nothing here
         self._timer: Timer | None = None  # fires ``DELAY_S`` after the newest key
         self._pending_act: Act | None = None  # action of the newest key, once the timer fires
         #: When the screen was drawn with the newest key, on the clock that keys carry.
@@ -126,11 +127,19 @@ class KeyGuard:
             self._timer = None
         self._set_standing("")
 
-    def take_back(self) -> Sequence[Typed]:
-        """Clear and return the keys that still wait, because their question is gone."""
+    def take_back(self) -> Sequence[events.Key]:
+        """Clear and return the keys that may still become a text; none once a pause followed
+        them.
+        """
         typed = [*self._typed] if self.is_waiting else []
         self.forget_keys()
         return typed
+
+    def go_on_with(self, typed: Sequence[events.Key]) -> None:
+        """Take over keys from the guard of another page: a text that follows begins with them."""
+        if typed:
+            self._typed = [*typed]
+            self._restart_timer()
 
     @property
     def is_active(self) -> bool:
@@ -154,41 +163,40 @@ class KeyGuard:
         return visible_line(self._typed[-1].character or "") if self._typed else ""
 
     async def handle_key(
-        self, event: events.Key, act: Act | None, *, is_repeatable: bool = False
+        self, event: events.Key, act: Act | None, *, at_once: bool = False
     ) -> bool:
-        """Handle a key bound to ``act`` (None: to nothing); False leaves it to the caller.
+        """Act on a printable key, let it wait, or hand it on as text; return False for any other
+        key, except an Enter that this guard used up.
 
-        ``is_repeatable``: the key only moves a cursor or the like, so it acts at once, each time.
+        ``act`` is the effect of the key, None where it has none; ``at_once``: it decides nothing
+        and need not wait, unless it is a space after a letter.
         """
         if not is_text(event):
             return await self._take_other(event)
         self._pressed_at = self._clock.monotonic()
         before = self._typed[-1] if self._typed else None
         again = before is not None and before.key == event.key
-        goes_on = before is not None and _is_space(event) and not _is_space(before)
-        if (
-            self.is_waiting
-            and not again
-            and (goes_on or not (is_repeatable and self._is_repeating))
-        ):
+        parts_words = before is not None and _is_space(event) and not _is_sign(before)
+        if self.is_waiting and not again and (parts_words or act is None or self._is_deciding):
             self._pass_on(event)
             return True
-        repeated = self.is_waiting and again and not is_repeatable
-        if not goes_on and (not self.is_waiting or (again and is_repeatable)):
+        at_once = at_once and not parts_words
+        repeated = self.is_waiting and again and not at_once
+        if not parts_words and (not self.is_waiting or (again and at_once)):
             self._typed.clear()
-        self._is_repeating = is_repeatable and (self._is_repeating or not self._typed)
+        self._is_deciding = not at_once
         self._typed.append(event)
         self._pending_act = None
         self._restart_timer()
-        if not self.is_settled and not (is_repeatable and self._settle_s == ANEW_S):
+        if at_once and act is not None:
+            self._set_standing("")
+            await act()
+        elif not self.is_settled:
             if self._settle_s == ANEW_S:
                 self._settled_at = self._clock.monotonic() + ANEW_S
             self._set_standing("too_soon")
         elif repeated:
             self._set_standing("repeated")
-        elif is_repeatable and not goes_on and act is not None:
-            self._set_standing("")
-            await act()
         elif act is not None:
             self._pending_act = act
             self._seen_at = inf
@@ -216,7 +224,7 @@ class KeyGuard:
         """Handle a key that is not text: Enter confirms a waiting key, every other key cancels it.
         Returns False where the caller should handle the key.
         """
-        if event.key == "enter" and self.is_waiting and not self._is_repeating:
+        if event.key == "enter" and self.is_waiting and self._is_deciding:
             act = self._pending_act
             if act is None or event.time < self._seen_at:
                 self._pass_on(event)
@@ -280,6 +288,11 @@ class KeyGuard:
 def _is_space(event: events.Key) -> bool:
     """Whether the key writes a space."""
     return event.character is not None and event.character.isspace()
+
+
+def _is_sign(event: events.Key) -> bool:
+    """Whether the key writes neither a letter nor a digit, so that no word ends with it."""
+    return not (event.character or "").isalnum()
 
 
 def is_text(event: events.Key | events.Paste) -> bool:

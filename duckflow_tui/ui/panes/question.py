@@ -87,6 +87,7 @@ class QuestionSpec:
     prompt: str = ""  # shown above the choices
     unlisted: Sequence[AnswerChoice] = ()  # choices whose keys are not shown
     acts: Mapping[str, str] = field(default_factory=dict[str, str])  # actions by key
+    at_once: frozenset[str] = frozenset()  # keys that decide nothing and so need not wait
     blocks: str = ""  # entry that says why no consent is possible now
     folds: bool = True  # rows may be cut to a line each
 

@@ -40,7 +40,6 @@ from duckflow_tui.ui.panes.diff_paint import count_words
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_words import (
     LETTERS,
-    WALKS,
     gate_answer,
     gate_question,
     scope_rows,
@@ -809,8 +808,8 @@ class QuestionPane(Vertical, can_focus=True):
         choice = question.find_choice(key) if question is not None else None
         acts = question is not None and key in question.acts
         act = partial(self.press_key, key) if choice is not None or acts else None
-        walks = self.gate is not None and key in WALKS
-        if await self._guard.handle_key(event, act, is_repeatable=walks):
+        at_once = question is not None and key in question.at_once
+        if await self._guard.handle_key(event, act, at_once=at_once):
             _stop_event(event)
 
     async def _ignore_key(self) -> None:
@@ -959,8 +958,9 @@ class QuestionPane(Vertical, can_focus=True):
         if self._is_ready and gate is not None and gate.previews:
             from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
+            typed = self._guard.take_back()
             self._guard.stop_guarding()  # what comes until the screen has the keys answers nothing
-            self._whole = WholeDiff(self.words, self._clock, self._document, self.diff.view)
+            self._whole = WholeDiff(self.words, self._clock, self._document, self.diff.view, typed)
             host_of(self).push_screen(self._whole, lambda key: self._back_from(gate, key))
 
     async def _back_from(self, gate: Gate, key: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -17,7 +18,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate_words import WALKS
+from duckflow_tui.ui.panes.gate_words import AT_ONCE
 from duckflow_tui.ui.panes.key_guard import KeyGuard
 from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
@@ -39,13 +40,21 @@ class WholeDiff(Dialog[str]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,z", "leave", show=False)]
 
     def __init__(
-        self, words: Catalogue, clock: Clock, document: DiffDocument, view: DiffView
+        self,
+        words: Catalogue,
+        clock: Clock,
+        document: DiffDocument,
+        view: DiffView,
+        typed: Sequence[events.Key],
     ) -> None:
-        """``view`` shows the document so far; its hunk and its display options are taken over."""
+        """``view`` shows the document so far; its hunk and its display options are taken over.
+        ``typed`` are the keys just before: a text that goes on here begins with them.
+        """
         super().__init__()
         self._words = words
         self._document = document
         self._at = view.at
+        self._typed = typed
         self._does = ""  # the newest key, in words
         self._guard = KeyGuard(self, clock, self.hand_on, self._refresh_title)
         self._title = Static(classes="whole-title", markup=False)
@@ -64,6 +73,7 @@ class WholeDiff(Dialog[str]):
         self._pane.open(self._document, at=self._at)
         self._pane.view.focus()
         self._guard.begin_settling()
+        self._guard.go_on_with(self._typed)
 
     @property
     def at(self) -> int:
@@ -86,7 +96,7 @@ class WholeDiff(Dialog[str]):
             act = partial(self._answer_gate, key)
         elif bindings_of(view, key) or bindings_of(self, key):
             act = partial(self._run_key, key)
-        if await self._guard.handle_key(event, act, is_repeatable=key in WALKS):
+        if await self._guard.handle_key(event, act, at_once=key in AT_ONCE):
             event.stop()
             event.prevent_default()
 
