@@ -8,9 +8,8 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from os.path import isfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,9 +17,12 @@ from duckflow_tui.safety.paths import MAX_PATH
 
 #: Settings that name further files that git obeys: hooks, attributes, included settings.
 _LEADS: Final = re.compile(
-    r"(?:^|\])[ \t]*(hookspath|attributesfile|path)[ \t]*=[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE
+    r"(?:^|\])[ \t]*(hookspath|attributesfile|path)[ \t]*="
+    r"((?:\"(?:[^\"\\\n]|\\.)*\"|\\.|[^\"\\\n\0#;])*)",
+    re.IGNORECASE | re.MULTILINE,
 )
-_WORD: Final = re.compile(r"[^\s\"';|&()!=\[\]]+")
+_QUOTING: Final = re.compile(r"\\(.)|\"")
+_WORD: Final = re.compile(r"[^\s\0\"';|&()!=\[\]]+")
 _MAX_BYTES: Final = 256 * 1024  # of one file of settings that are read
 _MAX_FILES: Final = 20  # files of settings
 _MAX_WORDS: Final = 2_000  # of one file that are looked up
@@ -72,7 +74,7 @@ class GitPlaces(NamedTuple):
     """
 
     closed: tuple[Path, ...]  # repositories, hooks, files of attributes and of settings
-    programs: tuple[Path, ...]  # existing files that other settings name
+    programs: tuple[Path, ...]  # every word of the settings as a path, which git may run
 
 
 def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
@@ -96,10 +98,7 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
             if not folder.is_relative_to(path):
                 closed[path] = None
                 pending += [path] if name == "path" else []
-        for place, words in settings.words.items():
-            if os.path.isdir(place := os.path.join(top, place)):
-                files = (os.path.join(place, word) for word in words)
-                programs |= dict.fromkeys(Path(os.path.realpath(f)) for f in files if isfile(f))
+        programs |= dict.fromkeys(Path(os.path.realpath(top / word)) for word in settings.words)
     return GitPlaces(tuple(closed), tuple(programs))
 
 
@@ -107,10 +106,10 @@ class _Settings(NamedTuple):
     """The settings of one git configuration file that lead to other files."""
 
     leads: tuple[tuple[str, str], ...]  # a key of ``_LEADS`` in lower case, and its value
-    words: Mapping[str, list[str]]  # every word as a path: folder → last components
+    words: tuple[str, ...]  # each once
 
 
-_NO_SETTINGS: Final = _Settings((), {})
+_NO_SETTINGS: Final = _Settings((), ())
 
 
 def _read_settings(path: str) -> _Settings:
@@ -125,14 +124,10 @@ def _read_settings(path: str) -> _Settings:
     except (OSError, ValueError):
         return _NO_SETTINGS
     given = (
-        (name.lower(), re.split(r"\s[#;]|\0", value)[0].strip().strip('"'))
-        for name, value in _LEADS.findall(text)
+        (name.lower(), _QUOTING.sub(r"\1", value).strip()) for name, value in _LEADS.findall(text)
     )
-    words: dict[str, list[str]] = {}
-    for word in islice(dict.fromkeys(_WORD.findall(text)), _MAX_WORDS):
-        place, name = os.path.split(word)
-        words.setdefault(place, []).append(name)
-    return _Settings(tuple(lead for lead in given if lead[1]), words)
+    words = islice(dict.fromkeys(_WORD.findall(text)), _MAX_WORDS)
+    return _Settings(tuple(lead for lead in given if lead[1]), tuple(words))
 
 
 def list_git_files(places: Iterable[Path]) -> dict[str, os.stat_result]:

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
@@ -243,7 +243,7 @@ class ZoneMap:
         self.root = root
         self.identity = identity
         self._own_dirs = tuple(own_dirs)
-        self._found = list[tuple[str, ...]]()
+        self._found = _fold_paths(())
         self.read_git_settings()
 
     def read_git_settings(self) -> None:
@@ -255,8 +255,8 @@ class ZoneMap:
         self.git = git.closed
         #: Directories of the app, and places that git obeys, resolved.
         self.own = tuple({Path(os.path.realpath(path)): None for path in closed})
-        self.own_names = _fold_paths((*closed, *self.own))
-        self.run_by_git = _fold_paths(git.programs)
+        self._own_names = _fold_paths((*closed, *self.own))
+        self._run_by_git = _fold_paths(git.programs)
 
     def protect_found(self, paths: Iterable[Path]) -> None:
         """Protect these places, found by a search below the root, in place of those of the last
@@ -275,7 +275,7 @@ class ZoneMap:
             return ZoneJudgement(Zone.OUTSIDE, None, secret, "outside")
         if secret:
             return ZoneJudgement(Zone.SECRET, inside, True, "secret_name")
-        reason = "run_by_git" if lies_in(spot.names, self.run_by_git) else ""
+        reason = "run_by_git" if _fold_names(spot.names) in self._run_by_git else ""
         return ZoneJudgement(Zone.INSIDE, inside, False, reason)
 
     def below_root(self, spot: Location) -> tuple[str, ...] | None:
@@ -298,13 +298,19 @@ class ZoneMap:
             for seen, entry in enumerate(_files_below(trees))
         )
 
+    def is_closed(self, names: Iterable[str]) -> bool:
+        """Whether an absolute path with these components is, or lies in, a directory of the app, a
+        place that git obeys, or a place of the last ``protect_found``.
+        """
+        return _lies_in(names, self._own_names | self._found)
+
     def _find_protection(self, spot: Location, inside: tuple[str, ...] | None) -> str:
         """Return the code of the reason why a location is protected; empty where it is not."""
         if any(map(is_protected, spot.names if inside is None else inside)):
             return "protected_name"
         if inside is None and spot.names and spot.names[0] in _SYSTEM:
             return "protected_system"
-        if lies_in(spot.names, [*self.own_names, *self._found]):
+        if self.is_closed(spot.names):
             return "protected_own"
         # A bind mount of a protected directory has its identity too.
         for path in (self.root / ".git", self.root / ".duckflow", *self.own):
@@ -323,7 +329,7 @@ class ZoneMap:
             if is_repository(there) and (below or folded in REPOSITORY_NAMES):
                 return "protected_repository"
             led = find_git_places(folder).closed if below and _has_git(folder) else ()
-            if lies_in(spot.names, _fold_paths(led)):
+            if _lies_in(spot.names, _fold_paths(led)):
                 return "protected_own"
             folder /= name
         return ""
@@ -334,17 +340,22 @@ def _has_git(folder: Path) -> bool:
     return os.path.lexists(folder / ".git")
 
 
-def _fold_paths(paths: Iterable[Path]) -> list[tuple[str, ...]]:
+def _fold_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the components of a path as ``fold_name`` spells them."""
+    return tuple(map(fold_name, names))
+
+
+def _fold_paths(paths: Iterable[Path]) -> frozenset[tuple[str, ...]]:
     """Return the folded components of absolute paths."""
-    return [tuple(map(fold_name, path.parts[1:])) for path in paths]
+    return frozenset(_fold_names(path.parts[1:]) for path in paths)
 
 
-def lies_in(names: Iterable[str], places: Collection[tuple[str, ...]]) -> bool:
+def _lies_in(names: Iterable[str], places: Set[tuple[str, ...]]) -> bool:
     """Whether a path with these components is, or lies in, one of the places. ``places`` are folded
     components; ``names`` are folded here.
     """
-    folded = tuple(map(fold_name, names)) if places else ()
-    return any(folded[: len(place)] == place for place in places)
+    folded = _fold_names(names) if places else ()
+    return any(folded[:count] in places for count in range(len(folded) + 1))
 
 
 def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
@@ -493,7 +504,7 @@ def _make_entry(
             size = info.st_size
             shared = info.st_nlink > 1 and zones.shares_protected_inode((info.st_dev, info.st_ino))
     names = Path(path).parts[1:] if outside else (*zones.root.parts[1:], *path.split("/"))
-    own = kind is FileKind.DIR and lies_in(names, zones.own_names)
+    own = kind is FileKind.DIR and zones.is_closed(names)
     if is_protected(name) or shared or own:
         zone = Zone.PROTECTED
     elif outside:

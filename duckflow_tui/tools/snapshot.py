@@ -336,12 +336,16 @@ class FileCopies:
 
     def _look_at_ignored(self, look: _Look, top: str, first: DirectoryEntry, until: float) -> None:
         """Add to the look an ignored file, or the files in an ignored folder, until the monotonic
-        time ``until``.
+        time ``until``. A folder that cannot be listed counts as cut.
         """
         entries = iter((first,))
         if first.kind is FileKind.DIR:
-            place = self._workspace.locate_path(f"./{top}")
-            entries = self._workspace.scan_directory(place, depth=None, sizes=False)
+            try:
+                place = self._workspace.locate_path(f"./{top}")
+                entries = self._workspace.scan_directory(place, depth=None, sizes=False)
+            except WorkspaceError:  # it was removed or replaced meanwhile
+                look.cut.add(top)
+                return
         for entry in entries:
             if len(look.stamps) >= MAX_FILES + MAX_IGNORED or time.monotonic() > until:
                 look.cut.add(top)

@@ -18,6 +18,7 @@ from support.session import action, decision, script, session
 from support.session import done as ended
 from support.shell import ShellBench
 
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode
@@ -167,3 +168,26 @@ async def test_a_cache_that_git_ignores_is_told_once_and_all_else_each_time(
     for name in (".mypy_cache", ".pytest_cache", ".odd"):
         assert name in first
     assert second == ".odd/x"
+
+
+async def test_an_ignored_repository_hides_nothing_and_takes_no_undo(
+    bench: ShellBench, root: Path
+) -> None:
+    """The folders of a repository that git ignores, and those that its settings lead to, are
+    closed; all else is looked at as before.
+    """
+    (root / ".gitignore").write_text("*\n!kept.txt\n")
+    (root / "kept.txt").write_text("before\n")
+    (root / "led").mkdir()
+    await done(await begin(bench, "git init -q sub; git -C sub config core.hooksPath ../led"))
+    bare = "git init -q --bare mirror"
+    await done(await begin(bench, bare))
+    bench.workspace.protect_found([root / "mirror", root / "led"])  # as before each sandbox
+    line = "echo x > .odd; echo after > kept.txt"
+    await done(await begin(bench, line))
+    told = dict(notices(bench))
+    assert told[bare].startswith("mirror/ (")
+    assert told[line] == ".odd"
+    last = bench.store.state.messages[-1]
+    assert isinstance(last, OperationMessage)
+    assert [change.path for change in last.result.touched] == ["kept.txt"]

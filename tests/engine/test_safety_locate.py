@@ -346,6 +346,7 @@ def test_protected_where_git_leads_to(root: Path, *, linked: bool) -> None:
 SETTINGS = (
     '[core]\n\tHooksPath = "tools/my hooks"  # ours\n[include]\npath=../more.cfg\n'
     "[core] attributesFile = \\\n attrs\n"
+    '[core]\nhooksPath = sp"li"t/ho\\oks#x\n'
     '[filter "x"]\n\tclean = python3 bin/clean.py %f\n[alias]\n\td = !sh ./dep.sh\n'
     '[user]\n\tname = src\n[branch "src"]\n\tremote = src\n'
 )
@@ -365,7 +366,7 @@ def test_where_the_settings_of_git_lead_is_closed_as_git_is(
         (folder / "more.cfg").write_text("[include]\n\tpath = last.cfg\n")
     workspace = Workspace(root)
     try:
-        led = ["tools/my hooks/pre-push", "more.cfg", "last.cfg", "attrs"]
+        led = ["tools/my hooks/pre-push", "more.cfg", "last.cfg", "attrs", "split/hooks/commit-msg"]
         for path in (*led, *(f"sub/{path}" for path in led), "~/all-hooks/pre-commit"):
             if path.startswith("~"):
                 path = str(tmp_path / "home" / path[2:])
@@ -393,19 +394,18 @@ def test_settings_of_git_that_change_are_read_again(root: Path) -> None:
         config.write_text(f"[core]\n\thooksPath = {name}\n[filter]\n\tclean = ./{name}.sh\n")
         os.utime(config, (1, 1))
         assert workspace.locate_path(f"{name}/pre-push").zone is Zone.PROTECTED
-        assert workspace.locate_path(f"{name}.sh").reasons == ()
-        (root / f"{name}.sh").write_text("")
         assert workspace.locate_path(f"{name}.sh").reasons == ("run_by_git",)
     assert workspace.locate_path("one/pre-push").zone is Zone.INSIDE
+    assert workspace.locate_path("one.sh").reasons == ()
     workspace.close()
 
 
 def test_a_program_that_the_settings_of_git_name_asks(root: Path) -> None:
-    """Whatever the setting is called: it runs once somebody uses git there."""
+    """Whatever the setting is called, also while it is absent: it runs once somebody uses git."""
     (root / ".git").mkdir()
     (root / ".git/config").write_text(SETTINGS)
     (root / "bin").mkdir()
-    for name in ("bin/clean.py", "dep.sh", "bin/other.py"):
+    for name in ("bin/clean.py", "bin/other.py"):
         (root / name).write_text("")
     workspace = Workspace(root)
     try:
