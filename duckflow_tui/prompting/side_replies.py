@@ -125,7 +125,8 @@ _RISKS: Final[_Words] = {
 #: Scores given as words.
 _DEGREES: Final[Mapping[str, float]] = {
     **dict.fromkeys(
-        ("true", "yes", "met", "full", "fully_met", "pass", "passed", "達成", "満たす"), 1.0
+        ("true", "yes", "met", "full", "fully", "fully_met", "pass", "passed", "達成", "満たす"),
+        1.0,
     ),
     **dict.fromkeys(("high", "高", "高い"), 0.9),
     **dict.fromkeys(("medium", "partial", "partly", "partly_met", "中", "一部"), 0.5),
@@ -547,7 +548,7 @@ def read_scores(
         text = str(value).strip()
         match = _SCORE_NUMBER.fullmatch(text)
         if match is None:
-            if (degree := _DEGREES.get(field_name(text))) is not None:
+            if (degree := read_choice(text, _DEGREES)) is not None:
                 read[key] = degree
         elif match[2] or match[3]:
             read[key] = float(match[1]) / float(match[3] or 100)

@@ -5,6 +5,7 @@ ordered by kind with the strongest evidence first.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -164,9 +165,9 @@ def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
     command or quotation. Empty if none is found.
     """
     by_id = {fact.id: fact for fact in facts}
-    found = [by_id[f"{m[1].upper()}{m[2]}"] for m in _FACT_ID.finditer(reference)
-             if f"{m[1].upper()}{m[2]}" in by_id]  # fmt: skip
-    if found:
+    named = _FACT_ID.findall(unicodedata.normalize("NFKC", reference))
+    ids = [f"{letter.upper()}{number}" for letter, number in named]
+    if found := [by_id[name] for name in ids if name in by_id]:
         return found
     words = reference.strip().strip("\"'`“”「」『』«»*[]() ")
     if number := _ENTRY_NUMBER.match(words):  # position in the list of facts, from 1
@@ -339,8 +340,8 @@ def _collect_paragraphs(reply: str, title: str) -> list[Fact]:
 def _collect_user_words(
     state: AgentState, objective: TaskObjective, words: Callable[..., str]
 ) -> list[Fact]:
-    """Make facts of the user's messages and decisions after the request, oldest first. A refusal is
-    a fact with ``ok`` False.
+    """Make facts of the user's messages and decisions after the request, oldest first, and of the
+    calls that no rule of theirs allows. A refusal, or such a call, is a fact with ``ok`` False.
     """
     found: list[Fact] = []
     followed = find_followed_plan(state)
@@ -348,7 +349,7 @@ def _collect_user_words(
     def add(name: str, text: str, at: float, call_id: str = "", **values: str) -> None:
         """Add a fact with the title ``facts.user_NAME``."""
         title, text = words(f"facts.user_{name}", **values), text.strip()[:_MAX_USER_WORDS]
-        ok = False if name.startswith("refused") else None
+        ok = False if name.startswith(("refused", "denied")) else None
         found.append(Fact("", "user", title, text, call_id=call_id, at=at, ok=ok))
 
     for message in state.messages:
@@ -359,9 +360,10 @@ def _collect_user_words(
                 add("said", message.text, message.at)
             case OperationMessage(answer=answer, result=result):
                 text = answer.full_text if answer is not None else ""
-                if result.outcome.is_refused or text.strip():
+                refused, denied = result.outcome.is_refused, result.outcome is Outcome.DENIED
+                if refused or denied or text.strip():
                     what = one_line(format_call(message.operation, message.args), 300)
-                    name = "refused" if result.outcome.is_refused else "allowed"
+                    name = "refused" if refused else "denied" if denied else "allowed"
                     add(name, text, message.at, message.call_id, what=what)
             case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as plan, answer=answer):
                 steps = "\n".join(f"{n}. {step.name}" for n, step in enumerate(plan.steps, 1))

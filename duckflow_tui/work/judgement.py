@@ -213,9 +213,10 @@ def find_open_points(
         found.append(ModelText("judging.not_explained", {"ids": ", ".join(judgement.unanswered)}))
     if evaluation.overall_score < PARTLY_FROM and parts >= DONE_FROM:
         found.append(ModelText("judging.low_whole", {}))
-    passes = evaluation.verdict == "approve" and not evaluation.missing_aspects
-    if passes and PARTLY_FROM <= parts < DONE_FROM:
-        found.append(ModelText("judging.approves", {"needed": str(DONE_FROM)}))
+    verdict = "" if evaluation.missing_aspects else evaluation.verdict or ""
+    if verdict and parts >= PARTLY_FROM and (verdict == "approve") is not (parts >= DONE_FROM):
+        values = {"verdict": verdict, "needed": str(DONE_FROM)}
+        found.append(ModelText("judging.verdict", values))
     return tuple(found)
 
 

@@ -347,11 +347,12 @@ def list_steps(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def was_approved_as_proposed(state: AgentState, plan: Plan) -> bool:
-    """Whether the user approved the plan unchanged and without comment."""
-    cards = (m for m in reversed(state.messages) if isinstance(m, CardMessage))
-    newest = next((m for m in cards if m.card.kind is CardKind.PLAN), None)
-    silent = newest is not None and not newest.answer.full_text.strip()
-    return silent and plan.version == 1
+    """Whether an approved plan is as it was proposed, and the user wrote no comment when they were
+    asked; without a screen nobody is.
+    """
+    cards = (m for m in state.messages if isinstance(m, CardMessage))
+    asked = (m for m in cards if m.card.kind is CardKind.PLAN and m.card.plan_id == plan.plan_id)
+    return plan.version == 1 and not any(m.answer.full_text.strip() for m in asked)
 
 
 def find_held_steps(state: AgentState, plan_id: str) -> frozenset[str]:

@@ -188,22 +188,17 @@ class Reviewer:
         items, findings, evaluation = _drop_outdated(case, before)
         carried_out = self._is_carried_out(case)
         found = judge_requirements(items, case.facts, evaluation, findings, carried_out=carried_out)
-        denied = [m for m in case.log if m.result.outcome is Outcome.DENIED]
-        if denied:  # the turn ends as denied, however well the rest was judged
-            found = found.replace(done=False)
         no_stands = self._is_refused(case.log)
-        if not found.done:
-            refused = not carried_out or (not case.changes and (bool(denied) or no_stands))
-            found = found.replace(items=withdraw_unshown(found, case.facts, refused=refused))
+        denied = any(m.result.outcome is Outcome.DENIED for m in case.log)
+        if denied or not found.done:
+            refused = not carried_out or (not case.changes and (denied or no_stands))
+            shown = withdraw_unshown(found, case.facts, refused=refused)
+            found = found.replace(items=shown, done=found.done and shown == found.items)
         refused = not found.done and (case.last or found.in_vain or no_stands)
         missing = MissingInfoAnalysis()
         follows = False
         if not found.done:
             lacks = list_missing(found, case.facts, case.evaluation, findings)
-            for message in denied[-1:]:
-                call = one_line(message.call_text, 300)
-                what = self._parts.notices.words("judging.denied", call=call)
-                lacks = (*lacks, MissingItem(what=what))
             missing = MissingInfoAnalysis(missing=lacks)
             follows = not (refused or found.unchecked) and self._attempts.may_follow(
                 before, found.items

@@ -229,6 +229,35 @@ async def test_a_judge_of_any_style_is_understood_at_once() -> None:
             assert asked.value is not None, name
 
 
+@pytest.mark.parametrize(("verdict", "score"), [("approve", 0.7), ("fix", 0.9), ("reject", 0.9)])
+async def test_a_verdict_against_its_score_is_asked_about_once(
+    verdict: str, score: float, tmp_path: Path
+) -> None:
+    """Nothing is named as missing; the second answer says which of the two was meant."""
+    first = Reply(text=json.dumps(_full(score, "C1", verdict=verdict, missing_aspects=[])))
+    script = _script(work=True, style="as asked", right=True)
+    judges = (first, *script.replies["satisfaction"])
+    script = script.model_copy(update={"replies": {**script.replies, "satisfaction": judges}})
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.py").write_text("value = 1\n")
+    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+        end = await s.turn("set value to 2")
+        asked = s.server.of("satisfaction")
+        assert (end.outcome, end.satisfaction, len(asked)) == ("done", 0.95, 2)
+        assert f"the verdict is {verdict}" in asked[1].new_text
+
+
+async def test_a_fact_is_found_by_its_id_in_full_width(tmp_path: Path) -> None:
+    judge = Reply(text=json.dumps(_full(0.95, "Ｃ１ を参照")))
+    script = _script(work=True, style="as asked", right=True)
+    script = script.model_copy(update={"replies": {**script.replies, "satisfaction": (judge,)}})
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.py").write_text("value = 1\n")
+    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+        end = await s.turn("value を 2 に")
+        assert (end.outcome, end.proven) == ("done", True)
+
+
 async def test_talk_costs_one_call_and_is_an_answer(tmp_path: Path) -> None:
     replies = script(done("4"))
     async with session(tmp_path, replies, headless=True) as s:

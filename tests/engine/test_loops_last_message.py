@@ -123,11 +123,11 @@ ALONE: dict[str, tuple[list[Reply], str, int, list[str]]] = {
     ),
     "is denied": (
         [decision("I do.", OUTSIDE, **CLAIMS), SAYS], "denied", 2,
-        ["Not met: 0 of 1 · file_ops.write_file ../x.py was not allowed", "judging.halted"],
+        ["Not met: 0 of 1 · x is 2", "judging.halted"],
     ),
     "is denied in part": (
         [decision("I do.", EDIT, OUTSIDE, **CLAIMS), SAYS], "denied", 2,
-        ["Partly met: 1 of 1 · file_ops.write_file ../x.py was not allowed", "judging.halted"],
+        ["Done: 1 of 1"],
     ),
 }  # fmt: skip
 
@@ -136,7 +136,9 @@ ALONE: dict[str, tuple[list[Reply], str, int, list[str]]] = {
 async def test_without_a_screen_a_model_is_told_once_what_it_has_to_decide_itself(
     tmp_path: Path, temper: str
 ) -> None:
-    """What is allowed runs, right work ends done, and nothing denied is called done."""
+    """What is allowed runs, and right work is called done; a turn in which a call was not allowed
+    ends so, and the judge is told of the call.
+    """
     replies, outcome, calls, told = ALONE[temper]
     (tmp_path / "work").mkdir()
     (tmp_path / "work/a.py").write_text("x = 1\n")
@@ -147,6 +149,8 @@ async def test_without_a_screen_a_model_is_told_once_what_it_has_to_decide_itsel
         end = await s.turn("set x to 2")
         assert (end.outcome, len(s.server.of("main"))) == (outcome, calls)
         assert (end.question is not None) is (temper in ("asks", "asks in words"))
+        told_judge = [request.text for request in s.server.of("satisfaction")]
+        assert all("was not allowed" in text for text in told_judge if outcome == "denied")
         said = [
             verdict_words(m.review, Catalogue("en")) if isinstance(m, ReviewMessage) else m.key
             for m in s.state.messages

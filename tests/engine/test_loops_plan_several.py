@@ -86,17 +86,24 @@ def three_notes() -> tuple[dict[str, Any], ...]:
     return write("a"), ends(1, "a is there"), write("b"), ends(2), write("c")
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json", "responses"])
+@pytest.mark.parametrize(
+    ("protocol", "headless"),
+    [("tools", False), ("json", False), ("responses", False), ("json", True)],
+)
 async def test_calls_behind_the_proposal_run_with_the_users_yes_and_cost_no_call(
-    protocol: Protocol, tmp_path: Path
+    protocol: Protocol, headless: bool, tmp_path: Path
 ) -> None:
-    """Each belongs to its step; the turn ends with the last of them."""
+    """Each belongs to its step; the turn ends with the last of them. Without a screen the mode says
+    yes.
+    """
     replies = script(proposal(*three_notes()), done("Not asked."))
-    async with session(tmp_path, replies, mode="trusted", protocol=protocol) as running:
+    opened = session(tmp_path, replies, mode="trusted", protocol=protocol, headless=headless)
+    async with opened as running:
         await running.engine.send("three notes please")
-        await running.until(lambda state: bool(state.cards))
-        assert running.results() == []
-        await answer(running, "run_all")
+        if not headless:
+            await running.until(lambda state: bool(state.cards))
+            assert running.results() == []
+            await answer(running, "run_all")
         assert (await running.ended()).outcome == "done"
         assert [(name, files) for name, _, files in reports(running)] == [
             ("first", ("a",)),
