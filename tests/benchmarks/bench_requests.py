@@ -42,7 +42,7 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.goal import AttemptStarted
 from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern
 from duckflow_tui.state.store import Record
-from duckflow_tui.state.turn import LoopStarted
+from duckflow_tui.state.turn import LoopStarted, TurnFinished
 
 MODEL: Final = "scripted"
 LONGEST_S: Final = 900.0  # of one request; then it is stopped
@@ -100,13 +100,14 @@ def table(lines: Iterable[Row]) -> str:
 
 
 @dataclass(slots=True)
-class _Watch:
+class Watch:
     """Follows one session."""
 
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     loops: list[list[int]] = field(default_factory=list[list[int]])  # by attempt: used, limit
     attempts: int = 1
     asked: int = 0
+    end: TurnFinished | None = None  # of the turn that ended last, until it is taken
 
     def look(self, state: AgentState, record: Record) -> None:
         match record.event:
@@ -120,6 +121,8 @@ class _Watch:
                     self.loops[-1][1] = state.pace.limit.max_loops
             case AttemptStarted():
                 self.attempts += 1
+            case TurnFinished() as end:
+                self.end = end
             case _:
                 pass
         self.changed.set()
@@ -166,7 +169,7 @@ async def _one(case: Case, model: Model) -> Row:
             places = Places.find({"DUCKFLOW_HOME": str(Path(folder) / "home")})
             environ = {k: v for k, v in os.environ.items() if _is_passed_on(k, model)}
             choice = choose_session(flags, places, "en", environ)
-            watch, spawn = _Watch(), TaskSpawn()
+            watch, spawn = Watch(), TaskSpawn()
             loop = asyncio.get_running_loop()
             async with open_session(choice, spawn) as engine:
                 engine.store.subscribe(watch.look)
@@ -174,14 +177,12 @@ async def _one(case: Case, model: Model) -> Row:
                 began = loop.time()
                 try:
                     await engine.send(case.text)
-                    await _to_the_end(case, engine, watch)
+                    end = await _end_in_time(case, engine, watch)
                 finally:
                     await spawn.end_tasks()
                 took = loop.time() - began
                 if spawn.broken is not None:
                     raise spawn.broken
-                end = engine.store.state.last_turn
-                assert end is not None
             after = After(stage.workspace, before, end.reply)
             return {
                 "what": f"request: {case.name}",
@@ -203,26 +204,30 @@ def _is_passed_on(name: str, model: Model) -> bool:
     return name in keys or not name.startswith("DUCKFLOW_")
 
 
-async def _to_the_end(case: Case, engine: Engine, watch: _Watch) -> None:
+async def _end_in_time(case: Case, engine: Engine, watch: Watch) -> TurnFinished:
     try:
         async with asyncio.timeout(LONGEST_S):
-            await _answer_until(case, engine, watch)
+            return await answer_until_ended(engine, watch, case.advice)
     except TimeoutError:
         engine.stop()
-        await _answer_until(case, engine, watch)
+        return await answer_until_ended(engine, watch, case.advice)
 
 
-async def _answer_until(case: Case, engine: Engine, watch: _Watch) -> None:
-    """Be the user until the turn is over."""
+async def answer_until_ended(engine: Engine, watch: Watch, advice: str = "") -> TurnFinished:
+    """Be the user until a turn is over, and return its end. Gates are refused; ``advice`` is what
+    a consultation is told.
+    """
     store = engine.store
-    while store.state.turn is not None or store.state.last_turn is None:
+    while watch.end is None:
         watch.changed.clear()
         if store.state.gates:
             await engine.answer_gate(_refused(store.state.gates[0]))
         elif store.state.cards:
-            await engine.answer_card(_answer(case, store.state.cards[0], watch))
+            await engine.answer_card(_answer(advice, store.state.cards[0], watch))
         else:
             await watch.changed.wait()
+    end, watch.end = watch.end, None
+    return end
 
 
 def _refused(gate: Gate) -> GateAnswer:
@@ -236,18 +241,18 @@ def _refused(gate: Gate) -> GateAnswer:
     )
 
 
-def _answer(case: Case, card: Card, watch: _Watch) -> CardAnswer:
+def _answer(advice: str, card: Card, watch: Watch) -> CardAnswer:
     action, text = _CARDS.get(card.kind, ""), ""
     offered = {option.action for option in card.options}
     if card.kind is CardKind.REPORT:
         action = "go_on" if "go_on" in offered else "skip"
     elif card.kind is CardKind.CONSULTATION:
         watch.asked += 1
-        action, text = _consulted(case, card, watch.asked)
+        action, text = _consulted(advice, card, watch.asked)
     return CardAnswer(card_id=card.card_id, subject=card.subject, action=action, text=text)
 
 
-def _consulted(case: Case, card: Card, times: int) -> tuple[str, str]:
+def _consulted(advice: str, card: Card, times: int) -> tuple[str, str]:
     assert card.situation is not None
     pattern = card.situation.pattern
     if times > CONSULTED:
@@ -255,4 +260,4 @@ def _consulted(case: Case, card: Card, times: int) -> tuple[str, str]:
         return ("stop_work" if stops else "tell"), "Stop here and say what you have."
     if pattern is Pattern.LIMIT:
         return "more_loops", ""
-    return ("more_info" if pattern is Pattern.STAGNATION else "tell"), case.advice
+    return ("more_info" if pattern is Pattern.STAGNATION else "tell"), advice

@@ -1,30 +1,33 @@
 """Stories played over HTTP with a model and a judge that make no mistake: what each one costs.
 
 A row for each story: calls by purpose, tokens in and out, and how much of a request the next one
-begins with, within a turn, over a turn's end and where a plan begins. Another checkout of the
-program may play the same stories beside it.
+begins with, within a turn, over a turn's end and where a plan begins.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
+from benchmarks.bench_requests import Watch, answer_until_ended
 from benchmarks.rows import Row, aligned
 from benchmarks.sent import body_tokens
 from benchmarks.story_cases import PROJECT, STORIES, SUITE, Author, Story
 
+from duckflow_tui.choice import Flags, choose_session
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.llm.endpoints import Protocol
+from duckflow_tui.places import Places
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.base import JsonObject, canonical_json
 
 MODEL: Final = "scripted"
@@ -38,30 +41,20 @@ MOST_CALLS: Final = {
     "the same plan, begun after the yes": 4,
     "the same plan, a step at a time": 6,
 }
-_HERE: Final = Path(__file__).parents[2]
-_PLAYER: Final = Path(__file__).with_name("programs") / "story_player.py"
 _DECIDES: Final = ("main", "task")
 _COUNTER: Final = ScriptCounter()
+_DEADLINE_S: Final = 120.0  # of one message
 
 
-def measure(
-    *, protocol: str = "auto", package: Path = _HERE, stories: Sequence[Story] = STORIES
-) -> list[Row]:
-    """A row for each story, played by the program of the checkout ``package``."""
-    return [asyncio.run(_played(story, protocol, package)) for story in stories]
+def measure(protocol: Protocol) -> list[Row]:
+    """A row for each story."""
+    return [asyncio.run(play_story(story, protocol))[0] for story in STORIES]
 
 
-def table(rows: Iterable[Row], before: Iterable[Row] = ()) -> str:
-    """The rows for people; with those of another checkout, what became of their tokens."""
-    was = {row["what"]: row for row in before}
+def table(rows: Iterable[Row]) -> str:
+    """The rows for people."""
     head = "story", "calls", "in", "out", "in a turn", "over its end", "at a plan", "outcome"
-    cells: list[tuple[str, ...]] = [("", *head)]
-    for row in rows:
-        cells.append(_cells(row))
-        if old := was.get(row["what"]):
-            saved = f"{row['tokens_in'] / old['tokens_in'] - 1:+.0%}"
-            cells.append(("", f"  before ({saved})", *_cells(old)[2:]))
-    return aligned(cells, left=(0, 1, 8))
+    return aligned([("", *head), *map(_cells, rows)], left=(0, 1, 8))
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -76,7 +69,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-async def _played(story: Story, protocol: str, package: Path) -> Row:
+async def play_story(story: Story, protocol: Protocol) -> tuple[Row, list[Request]]:
+    """Play a story in a fresh project; returns its row and the requests that were sent."""
     author, said = Author(story), list[int]()
 
     def reply(request: Request) -> Reply | None:
@@ -94,44 +88,47 @@ async def _played(story: Story, protocol: str, package: Path) -> Row:
             (workspace / path).parent.mkdir(parents=True, exist_ok=True)
             (workspace / path).write_text(text, "utf-8")
         async with ScriptedEndpoint(Script(models=(MODEL,)), author=reply) as server:
-            turns = await _play(
-                package,
-                workspace=str(workspace),
-                home=str(Path(folder) / "home"),
+            flags = Flags(
+                workspace=workspace,
                 base_url=server.base_url,
                 model=MODEL,
                 protocol=protocol,
-                allow=[SUITE],
-                messages=[message.text for message in story.messages],
+                mode="trusted",
+                allow=(SUITE,),
+                no_session=True,
             )
+            outcomes = await _play(flags, Path(folder) / "home", story)
             requests = [request for request in server.requests if request.method == "POST"]
-        outcomes = list(dict.fromkeys(turn["outcome"] for turn in turns))
-        went = all(outcome in ("done", "answered") for outcome in outcomes)
-        return {
+        row: Row = {
             "what": f"story: {story.name}",
             "calls": dict(Counter(request.purpose for request in requests)),
             "tokens_in": sum(body_tokens(request.json) for request in requests),
             "tokens_out": sum(said),
             "begins": _shares(story, requests),
-            "asked": sum(turn["asked"] for turn in turns),
-            "outcome": ", ".join(outcomes),
-            "as_wanted": went and story.is_as_wanted(workspace),
+            "outcome": ", ".join(sorted(outcomes)),
+            "as_wanted": outcomes <= {"done", "answered"} and story.is_as_wanted(workspace),
         }
+        return row, requests
 
 
-async def _play(package: Path, **told: Any) -> list[dict[str, Any]]:
-    """The player in a process of its own, which imports the program from ``package``."""
-    player = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(_PLAYER),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-    out, _ = await player.communicate(json.dumps(told).encode())
-    if player.returncode:
-        raise RuntimeError(f"the story was not played to its end: {player.returncode}")
-    return json.loads(out)
+async def _play(flags: Flags, home: Path, story: Story) -> set[str]:
+    """Send the messages one after the other and take each plan; returns the turns' outcomes."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("DUCKFLOW_")}
+    choice = choose_session(flags, Places.find({"DUCKFLOW_HOME": str(home)}), "en", environ)
+    spawn, watch = TaskSpawn(), Watch()
+    outcomes: set[str] = set()
+    async with open_session(choice, spawn) as engine:
+        engine.store.subscribe(watch.look)
+        spawn(engine.chat_loop(), "chat")
+        try:
+            for message in story.messages:
+                await engine.send(message.text)
+                async with asyncio.timeout(_DEADLINE_S):
+                    end = await answer_until_ended(engine, watch)
+                outcomes.add(end.outcome)
+        finally:
+            await spawn.end_tasks()
+    return outcomes
 
 
 def _shares(story: Story, requests: Sequence[Request]) -> dict[str, float]:

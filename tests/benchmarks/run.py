@@ -2,16 +2,16 @@
 
     python tests/benchmarks [--table] [--only NAME] [--quick]
     python tests/benchmarks --base-url URL --model NAME [--api-key-env VARIABLE] [--table]
-    python tests/benchmarks --stories [--against CHECKOUT] [--protocol tools|json]
+    python tests/benchmarks --stories [--protocol tools|json]
 
 ``--only`` takes a group's name or a part of it: start, keys, stream, session, sessions, diff, plan,
-idle, prompt, tokens, files, chat, requests. Times are of this machine as it is now: medians, beside
+idle, prompt, tokens, files, requests. Times are of this machine as it is now: medians, beside
 a bare Textual app in the same run where the budget is a ratio. It fails for no budget; it says
 which is missed, and why.
 
 ``requests`` has no budgets: ten requests to a model, and what each took. With ``--base-url`` they
 go to a real one, and nothing else is measured. ``--stories`` plays fixed stories with a model and a
-judge that make no mistake, and says what they cost; with ``--against`` also by another checkout.
+judge that make no mistake, and says what they cost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from benchmarks import (
     bench_stories,
     bench_stream,
     bench_tokens,
-    bench_transcript,
 )
 from benchmarks.rows import Row, explained, table
 
@@ -62,7 +61,6 @@ GROUPS: dict[str, Measure] = {
     "prompt": lambda quick: bench_prompt.measure(),
     "tokens": lambda quick: bench_tokens.measure(),
     "files": lambda quick: bench_files.measure(quick=quick),
-    "chat": lambda quick: bench_transcript.measure(),
     "requests": lambda quick: bench_requests.measure(bench_requests.Model()),
 }
 
@@ -79,15 +77,10 @@ def main() -> int:
     parser.add_argument("--model", metavar="NAME", help="its model")
     parser.add_argument("--api-key-env", metavar="VARIABLE", help="the variable with its key")
     parser.add_argument("--stories", action="store_true", help="what fixed stories cost")
-    parser.add_argument("--against", metavar="CHECKOUT", type=Path, help="played by that one too")
     parser.add_argument("--protocol", default="auto", help="of the stories: tools or json")
     args = parser.parse_args()
-    if args.stories or args.against:
-        told = bench_stories.measure(protocol=args.protocol)
-        beside = args.against and bench_stories.measure(
-            protocol=args.protocol, package=args.against.resolve()
-        )
-        print(bench_stories.table(told, beside or ()))
+    if args.stories:
+        print(bench_stories.table(bench_stories.measure(args.protocol)))
         return 0
     if args.base_url or args.model or args.api_key_env:
         if not (args.base_url and args.model):

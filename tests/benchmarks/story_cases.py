@@ -125,28 +125,18 @@ def _due(decisions: Sequence[JsonObject], times: int) -> JsonObject:
 
 
 def _said(message: Message, times: int, request: Request) -> tuple[JsonObject, bool]:
-    """The next decision, and whether calls of steps stand behind the plan that it proposes; the
-    plan brings its steps, and these calls, where the operation takes them.
+    """The next decision, and whether calls of steps stand behind the plan that it proposes, as they
+    do where the program takes them there.
     """
     made = _due(message.replies, times)
     actions: list[JsonObject] = made.get("actions") or []
     if not any(a["operation"] == "plan_tool.propose" for a in actions):
         return made, False
-    tools: list[JsonObject] = request.json.get("tools") or []
-    takes_steps = any(
-        t["function"]["name"] == "plan_tool__propose"
-        and "steps" in t["function"]["parameters"]["properties"]
-        for t in tools
-    ) or bool(re.search(r"plan_tool\.propose\([^)\n]*\bsteps", request.text))
+    (propose,) = actions
+    with_steps = {**propose, "args": {**propose["args"], "steps": _steps(message)}}
     takes_calls = bool(message.behind) and "Clear calls of its first step" in request.text
-    with_steps = [
-        {**a, "args": {**a["args"], "steps": _steps(message)}}
-        if takes_steps and a["operation"] == "plan_tool.propose"
-        else a
-        for a in actions
-    ]
     calls = [call for of_step in message.behind for call in of_step] if takes_calls else []
-    return {**made, "actions": [*with_steps, *calls]}, takes_calls
+    return {**made, "actions": [with_steps, *calls]}, takes_calls
 
 
 def _steps(message: Message) -> list[JsonObject]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,44 +9,32 @@ from benchmarks import bench_stories
 from benchmarks.sent import body_tokens
 from benchmarks.story_cases import STORIES
 
+from duckflow_tui.llm.endpoints import Protocol
 from duckflow_tui.scripted.endpoint import Request
 
 LONGEST_NOTE = 350  # tokens of what stands at the end of a request of an ordinary turn
 
 
-async def played(
-    name: str, protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[dict[str, Any], list[Request]]:
+async def play(name: str, protocol: Protocol = "tools") -> tuple[dict[str, Any], list[Request]]:
     """The row of a story, and its requests for decisions."""
-    seen: list[Request] = []
-    shares = bench_stories._shares  # pyright: ignore[reportPrivateUsage]
-
-    def keep(story: Any, requests: Any) -> dict[str, float]:
-        seen.extend(requests)
-        return shares(story, requests)
-
-    monkeypatch.setattr(bench_stories, "_shares", keep)
-    stories = [story for story in STORIES if story.name == name]
-    measure = bench_stories.measure
-    (row,) = await asyncio.to_thread(measure, protocol=protocol, stories=stories)
-    return row, [request for request in seen if request.purpose in ("main", "task")]
+    (story,) = (story for story in STORIES if story.name == name)
+    row, requests = await bench_stories.play_story(story, protocol)
+    return row, [request for request in requests if request.purpose in ("main", "task")]
 
 
 @pytest.mark.parametrize("name", bench_stories.MOST_CALLS)
-async def test_a_story_takes_no_more_calls_than_it_needs(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row, _ = await played(name, "tools", monkeypatch)
+async def test_a_story_takes_no_more_calls_than_it_needs(name: str) -> None:
+    row, _ = await play(name)
     assert row["as_wanted"], row
     assert sum(row["calls"].values()) <= bench_stories.MOST_CALLS[name], row["calls"]
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 async def test_a_session_keeps_its_tools_and_its_system_text_and_ends_with_a_short_note(
-    protocol: str, monkeypatch: pytest.MonkeyPatch
+    protocol: Protocol,
 ) -> None:
     """Over talk, questions and changes: each request begins as the one before it did."""
-    row, requests = await played("a session of eight messages", protocol, monkeypatch)
+    row, requests = await play("a session of eight messages", protocol)
     assert row["as_wanted"], row
     first = requests[0].json
     for request in requests:
@@ -60,12 +47,10 @@ async def test_a_session_keeps_its_tools_and_its_system_text_and_ends_with_a_sho
     assert row["begins"]["end"] >= 0.8
 
 
-async def test_a_plan_costs_little_more_than_the_same_work_without_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    planned, _ = await played("work planned in four steps", "tools", monkeypatch)
-    plain, _ = await played("the same work without a plan", "tools", monkeypatch)
-    by_step, _ = await played("the same plan, a step at a time", "tools", monkeypatch)
+async def test_a_plan_costs_little_more_than_the_same_work_without_one() -> None:
+    planned, _ = await play("work planned in four steps")
+    plain, _ = await play("the same work without a plan")
+    by_step, _ = await play("the same plan, a step at a time")
     assert planned["tokens_in"] <= 1.1 * plain["tokens_in"]
     assert by_step["tokens_in"] <= 3.3 * plain["tokens_in"]
     assert by_step["begins"]["turn"] >= 0.9
@@ -73,9 +58,9 @@ async def test_a_plan_costs_little_more_than_the_same_work_without_one(
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 async def test_a_plan_changes_neither_tools_nor_system_text(
-    protocol: str, monkeypatch: pytest.MonkeyPatch
+    protocol: Protocol,
 ) -> None:
-    row, requests = await played("the same plan, a step at a time", protocol, monkeypatch)
+    row, requests = await play("the same plan, a step at a time", protocol)
     assert row["as_wanted"], row
     first = requests[0].json
     for request in requests:
