@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.rules import ANY_END
-from duckflow_tui.session.branch import branch_of, is_uncommitted
+from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.session.rewind_actions import RewindActions
 from duckflow_tui.state.base import LocalizedText, Spawn, one_line
@@ -109,7 +108,6 @@ class Engine:
         self._spawn = spawn
         router = parts.router
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
-        self._repository = router.workspace.stat_path(".git")  # when the session began
         self._gone = False  # whether the loss of the workspace was reported
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._chosen: ModelsInUse | None = None  # to use once the turn has ended
@@ -141,22 +139,9 @@ class Engine:
         turn = self._inbox.turn
         return turn.steering if turn is not None else None
 
-    async def branch_now(self) -> tuple[str, bool]:
-        """Return the folder's branch, and whether it has uncommitted changes. The second is False,
-        without running git, before the user trusts the folder (R12); and while a command runs if
-        the repository was created or replaced after the session began, since the command may be
-        writing files that git obeys.
-        """
-        workspace, state = self._router.workspace, self.store.state
-        branch = await asyncio.to_thread(branch_of, workspace.root)
-        if not (branch and self.trust.given):
-            return branch, False
-        now, then = workspace.stat_path(".git"), self._repository
-        if now is None or then is None or not os.path.samestat(now, then):
-            runs = [process.is_running for process in state.processes]
-            if any(runs) or any(call.operation == RUN for call in state.running):
-                return branch, False
-        return branch, await is_uncommitted(workspace.root)
+    async def read_branch(self) -> str:
+        """Return the folder's present branch; see ``branch_of``."""
+        return await asyncio.to_thread(branch_of, self._router.workspace.root)
 
     async def chat_loop(self) -> None:
         """Run the inbox and the watcher of the workspace's files for the length of the session, as

@@ -15,8 +15,7 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.words import fault_words
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
-from duckflow_tui.state.conversation import NoticeAdded
+from duckflow_tui.state.calls import OperationFinished
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.history import MessageHistory
@@ -37,8 +36,8 @@ log = logging.getLogger("duckflow.ui")
 
 REFUSED: Final = 2  # the exit status where the session cannot be resumed
 LOOK_AGAIN: Final = 1.0  # seconds at least between two looks at the branch
-#: Events after which the branch or uncommitted changes may differ; a notice may report trust.
-_WRITES: Final = (OperationFinished, ChangesUndone, ChangesRedone, NoticeAdded, TurnFinished)
+#: Events after which the branch may be another one.
+_WRITES: Final = (OperationFinished, TurnFinished)
 CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the exit's 0.3
 
 
@@ -306,7 +305,7 @@ class SessionHost:
             while True:
                 await may_be_other.wait()
                 may_be_other.clear()
-                self._app.bench.header.show_branch(*await engine.branch_now())
+                self._app.bench.header.show_branch(await engine.read_branch())
                 await asyncio.sleep(LOOK_AGAIN)
         finally:
             forget()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,7 +22,6 @@ from duckflow_tui.state.gates import (
     CardAnswer,
     CardKind,
     CardOption,
-    GateChoice,
 )
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 
@@ -298,77 +295,6 @@ async def test_git_is_never_called(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         await s.engine.undo()
         assert [m.result.outcome for m in s.results()] == [Outcome.OK] * 4
     assert not called.exists()
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
-async def test_what_is_not_committed_is_known_of_a_trusted_folder_alone(tmp_path: Path) -> None:
-    """R12: before trust git is not called; after it, it runs nothing that the folder names."""
-    work, ran = folder(tmp_path, TABS), tmp_path / "ran"
-    evil = f"touch {ran}; cat"
-
-    def git(*words: str) -> str:
-        own = {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
-        name = ["-c", "user.name=duck", "-c", "user.email=duck@pond"]
-        argv = ["git", *name, *words]
-        said = subprocess.run(argv, cwd=work, env=own, check=True, capture_output=True, text=True)
-        return said.stdout.strip()
-
-    git("init", "-b", "ducks")
-    async with session(tmp_path, script(done("Hello."))) as s:
-        await asked(s)
-        assert await s.engine.branch_now() == ("ducks", False)
-        await says(s, TRUST)
-        assert await s.engine.branch_now() == ("ducks", True)  # a file that git does not know
-        git("add", ".")
-        git("commit", "-m", "notes")
-        assert await s.engine.branch_now() == ("ducks", False)
-        git("config", "core.fsmonitor", evil)
-        (work / "new.txt").write_text("new\n")
-        assert await s.engine.branch_now() == ("ducks", True)
-        assert not ran.exists()
-        git("config", "core.fsmonitor", "false")
-        git("config", "filter.evil.clean", evil)
-        (work / ".git/info/attributes").write_text("* filter=evil\n")
-        (work / "AGENTS.md").write_text(TABS)
-        os.utime(work / "AGENTS.md", (1, 1))  # git would compare it
-        assert await s.engine.branch_now() == ("ducks", False)
-        git("config", "--unset", "filter.evil.clean")
-        git("config", "include.path", "../more")  # which a command could write at any moment
-        assert await s.engine.branch_now() == ("ducks", False)
-        git("config", "--unset", "include.path")
-        assert await s.engine.branch_now() == ("ducks", True)
-        tree = git("rev-parse", "HEAD^{tree}")
-        (work / ".git/objects" / tree[:2] / tree[2:]).unlink()
-        for name, value in {
-            "core.repositoryformatversion": "1",
-            "extensions.partialClone": "origin",
-            "remote.origin.promisor": "true",
-            "remote.origin.url": f"ext::{shutil.which('touch')} {ran}",
-            "protocol.ext.allow": "always",
-        }.items():
-            git("config", name, value)
-        assert await s.engine.branch_now() == ("ducks", False)  # it would have to be loaded
-        assert not ran.exists()
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
-async def test_git_is_not_asked_while_a_command_may_write_what_it_obeys(tmp_path: Path) -> None:
-    """R12: nothing closes a repository to the command that made it."""
-    folder(tmp_path, TABS)
-    made = action("shell.run", command="git init -qb ducks; sleep 600", background=True)
-    waits = action("shell.run", command="until test -f .git/HEAD; do sleep 0.01; done")
-    replies = script(decision("So.", made, waits), done("Done."))
-    async with session(tmp_path, replies) as s:
-        await asked(s)
-        await says(s, TRUST)
-        await s.engine.send("make a repository")
-        for _ in range(2):
-            await s.answer(GateChoice.ONCE)
-            await s.until(lambda state: not state.gates)
-        await s.ended()
-        assert await s.engine.branch_now() == ("ducks", False)
-        await s.engine.end_process(s.state.processes[0].process_id)
-        assert await s.engine.branch_now() == ("ducks", True)
 
 
 # --- settings of the project ---------------------------------------------------------------------

@@ -212,13 +212,8 @@ SWITCHES: Final = (
         ("unit/test_llm_endpoints.py", _KEYS),
     ),
     Switch(
-        "git loads what a repository lacks from where its settings say",
-        {"R12a": "_OFFLINE: Final = {}"},
-        ("engine/test_trust.py::test_what_is_not_committed_is_known_of_a_trusted_folder_alone",),
-    ),
-    Switch(
         "git is asked for the branch",
-        {"R12b": "os.system(f\"git -C '{workspace}' status\")\ntry:"},
+        {"R12a": "os.system(f\"git -C '{workspace}' status\")\ntry:"},
         ("engine/test_trust.py::test_git_is_never_called",),
     ),
     Switch(

@@ -256,7 +256,7 @@ class FakeEngine:
         self._ids = CountingIds()
         self._files = list(files)
         self.suggestion = ""
-        self.branch: tuple[str, bool] = ("", False)  # now, and whether something is not committed
+        self.branch = ""
         self.stories: dict[str, str] = {}
         self.previews: tuple[FilePreview, ...] = ()  # of the session's diff
         self.uncovered = ""  # a command of which that does not know
@@ -286,7 +286,7 @@ class FakeEngine:
     async def chat_loop(self) -> None:
         await asyncio.Event().wait()
 
-    async def branch_now(self) -> tuple[str, bool]:
+    async def read_branch(self) -> str:
         return self.branch
 
     async def load_lazily(self) -> None:

@@ -7,7 +7,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.app_states import FakeEngine, app_on, app_with, settled, standing, store_with
+from support.app_states import (
+    FakeEngine,
+    app_on,
+    app_with,
+    settled,
+    standing,
+    store_with,
+    turn_started,
+)
 from support.app_states import FakeSessions as Sources
 from support.conversations import user
 from support.gates import gate
@@ -17,9 +25,9 @@ from support.session_shelf import NOW, asked, record, shelf
 
 from duckflow_tui.scripted.stories import list_requests
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.state.calls import ChangesUndone
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.start import Start
@@ -184,10 +192,10 @@ async def test_a_digit_takes_its_line_of_the_first_screen_once_the_composer_is_e
         assert app.bench.composer.text == ""
 
 
-async def test_the_branch_has_a_star_while_something_is_not_committed() -> None:
-    """Looked up at first and after what may write, never for each event."""
+async def test_the_branch_in_the_header_follows_the_repository() -> None:
+    """Read at first and after each call, which may have changed it."""
     fake = FakeEngine(store_with())
-    fake.branch = "main", False
+    fake.branch = "main"
     app = app_with(fake)
     async with standing(app) as pilot:
 
@@ -195,6 +203,7 @@ async def test_the_branch_has_a_star_while_something_is_not_committed() -> None:
             return screen_text(app).splitlines()[0]
 
         await settled(pilot, lambda: "  main  " in header(), "the branch")
-        fake.branch = "main", True
-        fake.store.dispatch(ChangesUndone(call_id="call_1", changes=()))
-        await settled(pilot, lambda: "  main*  " in header(), "the star")
+        fake.branch = "ducks"
+        fake.store.dispatch(turn_started())
+        fake.store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="done"))
+        await settled(pilot, lambda: "  ducks  " in header(), "the other branch")

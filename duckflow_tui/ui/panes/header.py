@@ -39,7 +39,7 @@ class Header(Rows):
         self._session = SessionInfo(title=title, demo=demo)
         self._work = ""  # the title of the session
         self._mode = ApprovalMode.STANDARD
-        self._branch = "", False  # as it is now, and whether something is not committed
+        self._branch = ""  # as it is now
         self._auto_allowed: tuple[str, ...] = ()  # kinds of work that no approval is asked for
         self._rules = 0  # of this session, for single things
 
@@ -67,10 +67,10 @@ class Header(Rows):
         self._auto_allowed = tuple(allowed)
         self.invalidate()
 
-    def show_branch(self, name: str, uncommitted: bool) -> None:
-        """Show the folder's branch, and whether it has uncommitted changes."""
-        if (name, uncommitted) != self._branch:
-            self._branch = name, uncommitted
+    def show_branch(self, name: str) -> None:
+        """Show the folder's branch; for an empty name, that of the session's start."""
+        if name != self._branch:
+            self._branch = name
             self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
@@ -92,9 +92,7 @@ class Header(Rows):
         if session.title:
             title = visible_line(session.title)
             parts.append(BarPart(title, ink(palette.text), weight=6, gap=2))
-        now, uncommitted = self._branch
-        if branch := visible_line(now or session.branch):
-            branch = f"{branch}*" if uncommitted else branch
+        if branch := visible_line(self._branch or session.branch):
             parts.append(BarPart(branch, ink(palette.quiet), weight=3, gap=2))
         if session.model and not session.demo:
             model = visible_line(session.model)
