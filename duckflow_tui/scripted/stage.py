@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import filecmp
 import shlex
 import shutil
 import sys
@@ -17,7 +18,6 @@ from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.player import StoryPlayer, tests_command
 from duckflow_tui.scripted.replies import Script
 from duckflow_tui.scripted.stories import OFFERED, choose_language, list_requests, load_story
-from duckflow_tui.state.base import hash_data
 
 PROJECT: Final = "little-shop"
 MODEL: Final = "scripted-demo"
@@ -64,12 +64,10 @@ async def open_stage(
     folder = folder.resolve()
     workspace = folder / PROJECT
     stage: Stage | None = None
-    before: dict[str, str] = {}
     try:
         await asyncio.to_thread(
             shutil.copytree, _SAMPLES / PROJECT, workspace, ignore=shutil.ignore_patterns(*_LITTER)
         )
-        before = _contents(workspace)
         command = suite_command()
         spoken = choose_language(language)
         player = StoryPlayer(workspace, command, spoken, fast=fast)
@@ -85,7 +83,7 @@ async def open_stage(
             )
             yield stage
     finally:
-        if stage is not None and _has_changed(workspace, before):
+        if stage is not None and _has_changed(workspace):
             stage.kept = workspace
             for other in folder.iterdir():
                 if other != workspace:
@@ -99,34 +97,20 @@ def suite_command() -> str:
     return f"{_python()} -m unittest -q"
 
 
-def _files(workspace: Path) -> list[Path]:
-    return [
-        path
-        for path in sorted(workspace.rglob("*"))
-        if (path.is_symlink() or not path.is_dir())
-        and _LITTER.isdisjoint(path.relative_to(workspace).parts)
-    ]
-
-
-def _contents(workspace: Path) -> dict[str, str]:
-    return {str(path.relative_to(workspace)): _content(path) for path in _files(workspace)}
-
-
-def _content(path: Path) -> str:
-    if path.is_symlink() or not path.is_file():
-        return "no plain file"
-    return hash_data(path.read_bytes())
-
-
-def _has_changed(workspace: Path, before: dict[str, str]) -> bool:
-    """Whether a file came, went or changed; what cannot be read counts as changed."""
-    now = _files(workspace)
-    if [str(path.relative_to(workspace)) for path in now] != list(before):
-        return workspace.exists()
+def _has_changed(workspace: Path) -> bool:
+    """Whether a file of the project came, went or changed; True where that cannot be read."""
     try:
-        return any(_content(path) != before[str(path.relative_to(workspace))] for path in now)
+        return workspace.exists() and _differs(
+            filecmp.dircmp(_SAMPLES / PROJECT, workspace, ignore=[*_LITTER])
+        )
     except OSError:
         return True
+
+
+def _differs(found: filecmp.dircmp[str]) -> bool:
+    """Whether two folders differ in a name, a kind or a content, at any depth."""
+    odd = (found.left_only, found.right_only, found.common_funny, found.diff_files)
+    return any(odd) or bool(found.funny_files) or any(map(_differs, found.subdirs.values()))
 
 
 def _python() -> str:

@@ -23,7 +23,7 @@ LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja")
 #: Stories that the start screen offers, in its order.
 OFFERED: Final = ("bug", "plan", "savings", "tax")
 _ALL: Final = (*OFFERED, "sum", "time", "weather", "products")
-_ENDS: Final = ".?!。？！"
+_ENDS: Final = ".?!。？！"  # signs that may end a request
 _FOLDER: Final = Path(__file__).with_name("stories")
 
 
@@ -165,9 +165,7 @@ def read_rate(said: str) -> str:
 
 def is_same(text: str, other: str) -> bool:
     """Whether two messages are the same but for case, spaces and the sign at the end."""
-    plain, others = (
-        " ".join(each.split()).casefold().rstrip(".?!。？！") for each in (text, other)
-    )
+    plain, others = (" ".join(each.split()).casefold().rstrip(_ENDS) for each in (text, other))
     return plain == others
 
 

@@ -13,6 +13,7 @@ from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.safety.rules import AllowRules
 from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line
 from duckflow_tui.session.records import Redact
+from duckflow_tui.session.words import format_time
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.audit import (
     ASKED,
@@ -24,7 +25,7 @@ from duckflow_tui.state.audit import (
     list_decisions,
     sum_counts,
 )
-from duckflow_tui.state.base import one_line, to_datetime
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DENY, EDITS, IN_SANDBOX, ROUTINE, Grant
 from duckflow_tui.state.plan import Step
@@ -195,7 +196,6 @@ def _is_named(rules: AllowRules, call: OperationMessage) -> bool:
 
 def make_search_text(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
     """Return all words of an entry that a filter searches, in lower case."""
-    then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     group = "asked" if entry.kind in ASKED else "unasked" if entry.kind in UNASKED else ""
     parts = (
@@ -203,7 +203,7 @@ def make_search_text(state: AgentState, entry: AuditEntry, words: Catalogue) -> 
         *(entry.what, subject_words(entry, words), entry.why, entry.said, undone),
         words(f"decisions.group.{group}") if group else "",
         step_words(state, entry.step_id, words),
-        f"{then:%Y-%m-%d %H:%M}" if then else "",
+        format_time(entry.at),
     )
     return " ".join(parts).casefold()
 
@@ -246,7 +246,6 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
 
 def _make_row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
     """Return one row of the table of decisions as Markdown cells: time, kind, subject, reason."""
-    then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     kind = [kind_words(entry, words), choice_words(entry, words), undone]
     subject = subject_words(entry, words)
@@ -254,7 +253,7 @@ def _make_row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[st
     step = step_words(state, entry.step_id, words)
     said = words("decisions.you_said", said=entry.said) if entry.said else ""
     return [
-        f"{then:%Y-%m-%d %H:%M}" if then else "",
+        format_time(entry.at),
         " · ".join(dict.fromkeys(filter(None, kind))),
         " ".join(filter(None, (what_words(entry, words), subject))),
         _escape_markdown(" · ".join(filter(None, (entry.why, said, step)))),

@@ -17,7 +17,7 @@ from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.blobs import LARGEST
 from duckflow_tui.session.decisions import decisions_markdown
-from duckflow_tui.session.facts import MARKS, SessionFacts, make_facts, target_of
+from duckflow_tui.session.facts import MARKS, SessionFacts, make_facts
 from duckflow_tui.session.faults import NewerSession, NotASession, make_open_fault
 from duckflow_tui.session.folders import SessionFolder, draft_in, open_directory
 from duckflow_tui.session.network import network_markdown
@@ -32,8 +32,9 @@ from duckflow_tui.session.records import (
     redact_value,
 )
 from duckflow_tui.session.resume import open_to_read
+from duckflow_tui.session.words import describe_session, format_time
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, one_line, to_datetime
+from duckflow_tui.state.base import ELLIPSIS, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardMessage
@@ -46,11 +47,11 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.memory import CompactionMessage
-from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.operations import FileChange, Outcome, describe_target
 from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
 from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import cost_text, verdict_words
+from duckflow_tui.words.figures import verdict_words
 
 Format = Literal["markdown", "json", "decisions", "network"]
 
@@ -134,28 +135,14 @@ class _Paper:
             self.blocks.append(block.rstrip())
 
     def add_heading(self, facts: SessionFacts) -> None:
-        """Add the title and a list of facts: id, folder, branch, model, times, state, cost."""
-        words = self._words
+        """Add the title and a list of the session's other facts."""
         self.add_block(f"# {_join_lines(facts.title)}")
-        spent = words("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
-        if facts.cost is not None:
-            spent = f"{spent} · {cost_text(facts.cost)}"
         rows = [
-            ("session", f"`{facts.session_id}`"),
-            ("forked_from", f"`{facts.forked_from}`" if facts.forked_from else ""),
-            ("workspace", f"`{facts.workspace}`" if facts.workspace else ""),
-            ("branch", _join_lines(facts.branch)),
-            ("model", _join_lines(facts.model)),
-            ("started", _format_time(facts.started_at)),
-            ("ended", _format_time(facts.last_at)),
-            ("state", words(f"sessions.state.{facts.state}")),
-            ("spent", spent),
+            f"- {self._words(f'export.fact.{name}')}: {said}"
+            for name, said in describe_session(facts, self._words)
+            if name != "title"
         ]
-        if facts.missing:
-            rows.append(("missing", words("sessions.missing", count=facts.missing)))
-        self.add_block(
-            "\n".join(f"- {words(f'export.fact.{name}')}: {said}" for name, said in rows if said)
-        )
+        self.add_block("\n".join(rows))
 
     def add_requirements(self, items: Iterable[RequirementItem], title: str) -> None:
         """Add requirements with state, priority and evidence; nothing for none."""
@@ -247,12 +234,12 @@ class _Paper:
 
     def _add_speaker(self, key: str, at: float) -> None:
         """Add a heading with the speaker, by its entry of the words, and the time."""
-        self.add_block(f"### {self._words(key)} · {_format_time(at)}")
+        self.add_block(f"### {self._words(key)} · {format_time(at)}")
 
     def _add_operation(self, message: OperationMessage) -> None:
         """Add a call's verb, target, outcome and answer on a line, then its result, shortened."""
         words, result = self._words, message.result
-        target = target_of(message)
+        target = describe_target(message.args, 200)
         failed = result.outcome is Outcome.OK and not result.went_well  # it ran, with an exit code
         outcome = words(f"transcript.outcome.{Outcome.ERROR if failed else result.outcome}")
         verb = words.name_operations(message.operation)
@@ -327,12 +314,6 @@ def _inline_code(text: str) -> str:
 def _join_lines(text: str) -> str:
     """Return the text on one line, so that it can neither begin a list nor end a heading."""
     return " ".join(text.split())
-
-
-def _format_time(at: float) -> str:
-    """Return local date and time of day; empty where out of range."""
-    then = to_datetime(at)
-    return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
 
 MARK: Final = "duckflow_session"  # the first key of such a file

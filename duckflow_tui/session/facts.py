@@ -16,6 +16,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import AttemptMessage, RequirementState, ReviewMessage
+from duckflow_tui.state.operations import describe_target
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.turn import TurnOutcome
 
@@ -37,13 +38,6 @@ MARKS: Final = {  # signs for a requirement's state, as on the screen
     RequirementState.OPEN: "○",
     RequirementState.WAIVED: "–",
 }
-_NAMING: Final = (
-    "path",
-    "source",
-    "command",
-    "pattern",
-    "query",
-)  # arguments that name a call's target
 
 
 class SessionFacts(Frozen):
@@ -277,9 +271,8 @@ def _make_piece(message: Message) -> Piece | None:
         case AssistantMessage():
             return Piece(who="ai", at=message.at, text=make_visible(message.text[:_SAID]))
         case OperationMessage():
-            head = f"{message.operation} {target_of(message)} · {message.result.summary}".rstrip(
-                " ·"
-            )
+            target = describe_target(message.args, _TITLE)
+            head = f"{message.operation} {target} · {message.result.summary}".rstrip(" ·")
             text = f"{one_line(head, _TITLE)}\n{message.result.text[:_RESULT]}".rstrip()
             return Piece(who="tool", at=message.at, text=make_visible(text))
         case ReportMessage():
@@ -296,12 +289,6 @@ def _make_piece(message: Message) -> Piece | None:
             return Piece(who="user", at=message.at, text=make_visible(said[:_SAID]))
         case _:  # notices are the app's own words, in whatever language it speaks
             return None
-
-
-def target_of(message: OperationMessage) -> str:
-    """Return the path, command or pattern of a call on one line; empty where it has none."""
-    named = (message.args.get(name) for name in _NAMING)
-    return one_line(next((str(value) for value in named if value), ""), _TITLE)
 
 
 def _find_last_text(state: AgentState) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.prompting.layers import LongMemory
@@ -238,6 +238,7 @@ KINDS: Final[tuple[MemoryKind, ...]] = ("worked", "failed", "preference")
 
 # Each is matched at the start of a row only: the file may hold one line of 64 KB.
 _HEADING: Final = re.compile(r"#{1,6}[ \t]+")
+_COMMENT: Final = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)
 _BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
 _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ \t]*[:：]?[ \t]+")
 
@@ -278,9 +279,7 @@ def memory_lines(text: str, words: MemoryWords) -> tuple[MemoryLine, ...]:
 def _iter_notes(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
     """Yield the notes among the file's rows, each with the kind of the heading above it."""
     kind: MemoryKind | None = None
-    for number, row, place in _iter_rows(rows):
-        if place != "text":
-            continue
+    for number, row in enumerate(_strip_comments(rows)):
         heading = _parse_heading(row)
         if heading is not None:
             kind = words.known.get(heading)
@@ -294,18 +293,12 @@ def _iter_notes(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
             yield MemoryLine(number, kind, make_readable(said), on, rows[number])
 
 
-def _iter_rows(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment", "closed"]]]:
-    """Yield the number and stripped text of each row, and whether it is text, inside a comment, or
-    closes one.
+def _strip_comments(rows: list[str]) -> list[str]:
+    """Return the rows without blanks around them and without the text of comments, as many as
+    before; a comment without an end goes to the end of the file.
     """
-    hidden = False
-    for number, raw in enumerate(rows):
-        row = raw.removeprefix("\ufeff").strip()
-        if hidden or row.startswith("<!--"):
-            hidden = "-->" not in row
-            yield number, row, "comment" if hidden else "closed"
-        else:
-            yield number, row, "text"
+    shown = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), "\n".join(rows))
+    return [row.removeprefix("\ufeff").strip() for row in shown.split("\n")]
 
 
 def _parse_heading(row: str) -> str | None:
@@ -324,9 +317,9 @@ def insert_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWo
     rows = text.split("\n")
     at = _end_of_section(rows, kind, words)
     if at is None:
-        open_from = _unfinished_comment(rows)
-        rest = "\n".join(rows[open_from:])
-        text = text[: len(text) - len(rest)]
+        comments = (found[0] for found in _COMMENT.finditer(text))
+        rest = next((one for one in comments if not one.endswith("-->")), "")
+        text = text.removesuffix(rest)  # a comment without an end stays behind the section
         if text:
             text += "" if text.endswith("\n") else end
             text += "" if text.endswith(end * 2) else end
@@ -366,25 +359,12 @@ def _end_of_section(rows: list[str], kind: MemoryKind, words: MemoryWords) -> in
     """
     at: int | None = None
     inside = False
-    for number, row, place in _iter_rows(rows):
-        heading = _parse_heading(row) if place == "text" else None
+    for number, row in enumerate(_strip_comments(rows)):
+        heading = _parse_heading(row)
         if heading is not None:
             if inside:
                 break
             inside = words.known.get(heading) == kind
-        if inside and row and place != "comment":
+        if inside and row:
             at = number + 1
     return at
-
-
-def _unfinished_comment(rows: list[str]) -> int:
-    """Return the row where a comment begins that is never closed; the number of rows where there is
-    none.
-    """
-    start = len(rows)
-    for number, _, place in _iter_rows(rows):
-        if place != "comment":
-            start = len(rows)
-        elif start == len(rows):
-            start = number
-    return start

@@ -72,14 +72,6 @@ _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
 EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one
 
 
-class Applied(NamedTuple):
-    """The numbers of events that were applied, unknown or refused when a journal was read."""
-
-    done: int
-    unknown: int  # no event of this program
-    refused: int  # does not fit, because what it rests on was lost
-
-
 class Restored(NamedTuple):
     """A session as restored from its files; ``snapshot`` is the record of the snapshot used, 0 for
     none.
@@ -87,7 +79,7 @@ class Restored(NamedTuple):
 
     state: AgentState
     read: SessionRead
-    applied: Applied
+    skipped: int  # recorded events that could not be applied
     snapshot: int
 
     @property
@@ -98,7 +90,7 @@ class Restored(NamedTuple):
     @property
     def missing_count(self) -> int:
         """Number of recorded events that are not in the state; 0 for an intact session."""
-        return self.read.lost_count + self.applied.unknown + self.applied.refused
+        return self.read.lost_count + self.skipped
 
 
 class Resumed(NamedTuple):
@@ -183,21 +175,17 @@ def iter_beginnings(
     yield AgentState(), read_session(folder), 0
 
 
-def apply_all(state: AgentState, entries: Iterable[RecordedEvent]) -> Applied:
-    """Apply the events to ``state`` one after the other; an event that does not fit is counted and
-    changes nothing.
+def apply_all(state: AgentState, entries: Iterable[RecordedEvent]) -> int:
+    """Apply the events to ``state`` one after the other. An event that is unknown, or does not fit
+    because what it rests on was lost, changes nothing; return the number of these.
     """
-    done = unknown = refused = 0
+    skipped = 0
     for entry in entries:
         try:
             event_from_json(entry.fields).apply(state)
-        except ValidationError:
-            unknown += 1
-        except StateError:
-            refused += 1
-        else:
-            done += 1
-    return Applied(done, unknown, refused)
+        except (ValidationError, StateError):
+            skipped += 1
+    return skipped
 
 
 async def resume(

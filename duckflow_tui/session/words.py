@@ -34,7 +34,7 @@ def describe_session(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str,
         ("spent", spent_words(facts, say)),
         ("started", format_time(facts.started_at)),
         ("ended", format_time(facts.last_at)),
-        ("size", size_text(facts.size)),
+        ("size", size_text(facts.size) if facts.size else ""),
         ("missing", say("sessions.missing", count=facts.missing) if facts.missing else ""),
     ]
     for name, text in rows:

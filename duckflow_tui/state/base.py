@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from datetime import datetime, tzinfo
@@ -191,12 +191,9 @@ IdKind = Literal[
 ]  # fmt: skip
 
 
-class IdSource(Protocol):
-    """A function that returns a new identifier of the given kind at each call."""
-
-    def __call__(self, kind: IdKind) -> str:
-        """``<kind>_<8 hex digits>``, not given before in this session."""
-        ...
+#: Returns a new identifier of a kind at each call, ``<kind>_<8 hex digits>``, not given before in
+#: this session.
+IdSource = Callable[[IdKind], str]
 
 
 def random_id(kind: IdKind) -> str:

@@ -228,15 +228,15 @@ _TARGETS: Final = (
     *("path", "source", "command", "pattern", "glob", "query", "url", "uri", "step_id", "goal"),
 )
 
-_TARGET: Final = 80  # characters of it
 
-
-def describe_target(args: JsonObject) -> str:
-    """Return the path, command or query of a call on one line; empty where it has none."""
+def describe_target(args: JsonObject, limit: int = 80) -> str:
+    """Return the path, command or query in a call's arguments on one line of at most ``limit``
+    characters; empty where they have none.
+    """
     for name in _TARGETS:
         value = args.get(name)
         if isinstance(value, str) and value:
-            return one_line(value, _TARGET)
+            return one_line(value, limit)
     return ""
 
 

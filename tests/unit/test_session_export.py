@@ -243,7 +243,7 @@ def test_a_secret_that_is_also_a_word_of_ours_leaves_the_records_readable(tmp_pa
     target = tmp_path / "x.json"
     write_file(target, export_lines(path, "json", Catalogue("en"), done_is_secret))
     read = read_export(target)
-    assert apply_all(AgentState(), read.entries).done == len(read.entries)
+    assert apply_all(AgentState(), read.entries) == 0
     events = [entry.fields for entry in read.entries]
     assert events[1]["message"]["text"] == "what is [a secret]"
     assert (events[-1]["outcome"], events[-1]["reply"]) == ("done", "it is [a secret]")

@@ -20,7 +20,7 @@ from duckflow_tui.session.facts import (
 )
 from duckflow_tui.session.reader import SessionRead
 from duckflow_tui.session.records import JournalHeader
-from duckflow_tui.session.resume import Applied, Restored
+from duckflow_tui.session.resume import Restored
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Message, QueuedMessage
 from duckflow_tui.state.decision import Question
@@ -34,7 +34,7 @@ HEADER = JournalHeader(session_id="s", workspace="/of/header", created_at=7.0, o
 
 
 def facts(state: AgentState, header: JournalHeader | None = HEADER, **read: Any) -> SessionFacts:
-    return make_facts("s", Restored(state, SessionRead(header, **read), Applied(0, 0, 0), 0))
+    return make_facts("s", Restored(state, SessionRead(header, **read), 0, 0))
 
 
 def objective(query: str = "mend it", *, met: int = 1) -> TaskObjective:

@@ -27,7 +27,7 @@ from support.plans import (
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.reader import RecordedEvent, SessionRead, Unread
 from duckflow_tui.session.records import JournalHeader
-from duckflow_tui.session.resume import Applied, EndedCalls, Restored, end_calls, resume
+from duckflow_tui.session.resume import EndedCalls, Restored, end_calls, resume
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage
@@ -55,7 +55,6 @@ TODAY = SessionInfo(
     demo=True,
 )
 EMPTY = RecordedEvent(1, NOW - 30, {})
-WHOLE = Applied(0, 0, 0)
 STARTED_AGAIN = (
     "[Written by the app.] The app ended here and was started again; what was running has ended."
 )
@@ -67,7 +66,7 @@ async def went_on(
     *,
     header: JournalHeader | None = None,
     read: SessionRead | None = None,
-    applied: Applied = WHOLE,
+    skipped: int = 0,
     headless: bool = False,
 ) -> SessionResumed:
     """What is recorded when the session of this state goes on in this folder."""
@@ -78,7 +77,7 @@ async def went_on(
     today = SessionStarted(
         session=TODAY.replace(headless=headless), mode=ApprovalMode.TRUSTED, context_window=9
     )
-    restored = Restored(state, found, applied, 0)
+    restored = Restored(state, found, skipped, 0)
     with contextlib.closing(Workspace(folder)) as workspace:
         notices = Notices(store, CountingIds(), words=WORDS)
         await resume(store, notices, restored, today, workspace, lambda _: None)
@@ -189,13 +188,13 @@ async def test_another_folder_at_the_same_path_is_told_to_user_and_model(
 
 
 @pytest.mark.parametrize(
-    ("read", "applied", "damaged", "missing"),
+    ("read", "skipped", "damaged", "missing"),
     [
-        (SessionRead(entries=[EMPTY], last_seq=3), Applied(1, 0, 0), "0", "2"),
-        (SessionRead(entries=[EMPTY], last_seq=1), Applied(0, 0, 1), "0", "1"),
+        (SessionRead(entries=[EMPTY], last_seq=3), 0, "0", "2"),
+        (SessionRead(entries=[EMPTY], last_seq=1), 1, "0", "1"),
         (
             SessionRead(entries=[EMPTY], last_seq=1, unread=[Unread(1, 0, "frame")]),
-            Applied(1, 0, 0),
+            0,
             "1",
             "0",
         ),
@@ -203,17 +202,17 @@ async def test_another_folder_at_the_same_path_is_told_to_user_and_model(
             SessionRead(
                 last_seq=1, unread=[Unread(1, 0, "frame"), Unread(1, 9, "no_event", 1)], after=0
             ),
-            Applied(0, 0, 0),
+            0,
             "2",
             "1",
         ),
     ],
 )
 async def test_what_could_not_be_read_is_told_with_what_is_missing(
-    tmp_path: Path, read: SessionRead, applied: Applied, damaged: str, missing: str
+    tmp_path: Path, read: SessionRead, skipped: int, damaged: str, missing: str
 ) -> None:
     state = AgentState()
-    await went_on(tmp_path, state, read=read, applied=applied)
+    await went_on(tmp_path, state, read=read, skipped=skipped)
     figures = {"damaged": damaged, "missing": missing}
     assert told(state) == [("resume.resumed", {}), ("resume.damaged", figures)]
 
