@@ -13,7 +13,7 @@ from duckflow_tui.state.plan import REVISE
 from duckflow_tui.work.budget import TurnEnd
 from duckflow_tui.work.model_calls import Asker
 from duckflow_tui.work.plan_operations import BESIDE_WORK
-from duckflow_tui.work.requirements import add_claims
+from duckflow_tui.work.requirements import add_later_claims
 from duckflow_tui.work.thread import Thread
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Aside(Thread):
         await super().take_decision(decision)
         revises = any(action.operation == REVISE for action in decision.actions)
         if decision.requirements and not revises and self.store.state.objective is not None:
-            await add_claims(self.parts, decision.requirements)
+            await add_later_claims(self.parts, decision.requirements)
 
     async def run_call(self, action: Action) -> OperationMessage:
         """Run a call that only reads or is allowed beside work; skip any other."""

@@ -329,7 +329,19 @@ async def accept_change(parts: TurnParts, change: PlanChange) -> None:
     if parts.store.state.objective is None:
         return
     waive_requirements(parts, tuple(change.waives), parts.notices.words("wishes.plan_changed"))
-    await add_claims(parts, change.requirements or ())
+    await add_later_claims(parts, change.requirements or ())
+
+
+async def add_later_claims(parts: TurnParts, claims: Sequence[RequirementClaim]) -> None:
+    """Add requirements that the user named after the request. Where the ledger is empty, the
+    request itself becomes the first one, so that it is judged beside them.
+    """
+    objective = parts.store.state.objective
+    assert objective is not None
+    if claims and not objective.extracted_requirements:
+        whole = RequirementClaim(requirement=one_line(objective.original_query, 300))
+        claims = (whole, *claims)
+    await add_claims(parts, claims)
 
 
 @dataclass(frozen=True, slots=True)

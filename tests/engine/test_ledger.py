@@ -306,6 +306,9 @@ async def test_remarks_on_lines_of_a_refused_change_reach_whom_the_ledger_is_kep
         assert f"rejected by the user: log.txt:1: no number; log.txt:2: {said}" in asked
 
 
+ADD_STEP = {"op": "add", "name": "write tests", "after": "2"}
+
+
 def notes_and_changelog(*then: Reply) -> Script:
     """A plan with a step for each of two requirements, of which the second is dropped later."""
     plans = action("plan_tool.propose", goal="two notes")
@@ -381,6 +384,32 @@ async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_
         else:
             assert (new, ledger(s)) == (None, before)
         assert not s.server.of("requirements")
+
+
+async def test_a_request_that_nobody_split_is_judged_beside_what_a_change_of_the_plan_brings(
+    tmp_path: Path,
+) -> None:
+    tests = {"requirement": "it has tests", "check": "file_exists: test.txt"}
+    change = action("plan_tool.revise", changes=[ADD_STEP], requirements=[tests])
+    replies = script(
+        decision("I plan.", action("plan_tool.propose", goal="two notes")),
+        HELD,
+        done("And tests.", actions=[change]),
+        plan=(plan_reply("write the notes", "write the changelog", chain=False),),
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.engine.send("write the notes and a changelog")
+        await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
+        await answer(s, "run_steps")
+        await s.server.reached("a")
+        await s.engine.send("it needs tests", "now")
+        await s.until(lambda state: any(c.kind is CardKind.PLAN_CHANGE for c in state.cards))
+        await answer(s, "accept")
+        await s.until(lambda _: "r2" in ledger(s))
+        assert [text for text, _ in ledger(s).values()] == [
+            "write the notes and a changelog",
+            "it has tests",
+        ]
 
 
 @pytest.mark.parametrize("way", ["drop", "skip", "skip while it runs"])
