@@ -54,7 +54,6 @@ async def test_what_comes_right_behind_the_reason_reaches_the_composer(open_apps
         "]y",
         "wy",
         "ey",
-        "zy",
         "nn, o",
     ],
 )

@@ -66,10 +66,11 @@ class KeyGuard:
     """Decides whether a key answers the question of a widget or belongs to text being typed.
 
     A key that decides something acts after ``DELAY_S``, or with Enter, and only once the question
-    has settled after ``begin_settling``; one that is held does nothing. Another printable key
-    within ``DELAY_S`` of it, or of one without an effect, makes a text: it goes to ``hand_on``
-    together with all keys before it; so does a paste. Keys that decide nothing act at once, but are
-    part of a text that goes on right after them. ``show`` is called when ``standing`` changes.
+    has settled after ``begin_settling``; one that is held does nothing. Keys that decide nothing
+    act at once. A key that decides, and another printable one within ``DELAY_S`` before or after
+    it, are the beginning of a text and go to ``hand_on`` together with all keys before them; so
+    does a paste. Signs such as ``]`` that only move begin no text. ``show`` is called when
+    ``standing`` changes.
     """
 
     def __init__(
@@ -176,11 +177,13 @@ class KeyGuard:
         self._pressed_at = self._clock.monotonic()
         before = self._typed[-1] if self._typed else None
         again = before is not None and before.key == event.key
-        parts_words = before is not None and _is_space(event) and not _is_sign(before)
-        if self.is_waiting and not again and (parts_words or act is None or self._is_deciding):
+        after_letter = before is not None and (before.character or "").isalnum()
+        parts_words = after_letter and _is_space(event)
+        at_once = at_once and not parts_words
+        is_text_begun = self._is_deciding or act is None or (after_letter and not at_once)
+        if self.is_waiting and not again and is_text_begun:
             self._pass_on(event)
             return True
-        at_once = at_once and not parts_words
         repeated = self.is_waiting and again and not at_once
         if not parts_words and (not self.is_waiting or (again and at_once)):
             self._typed.clear()
@@ -288,11 +291,6 @@ class KeyGuard:
 def _is_space(event: events.Key) -> bool:
     """Whether the key writes a space."""
     return event.character is not None and event.character.isspace()
-
-
-def _is_sign(event: events.Key) -> bool:
-    """Whether the key writes neither a letter nor a digit, so that no word ends with it."""
-    return not (event.character or "").isalnum()
 
 
 def is_text(event: events.Key | events.Paste) -> bool:
