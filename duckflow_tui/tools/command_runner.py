@@ -552,11 +552,10 @@ async def run_program(
     cwd: Path,
     *,
     more: Mapping[str, str] = MappingProxyType({}),
-    memory: int | None = None,
 ) -> AsyncGenerator[Program, None]:
     """Start a program for the app itself, with piped output, a minimal environment and the
-    variables ``more``; it is killed when the block ends. ``memory`` limits its heap, in bytes,
-    on Linux. Raises OSError when it cannot be started, ValueError for a NUL in an argument.
+    variables ``more``; it is killed when the block ends. Raises OSError when it cannot be started,
+    ValueError for a NUL in an argument.
     """
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     program = await Program.start(
@@ -565,18 +564,8 @@ async def run_program(
         {**passed_on, **more},
         stdin=asyncio.subprocess.DEVNULL,
     )
-    if memory is not None:
-        _bound_memory(program.pid, memory)
     try:
         yield program
     finally:
         program.close()
         await program.wait()
-
-
-def _bound_memory(pid: int, memory: int) -> None:
-    """Limit the heap of a process to ``memory`` bytes, where the system supports that."""
-    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
-        import resource
-
-        resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))

@@ -17,8 +17,6 @@ _INVALID_ESCAPE: Final = re.compile(r"\\(?![\[\]{},|!#\\ ])")
 #: Brackets or braces, which also occur in file names: Next.js has ``[id].tsx``.
 _BRACKETS_OR_BRACES: Final = re.compile(r"\[|\{[^{},]*\}")
 _RANGE: Final = re.compile(r"\{-?\w+\.\.-?\w+(?:\.\.-?\d+)?\}")
-#: A name or wildcards that ripgrep reads exactly as an ignore file does.
-_PORTABLE_NAME: Final = re.compile(r"(?=.*[^*?])(?!.*\*\*)[\w.*?-]+")
 
 
 class Patterns:
@@ -78,9 +76,9 @@ class FileGlob:
         alternatives = list(dict.fromkeys(_expand_braces(rest)))
         if _BRACKETS_OR_BRACES.search(rest) and "\\" not in rest:
             alternatives.append(re.sub(r"([\[\]])", r"\\\1", rest))
-        self._names = [_split_names(one, anchored) for one in alternatives]
+        names = [_split_names(one, anchored) for one in alternatives]
         try:
-            self._patterns = Patterns([_ignore_line(*one) for one in self._names])
+            self._patterns = Patterns([_ignore_line(*one) for one in names])
         except ValueError as error:
             raise ValueError("a bracket in it is not closed, or it is too large") from error
 
@@ -93,15 +91,6 @@ class FileGlob:
     def fits(self, path: str) -> bool:
         """Whether the glob matches a file; ``path`` is relative to the folder of ``folder_in``."""
         return bool(self._patterns.include(path)) is not self.negated
-
-    def rough_names(self) -> list[str] | None:
-        """Return globs for ripgrep that match at least every file of this one; None where ripgrep
-        reads the glob differently, so that it cannot narrow the search.
-        """
-        last = [names[-1] for names, _, _ in self._names]
-        if self.negated or not all(map(_PORTABLE_NAME.fullmatch, last)):
-            return None
-        return [glob for name in last for glob in (name, f"**/{name}/**")]
 
 
 def _split_folder(glob: str) -> tuple[str, str, bool]:

@@ -390,15 +390,6 @@ class IgnoreRules:
         if any(self.is_ignored(path, is_dir=True) for path in above):
             self._chains = {folder.rpartition("/")[0]: ()}
 
-    def leaves_out(self, path: str, top: str) -> bool:
-        """Whether a file is ignored, or a folder between ``top`` and it. ``top`` is empty or ends
-        with ``/``.
-        """
-        ends = [at for at, sign in enumerate(path) if sign == "/" and at >= len(top)]
-        return any(self.is_ignored(path[:end], is_dir=True) for end in ends) or self.is_ignored(
-            path, is_dir=False
-        )
-
     def is_ignored(self, path: str, *, is_dir: bool) -> bool:
         """Whether a path is ignored, by an ignore file or as a folder in HEAVY; ``path`` is
         relative to the root, with ``/``. The folders above it are assumed not to be: a walk does

@@ -1,5 +1,5 @@
-"""The operation file_ops.search_text: find matching lines with ripgrep, or with RE2 where that is
-missing (R08, R18).
+"""The operation file_ops.search_text: find matching lines with RE2, which takes time linear in the
+length of a text for every pattern (R18).
 """
 
 from __future__ import annotations
@@ -9,32 +9,21 @@ import io
 import json
 import os
 import re
-import signal
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from pydantic import Field, field_validator
 
-from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
 from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Outcome, Zone
-from duckflow_tui.tools.command_runner import find_program, run_program
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob
-from duckflow_tui.tools.listing import (
-    RG_OPTIONS,
-    IgnoreRules,
-    ignore_rules,
-    quote_path,
-    require_directory,
-    walk_directory,
-)
+from duckflow_tui.tools.listing import quote_path, require_directory, walk_directory
 from duckflow_tui.tools.operation import (
     Arguments,
     Operation,
@@ -43,15 +32,11 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-from duckflow_tui.tools.process_group import Program
 
 TIME_LIMIT: Final = 20.0  # seconds; R18
 MAX_MATCHES: Final = 200
-_MEMORY: Final = 512 * 1024 * 1024  # bytes that a search program may take
 MAX_CONTEXT: Final = 20  # lines before a match, and as many after it
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
-_ROW: Final = re.compile(rb"(\d+)(?::(\d+):|-)(.*)", re.S)
-_TOTAL: Final = re.compile(rb"(.*)^\d+ matches\n.*?^(\d+) files searched\n", re.S | re.M)
 _FILES_AT_ONCE: Final = 20  # files that a thread searches before their rows are yielded
 _SNIFFED: Final = 8_192  # bytes by which a binary file is recognized
 _PIECE: Final = 1_000_000  # characters of a line that are searched at once
@@ -99,78 +84,44 @@ class Matches:
 
 
 class _Search(NamedTuple):
-    """One search: its arguments, the file or folder to search, and the filters of files."""
+    """One search: its arguments, and the file or folder to search."""
 
     args: SearchText
     place: Place
     workspace: Workspace
-    glob: FileGlob | None
-    rules: IgnoreRules
     words: Callable[..., str]
 
-    @property
-    def top_folder(self) -> str:
-        """The folder, relative to the root, from which ignore files apply; empty outside of the
-        workspace.
+    async def list_files(self, found: Matches) -> list[str]:
+        """Return the files to search: the one that was named, or those of a folder without ignored
+        and secret ones that fit the glob. Set ``found.searched`` to their number for a folder, and
+        ``found.partly`` where it could not be listed in full.
         """
-        inside = self.place.real.is_relative_to(self.workspace.root)
-        return self.place.resolved if inside else ""
-
-    async def list_files(self, found: Matches | None = None) -> list[str]:
-        """Return the files to search; set ``found.partly`` where the folder could not be listed in
-        full.
-        """
-        walked = await walk_directory(self.workspace, self.place, depth=None)
-        if found is not None:
-            found.partly = walked.cut or walked.deep > 0
-        return [
+        place, args = self.place, self.args
+        if not place.is_dir:
+            return [place.resolved]
+        glob = None if args.glob is None else FileGlob(args.glob)
+        walked = await walk_directory(self.workspace, place, depth=None)
+        paths = [
             entry.path
             for entry in walked.entries
             if entry.kind is FileKind.FILE
-            and entry.zone in (Zone.INSIDE, self.place.zone)
-            and (
-                self.glob is None
-                or self.glob.fits(entry.path.removeprefix(self.place.resolved_prefix))
-            )
+            and entry.zone in (Zone.INSIDE, place.zone)
+            and (glob is None or glob.fits(entry.path.removeprefix(place.resolved_prefix)))
         ]
-
-    @property
-    def target_path(self) -> str:
-        """The path to search as ripgrep is given it: relative to the root, or absolute outside of
-        it.
-        """
-        root = self.workspace.root
-        if self.place.real == root:
-            return "."
-        if self.place.real.is_relative_to(root):
-            return f"./{self.place.real.relative_to(root)}"
-        return str(self.place.real)
+        found.partly = walked.cut or walked.deep > 0
+        found.searched = len(paths)
+        return paths
 
     def admits_file(self, path: str) -> bool:
-        """Whether matches in this file may be reported: a secret file or one of another zone only
-        where the search names it, and others only if they pass the filters.
+        """Whether matches in this file may be reported: those in a secret file, or in one of
+        another zone, only where the search names it.
         """
         try:
-            found = self.workspace.locate_path(path)
+            found = self.workspace.locate_path(path if path.startswith("/") else f"./{path}")
         except WorkspaceError:
             return False
-        if found.real == self.place.real:
-            return True
-        if found.secret and not self.place.secret:
-            return False
-        return found.zone in (Zone.INSIDE, self.place.zone) and self._passes_filters(path)
-
-    def _passes_filters(self, path: str) -> bool:
-        """Whether the glob and the ignore files leave this file in, as for ``find_files``. ripgrep
-        may have searched more files.
-        """
-        top = self.place.resolved_prefix
-        if self.glob is not None and not self.glob.fits(path.removeprefix(top)):
-            return False
-        outside = not self.place.real.is_relative_to(self.workspace.root)
-        if outside:
-            return not self.rules.leaves_out(path.removeprefix(top), "")
-        return not self.rules.leaves_out(path, top)
+        allowed = found.zone in (Zone.INSIDE, self.place.zone)
+        return allowed and (self.place.secret or not found.secret)
 
 
 async def _prepare_search(
@@ -178,119 +129,46 @@ async def _prepare_search(
 ) -> Work:
     """Return the work that searches, within TIME_LIMIT, and describes the matches."""
     place = places[0]
-    glob = None if args.glob is None else FileGlob(args.glob)
-    rules = ignore_rules(context.workspace, place)
-    search = _Search(args, place, context.workspace, glob, rules, context.words)
+    search = _Search(args, place, context.workspace, context.words)
 
     async def run() -> Output:
         """Search and return the matches. Raises ToolFault for an invalid pattern or a missing
         place.
         """
-        if not place.exists or (glob is not None and glob.folder_in("") != ""):
+        if not place.exists or (args.glob and FileGlob(args.glob).folder_in("") != ""):
             require_directory(place)
         if not context.workspace.is_intact():
             raise ToolFault("search.workspace_gone")
-        if place.is_dir:
-            await asyncio.to_thread(search.rules.begin_at, search.top_folder)
-        program = find_program("rg", context.workspace.root)
         found = Matches()
-        lines = (
-            _search_by_program(program, search, found)
-            if program
-            else _search_by_reading(search, found)
-        )
         try:
             async with asyncio.timeout(TIME_LIMIT):  # R18a
-                await _collect_matches(lines, search, found, context)
+                await _collect_matches(search, found, context)
         except TimeoutError:
             found.timed_out = True
-        finally:
-            await lines.aclose()
-        if not found.files and place.is_dir and not found.timed_out and found.searched is None:
-            found.searched = len(await search.list_files())
         return _make_answer(args, place, found, context)
 
     return Work(run)
 
 
-async def _collect_matches(
-    lines: AsyncGenerator[tuple[str, str, bool], None],
-    search: _Search,
-    found: Matches,
-    context: ToolContext,
-) -> None:
-    """Add the rows of admitted files to ``found`` until MAX_MATCHES are there."""
-    admitted: dict[str, bool] = {}
-    async for path, line, matches in lines:
-        if path not in admitted:
-            admitted[path] = await asyncio.to_thread(search.admits_file, path)
-        if not admitted[path]:
-            continue  # not counted either: a match would reveal its content
-        if matches and found.count >= MAX_MATCHES:
-            found.full = True
-            return
-        found.files.setdefault(path, []).append(line)
-        found.count += matches
-        if matches and found.count % 50 == 0:
-            context.progress(str(found.count))
-
-
-async def _search_by_program(
-    program: str, search: _Search, found: Matches
-) -> AsyncGenerator[tuple[str, str, bool], None]:
-    """Yield path, row and whether it matches, as ripgrep finds them. Falls back to RE2 where
-    ripgrep runs out of memory. Raises ToolFault for an invalid pattern.
-    """
-    args = search.args
-    argv = [program, "--color=never", "--no-heading", "--with-filename", "--line-number", "--null"]
-    argv += ["--sort=path", "--crlf", "--stats"]
-    if args.context:
-        argv += [f"--context={args.context}", "--no-context-separator"]
-    argv += ["--column", f"--max-columns={4 * LINE_WIDTH}", "--max-columns-preview"]
-    if not args.regex:
-        argv.append("--fixed-strings")
-    if search.glob is not None and search.place.is_dir:
-        argv += [f"--glob={name}" for name in search.glob.rough_names() or ()]
-    argv += RG_OPTIONS  # after the user's glob: the last one that matches decides
-    if not search.place.secret:
-        argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
-    argv += ["--", args.pattern, search.target_path]  # R08b
-    async with run_program(argv, search.workspace.root, memory=_MEMORY) as rg:
-        async for row in _iter_rows(rg, search.workspace.root, found, search.words):
-            yield row
-        if await rg.wait() == -signal.SIGABRT:  # a line is too long for it
-            found.files.clear()
-            found.count = 0
-            async for row in _search_by_reading(search, found):
-                yield row
-            return
-        if search.glob is not None:
-            found.searched = None  # its rough glob matches more files
-        words = (await rg.read(rg.stderr)).decode("utf-8", "replace")
-        if await rg.wait() == 2:
-            if words:
-                raise _make_pattern_fault(words, args)
-            found.partly = True
-
-
-async def _search_by_reading(
-    search: _Search, found: Matches
-) -> AsyncGenerator[tuple[str, str, bool], None]:
-    """Yield path, row and whether it matches, by reading the files in a thread. RE2 needs time
-    linear in the length of a line and lets other threads run. Raises ToolFault for an invalid
-    pattern.
+async def _collect_matches(search: _Search, found: Matches, context: ToolContext) -> None:
+    """Search the files in a thread and add the rows to ``found`` until MAX_MATCHES are there.
+    Raises ToolFault for an invalid pattern.
     """
     pattern = _compile_pattern(search.args)
-    paths = [search.place.resolved]
-    if search.place.is_dir:
-        paths = await search.list_files(found)
-        found.searched = len(paths)
+    paths = await search.list_files(found)
     stopped = threading.Event()
     try:
         for begin in range(0, len(paths), _FILES_AT_ONCE):
             part = paths[begin : begin + _FILES_AT_ONCE]
-            for row in await asyncio.to_thread(_search_files, search, pattern, part, stopped):
-                yield row
+            rows = await asyncio.to_thread(_search_files, search, pattern, part, stopped)
+            for path, row, is_match in rows:
+                if is_match and found.count >= MAX_MATCHES:
+                    found.full = True
+                    return
+                found.files.setdefault(path, []).append(row)
+                found.count += is_match
+            if rows:
+                context.progress(str(found.count))
     finally:
         stopped.set()
 
@@ -313,7 +191,7 @@ def _search_files(
     search: _Search, pattern: Any, paths: Sequence[str], stopped: threading.Event
 ) -> list[tuple[str, str, bool]]:
     """Return path, row and whether it matches for these files; of each file at most one match more
-    than MAX_MATCHES. Unreadable files are skipped.
+    than MAX_MATCHES. Files that are unreadable or that the search may not report are skipped.
     """
     rows: list[tuple[str, str, bool]] = []
     workspace = search.workspace
@@ -329,10 +207,10 @@ def _search_files(
         with file, suppress(OSError):
             if not _may_match(file, pattern):
                 continue
-            rows += (
-                (path, row, is_match)
-                for row, is_match in _search_file(search, pattern, _iter_pieces(file, stopped))
-            )
+            pieces = _iter_pieces(file, stopped)
+            own = [(path, *row) for row in _search_file(search, pattern, pieces)]
+            if own and search.admits_file(path):
+                rows += own
     return rows
 
 
@@ -409,46 +287,6 @@ def _make_row(number: int, column: int | None, text: bytes, words: Callable[...,
             note = words("search.match_further", byte=f"{column:,}")
         shown = f"{shown[:LINE_WIDTH]} {note}"
     return f"{number}{'-' if column is None else ':'} {shown}"
-
-
-async def _iter_rows(
-    program: Program, cwd: Path, found: Matches, words: Callable[..., str]
-) -> AsyncGenerator[tuple[str, str, bool], None]:
-    """Yield path, row and whether it matches from ripgrep's lines ``path NUL number:column:text``,
-    or ``number-text`` for a line near a match. Its remarks and statistics set ``found.partly``
-    and ``found.searched``.
-    """
-    tail = b""
-    begun = b""  # lines without NUL: a remark, or part of a path with line breaks
-    while chunk := await program.read(program.stdout):
-        *lines, tail = (tail + chunk).split(b"\n")
-        for line in lines:
-            path, nul, rest = (begun + line).partition(b"\0")
-            if not nul:
-                begun = path + b"\n"
-                continue
-            begun = b""
-            row = _ROW.match(rest)
-            if row is None:
-                continue
-            if b"\n" in path:
-                path = await asyncio.to_thread(_strip_remarks, path, cwd, found)
-            number, column, text = row.groups()
-            told = _make_row(int(number), int(column) if column else None, text, words)
-            yield os.fsdecode(path).removeprefix("./"), told, column is not None
-    if (total := _TOTAL.search(begun)) is not None:
-        found.searched = int(total.group(2))
-        found.partly |= bool(total.group(1).strip())
-
-
-def _strip_remarks(text: bytes, cwd: Path, found: Matches) -> bytes:
-    """Return the path without the lines of remarks before it, and set ``found.partly`` where there
-    are any.
-    """
-    while b"\n" in text and not os.path.lexists(os.path.join(os.fsencode(cwd), text)):
-        text = text.partition(b"\n")[2]
-        found.partly = True
-    return text
 
 
 def _make_answer(args: SearchText, place: Place, found: Matches, context: ToolContext) -> Output:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -35,28 +34,17 @@ def _make(root: Path, names: list[str] = TREE) -> Path:
     return root
 
 
-def _no_ripgrep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-
-
 def _found(message: OperationMessage) -> set[str]:
     assert message.result.outcome is Outcome.OK, message.result.text
     rows = message.result.text.split("\n")[1:]
     return {row for row in rows if not row.startswith(("  ", "["))}
 
 
-async def _by_all(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, glob: str, path: str
-) -> list[set[str]]:
-    """What finding, searching with ripgrep and searching without it make of a glob."""
-    answers = [_found(await bench.call(FIND, glob=glob, path=path))]
-    args = {"pattern": "needle", "glob": glob, "path": path}
-    if shutil.which("rg"):
-        answers.append(_found(await bench.call(SEARCH, **args)))
-    with monkeypatch.context() as patch:
-        _no_ripgrep(patch)
-        answers.append(_found(await bench.call(SEARCH, **args)))
-    return answers
+async def _by_both(bench: Bench, glob: str, path: str) -> list[set[str]]:
+    """What finding and searching make of a glob."""
+    found = await bench.call(FIND, glob=glob, path=path)
+    searched = await bench.call(SEARCH, pattern="needle", glob=glob, path=path)
+    return [_found(found), _found(searched)]
 
 
 @pytest.mark.parametrize(
@@ -105,11 +93,11 @@ async def _by_all(
 async def test_what_a_glob_means(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, glob: str, path: str, files: str
 ) -> None:
-    """Finding, searching with ripgrep and searching without it give the same files."""
+    """Finding and searching give the same files."""
     monkeypatch.setenv("HOME", str(tmp_path))
     root = _make(tmp_path / "work")
     glob = glob.replace("ROOT", str(root))
-    for found in await _by_all(Bench(root), monkeypatch, glob, path):
+    for found in await _by_both(Bench(root), glob, path):
         assert found == set(filter(None, files.split("|")))
 
 
@@ -158,13 +146,8 @@ async def test_a_glob_outside_asks_for_the_folder_that_it_names(tmp_path: Path) 
     assert _found(searched) == {f"{tmp_path}/out/o.ts"}
 
 
-@pytest.mark.parametrize("searcher", ["program", "python"])
-async def test_an_answer_of_nothing_says_how_much_was_looked_at(
-    tmp_path: Path, searcher: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_answer_of_nothing_says_how_much_was_looked_at(tmp_path: Path) -> None:
     bench = Bench(_make(tmp_path / "work"))
-    if searcher == "python":
-        _no_ripgrep(monkeypatch)
     found = await bench.call(FIND, glob="*.rs", path="src")
     assert found.result.text == '[0 files for "*.rs", of 7 in src]'
     found = await bench.call(FIND, glob="out.ts")
@@ -183,9 +166,7 @@ async def test_an_answer_of_nothing_says_how_much_was_looked_at(
 PIECES = ["*", "**", "?", "a", "b", "ab", "*.t", "a*", "*b", "[ab]", "[!a]", "{a,b}", "{a,b/a}", ""]
 
 
-async def test_all_searches_agree_on_any_tree_and_any_glob(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_finding_and_searching_agree_on_any_tree_and_any_glob(tmp_path: Path) -> None:
     chance = random.Random(11)
     for number in range(rounds(10, 4)):
         names = {
@@ -205,5 +186,5 @@ async def test_all_searches_agree_on_any_tree_and_any_glob(
                 again = await bench.call(SEARCH, pattern="needle", glob=glob)
                 assert again.result.outcome is message.result.outcome, glob
                 continue
-            first, *others = await _by_all(bench, monkeypatch, glob, ".")
-            assert all(other == first for other in others), (sorted(names), rules, glob)
+            found, searched = await _by_both(bench, glob, ".")
+            assert found == searched, (sorted(names), rules, glob)

@@ -97,14 +97,7 @@ def test_a_text_that_the_editor_would_change_by_itself_is_not_opened_in_it() -> 
         assert not can_edit(text) or Document(text).text == text
 
 
-@pytest.mark.parametrize("searcher", ["program", "python"])
-async def test_reading_searching_and_editing_name_the_same_line(
-    tmp_path: Path, searcher: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if searcher == "python":
-        monkeypatch.setenv("PATH", "/nowhere")
-    elif shutil.which("rg") is None:
-        pytest.skip("ripgrep is not installed")
+async def test_reading_searching_and_editing_name_the_same_line(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     file = tmp_path / "work" / "f.txt"
     bench = Bench(tmp_path / "work")

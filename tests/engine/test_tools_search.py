@@ -1,8 +1,7 @@
-"""Searching text: the same answers with a program and without, nothing secret, never for ever."""
+"""Searching text: nothing secret, never for ever."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools import search
 
 SEARCH = "file_ops.search_text"
-
-pytestmark = pytest.mark.usefixtures("searcher")
 
 
 @pytest.fixture
@@ -35,16 +32,6 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def bench(root: Path) -> Bench:
     return Bench(root)
-
-
-@pytest.fixture(params=["program", "python"])
-def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With ripgrep where the machine has it, and without."""
-    if request.param == "python":
-        monkeypatch.setenv("PATH", "/nowhere")
-    elif shutil.which("rg") is None:
-        pytest.skip("ripgrep is not installed")
-    return str(request.param)
 
 
 async def test_matches_come_by_file_with_line_numbers(bench: Bench) -> None:
@@ -139,15 +126,6 @@ async def test_long_lines_and_many_matches_are_cut(bench: Bench, root: Path) -> 
     message = await bench.call(SEARCH, pattern="hit")
     assert f"only the first {search.MAX_MATCHES} matches" in message.result.text
     assert max(len(line) for line in message.result.text.split("\n")) < 400
-
-
-@pytest.mark.parametrize("value", ["--pre=sh", "-e", "--files", "-", "--", "--help"])
-async def test_values_are_never_options(bench: Bench, root: Path, value: str) -> None:
-    (root / "opt").write_text(f"a {value} b\n")
-    message = await bench.call(SEARCH, pattern=value)
-    assert f"  1: a {value} b" in message.result.text
-    globbed = await bench.call(SEARCH, pattern="needle", glob=value)
-    assert "[0 matches" in globbed.result.text
 
 
 async def test_a_nul_is_refused(bench: Bench) -> None:

@@ -170,11 +170,6 @@ SWITCHES: Final = (
         (f"{_SHELL}::test_a_line_that_begins_with_a_dash_is_a_line",),
     ),
     Switch(
-        "a pattern may be an option of the search program",
-        {"R08b": "argv += [args.pattern, search.target_path]"},
-        ("engine/test_tools_search.py",),
-    ),
-    Switch(
         "another spelling of a name is another name",
         {"R09a": "return name"},
         ("unit/test_safety_names.py",),
