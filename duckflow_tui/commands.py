@@ -298,10 +298,10 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("requirements", "page('requirements')", reads=True, also=("todos",)),
     Command("decisions", "page('decisions')", reads=True),
     Command("copy", "screen.copy", when=always, reads=True),
-    Command("export", "export", takes="text", when=always),
+    Command("export", "export", takes="text", when=always, also=("share",)),
     Command("stats", "stats", when=always, also=("cost", "usage")),
     Command("mcp", "page('servers')", reads=True),
-    Command("ps", "page('processes')", reads=True, also=("bashes",)),
+    Command("ps", "page('processes')", reads=True, also=("bashes", "tasks")),
     Command(
         "queue",
         "page('queue')",
@@ -388,8 +388,9 @@ _STOPS: Final = ".:,;!?…。、，：；！？"  # punctuation that people writ
 
 #: Commands of other programs that do not exist here; the catalogue has an answer for each.
 ELSEWHERE: Final = frozenset(
-    {"add-dir", "agents", "bug", "hooks", "ide", "init", "logout", "mention", "output-style"}
-    | {"plugin", "pr-comments", "review", "statusline", "terminal-setup", "vim"}
+    {"add-dir", "agents", "bug", "details", "editor", "hooks", "ide", "init", "logout", "mention"}
+    | {"output-style", "plugin", "pr-comments", "review", "skills", "statusline"}
+    | {"terminal-setup", "thinking", "vim"}
 )
 
 #: Words that people type alone to leave a program.

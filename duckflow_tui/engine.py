@@ -304,13 +304,13 @@ class Engine:
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        undoing, before = self._router.undoing, self._met_counts
+        undoing = self._router.undoing
         self._report_undo(
             [await undoing.undo_last(anyway=anyway, ignored=ignored)]
             if one or ignored
             else await undoing.undo_allowed(anyway=anyway)
         )
-        await self._recheck_requirements(before)
+        await self._checks.look_again()
 
     async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
         """Redo the changes undone last, and notify the user of the result; refused while a turn
@@ -320,7 +320,7 @@ class Engine:
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        undoing, before, goes_on = self._router.undoing, self._met_counts, True
+        undoing, goes_on = self._router.undoing, True
         while goes_on:
             reports = (
                 [await undoing.redo_last(anyway=anyway)]
@@ -330,22 +330,7 @@ class Engine:
             self._report_undo(reports)
             complete = all(report.complete for report in reports)
             goes_on = whole and complete and bool(self.store.state.undone_calls)
-        await self._recheck_requirements(before)
-
-    @property
-    def _met_counts(self) -> tuple[int, int]:
-        """The numbers of met and of counted requirements."""
-        objective = self.store.state.objective
-        return objective.met_counts if objective is not None else (0, 0)
-
-    async def _recheck_requirements(self, before: tuple[int, int]) -> None:
-        """Check the requirements again by the present files. If the number of met ones is not
-        ``before`` and the chat shows a review, notify the user that it is outdated.
-        """
         await self._checks.look_again()
-        met, counted = self._met_counts
-        if (met, counted) != before and self.store.state.last_review is not None:
-            self.notices.say("judging.now", met=str(met), counted=str(counted))
 
     def redact(self, text: str) -> str:
         """Return the text with known secrets replaced."""

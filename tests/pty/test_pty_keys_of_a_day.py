@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -126,7 +125,6 @@ def test_a_days_loop_costs_few_keys(
             terminal.until(lambda: "adds up now" in terminal.text or "to decide" in terminal.text)
             weak(terminal)
             terminal.sees("It adds up now.", "auto-allowed: edits, commands")
-            terminal.until(lambda: bool(re.search(r"\d auto-allowed", terminal.text)), "how many")
             terminal.type("\x0f")  # the rows of the work
             terminal.sees("auto-allowed in the sandbox")
         sent = str(server.endpoint.of("main")[-1].json)

@@ -117,6 +117,7 @@ HABITS = [
     ("ctrl+r", "idle", "shows: No messages sent here yet."),
     ("ctrl+z", "idle", "suspends"),
     ("?", "idle", "shows: Shift+Tab"),
+    ("? escape", "idle", "writes: "),
     ("# tests run with make", "idle", "writes: /remember tests run with make"),
     ("exit", "idle", "writes: /quit"),
     ("!git status", "idle", "runs: git status"),
@@ -124,6 +125,7 @@ HABITS = [
     ("/init", "idle", "shows: AGENTS.md"),
     ("/review", "idle", "shows: /diff session"),
     ("/vim", "idle", "shows: $EDITOR"),
+    ("/details", "idle", "shows: Ctrl+O"),
     ("/clear", "idle", "is: new"),
     ("/model", "idle", "is: model"),
     ("/cost", "idle", "is: stats"),
@@ -138,6 +140,7 @@ HABITS = [
     ("/memory", "idle", "is: memory"),
     ("/status", "idle", "is: doctor"),
     ("/export", "idle", "is: export"),
+    ("/tasks", "idle", "is: ps"),
     ("/theme", "idle", "is: theme"),
 ]
 
@@ -162,7 +165,7 @@ async def test_habits_from_other_programs_work_or_are_answered(
         if kind == "suspends":
             monkeypatch.setattr(app, "action_suspend_process", lambda: signals.append(1))
         keys = typed.split() if "+" in typed or "escape" in typed else [*typed, "enter"]
-        await pilot.press(*(keys[:-1] if typed[0] in "?@" else keys))
+        await pilot.press(*(keys[:-1] if typed in ("?", "@src/") else keys))
 
         def has_come() -> bool:
             return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from support.app_states import settled
@@ -63,10 +64,12 @@ async def test_a_missed_requirement_is_seen_missing_and_then_seen_met(tmp_path: 
         await user.sees("Not done yet, attempt 1 of 3: The README says so", "Attempt 2 of 3")
         await user.decides("y")
         await user.sees("Now all three are there", "▸ Done: 3 of 3 · tests pass")
-        await user.sees(", 2 attempts", "edited  3 files +21")
+        await user.sees("▸ Edited  pricing.py +5  test_savings.py +14")
         shown = user.screen
-        assert shown.index("I look at how prices") < shown.index("· 3 requirements")
-        assert shown.index("· 3 requirements") < shown.index("▸ Read ")
+        for earlier, later in pairwise(
+            ("I look at how prices", "· 3 requirements", "▸ read ", "▸ Edited", "Both are in")
+        ):
+            assert shown.index(earlier) < shown.index(later)
         assert "`savings` tells" in user.text("README.md")
 
 

@@ -17,22 +17,24 @@ from duckflow_tui.state.usage import LiveReply
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"answer": answer(GateChoice.ONCE), "gate": gate()}, "+1 −1 · allowed once"),
+        ({"answer": answer(GateChoice.ONCE), "gate": gate()}, "allowed once"),
         ({"answer": answer(GateChoice.SESSION), "gate": gate()}, "allowed for this session"),
         ({"allowed": "granted"}, "allowed by an earlier answer"),
         ({"allowed": "trusted"}, "auto-allowed (trusted mode)"),
     ],
 )
-async def test_a_consent_leaves_its_trace(fields: dict[str, object], said: str) -> None:
+async def test_which_consent_allowed_a_call_stands_among_its_details(
+    fields: dict[str, object], said: str
+) -> None:
     state = AgentState()
     done = operation("file_ops.edit_file", {"path": "a.py"}, summary="+1 −1")
     state.messages = [done.model_copy(update=fields)]
     app = ChatApp(state)
     async with app.run_test(size=(90, 5)) as pilot:
-        assert said in app.lines()[0]
-        await pilot.resize_terminal(42, 5)
+        assert app.lines()[0].split() == ["▸", "edit", "a.py", "+1", "−1", "0.1", "s", "✓"]
+        app.chat.action_fold()
         await pilot.pause()
-        assert said.removeprefix("+1 −1 · ") in app.lines()[1]
+        assert said in "\n".join(app.lines())
 
 
 async def test_details_show_the_change_and_not_its_arguments() -> None:

@@ -1,4 +1,4 @@
-"""A turn that has ended is a block: request, work in one row, answer, and what it took."""
+"""A turn that has ended: its request, folded work, all that the model said, what it took."""
 
 from __future__ import annotations
 
@@ -60,19 +60,23 @@ def said(app: ChatApp) -> list[str]:
 
 FOLDED = [
     "› mend the total",
-    "▸ Read 2 files, ran 1 search, edited  pricing.py +3 −2, ran pytest",
-    "-q, 1 command not allowed",
+    "▸ thought · 2 characters",
+    "◆ I look at the code.",
+    f"▸ Read 2 files{'0.1 s':>53}",
+    "◆ The rates are added. I change that.",
+    "▸ Ran 1 search, edited  pricing.py +3 −2, ran pytest -q, 1 command",
+    "not allowed",
     "◆ They are applied one after the other now.",
     "3 calls",
 ]
 
 
-async def test_work_that_has_ended_is_one_row_between_request_and_answer() -> None:
+async def test_work_that_has_ended_is_one_row_between_words_that_stay() -> None:
     """While it runs each row is there; Enter unfolds rows and diff, and folds them again."""
     app = ChatApp(talk(over=False))
     async with app.run_test(size=(72, 40)) as pilot:
-        assert "◆ I look at the code." in said(app)
-        assert not any("operations" in line for line in said(app))
+        running = said(app)
+        assert not any("Read 2 files" in line for line in running)
         ended(app.state)
         app.chat.show_state(app.state)
         await pilot.pause()
@@ -80,12 +84,12 @@ async def test_work_that_has_ended_is_one_row_between_request_and_answer() -> No
         app.chat.focus()
         await pilot.press("up", "enter")
         unfolded = said(app)
-        assert unfolded[1].startswith("▾ Read 2 files")
-        assert unfolded.index("◆ I look at the code.") < unfolded.index(FOLDED[3])
-        assert any("+3 −2" in line for line in unfolded[2:])
+        assert unfolded[5].startswith("▾ Ran 1 search")
+        assert any("+3 −2" in line for line in unfolded[7:])
         await pilot.press("enter")
         assert said(app) == FOLDED
-        await pilot.click(app.chat, offset=(6, 2))
+        row = next(n for n, line in enumerate(app.lines()) if "Ran 1 search" in line)
+        await pilot.click(app.chat, offset=(6, row))
         assert said(app) == unfolded
         app.chat.action_fold()
         app.chat.action_fold()
@@ -111,7 +115,7 @@ async def test_the_next_turn_has_a_row_of_its_own_and_a_resumed_chat_is_the_same
     app = ChatApp(state)
     async with app.run_test(size=(72, 40)):
         lines = said(app)
-        assert lines[:4] == FOLDED[:4]
+        assert lines[: len(FOLDED) - 1] == FOLDED[:-1]
         second = lines.index("› and the tests?")
         assert lines[second + 1].startswith("▸ Read 1 file, listed 1 folder  ")
         assert lines[second + 2].startswith("! Note:")  # a warning is never folded
@@ -169,8 +173,8 @@ async def test_a_step_is_folded_with_its_report_which_says_nothing_twice() -> No
     async with app.run_test(size=(90, 30)):
         text = "\n".join(said(app))
     assert text.count("gone from both files") == 1
-    assert "▸ Read 2 files, edited  pricing.py +3 −2" in text
-    assert "I look at the code." not in text
+    assert text.index("▸ Read 2 files") < text.index("◆ The rates are added")
+    assert "read   tests" not in text
     told = told.model_copy(update={"summary": "Two files, no cap."})
     state.messages[-1] = ReportMessage(message_id="r", report=told, step_id=FIX, at=START)
     app = ChatApp(state)
@@ -195,7 +199,7 @@ async def test_nothing_is_folded_under_the_eyes_of_who_reads_it() -> None:
         app.chat.action_scroll_end()
         app.chat.show_state(app.state)
         await pilot.pause()
-        assert said(app) == FOLDED
+        assert said(app) == FOLDED[-5:]
 
 
 async def test_what_is_searched_for_in_folded_work_is_brought_out() -> None:
@@ -266,10 +270,10 @@ async def test_work_before_and_after_a_card_is_folded_above_and_below_it() -> No
     app = ChatApp(state)
     async with app.run_test(size=(72, 40)):
         rows = [line for line in said(app) if line[:1] in "▸◆"]
-    assert rows[0].startswith("▸ Read 2 files  ")
-    assert rows[2].startswith("▸ Edited  pricing.py +3 −2, ran pytest -q")
-    assert rows[3] == "◆ Done."
-    assert len(rows) == 4  # the card is the second
+    assert rows[3] == "◆ The rates are added. I change that."
+    assert rows[5].startswith("▸ Edited  pricing.py +3 −2, ran pytest -q")
+    assert rows[6] == "◆ Done."
+    assert len(rows) == 7  # the card is between words and work
 
 
 def reads_of(line: str) -> int:

@@ -384,7 +384,7 @@ async def test_without_gauges_none_is_anywhere_and_the_ledger_stays() -> None:
     async with standing(app) as pilot:
         assert not app.bench.vitals.is_on_screen
         assert shown(app.bench.query_one("#vitals-title")).strip() == "Goal  1/4"
-        assert "✗ P1 A test covers stacked" in shown(app.bench.goal.ledger)
+        assert "✗ A test covers stacked" in shown(app.bench.goal.ledger)
         await pilot.resize_terminal(80, 24)
         await pilot.press("f5")
         await settled(pilot, lambda: app.bench.focused is app.bench.goal.ledger, "the ledger")

@@ -34,7 +34,7 @@ from duckflow_tui.ui.panes.card_words import (
     card_subject,
     counts_words,
 )
-from duckflow_tui.ui.panes.goal import MARKS, mark_colour, priority_label
+from duckflow_tui.ui.panes.goal import MARKS, mark_colour
 from duckflow_tui.ui.panes.operation_blocks import shorten_rows
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, prefix_rows, rows_of
@@ -271,8 +271,7 @@ class ReviewBlock(Block):
                 text = words(f"review.{key}", what=requirements.get(name, visible_line(name)))
                 rows += _review_rows(label, text, look, width, colour=colour)
         for item in review.missing:
-            missing = visible_line(lack_words(item.what.strip(), words))
-            text = f"{priority_label(item.priority)} {missing}"
+            text = visible_line(lack_words(item.what.strip(), words))
             rows += _review_rows("missing", text, look, width, colour=palette.text)
         if review.unanswered:
             text = words("review.unanswered")
@@ -365,12 +364,9 @@ def _item_rows(item: RequirementItem, look: Look, width: int) -> list[Row]:
     score = f"{item.satisfaction_level:.2f}" if item.is_counted else words("review.waived")
     right: Row = [Segment(f" {score}", ink(palette.faint))]
     mark: Piece = (f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette)))
-    lead = f"{priority_label(item.priority)} "
-    text: list[Piece] = [
-        (lead, ink(palette.faint)),
-        (visible_line(item.requirement), ink(palette.text if item.is_counted else palette.quiet)),
-    ]
-    lines = prefix_rows(rows_of(text, max(1, width - 2 - cell_len(score) - 1)), mark)
+    ground = palette.text if item.is_counted else palette.quiet
+    text: Piece = (visible_line(item.requirement), ink(ground))
+    lines = prefix_rows(rows_of([text], max(1, width - 2 - cell_len(score) - 1)), mark)
     rows = [two_sided(lines[0], right, width), *lines[1:]]
     for evidence in item.evidence:
         rows += _evidence_rows(evidence, look, width)

@@ -400,6 +400,9 @@ class Composer(TextArea, inherit_bindings=False):
     def action_close_completion(self) -> None:
         if not self._completions.is_open:
             raise SkipAction
+        if (token := self._current_token()) is not None and token.kind == "keys":
+            self.replace_text("")  # the ? was a key, not text
+            return
         self._dismissed = self.document.get_line(self.cursor_location[0])
         self._completions.close()
 

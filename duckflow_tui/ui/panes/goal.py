@@ -22,7 +22,7 @@ from duckflow_tui.ui.host import bind_keys, host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import Rows, two_sided
 from duckflow_tui.ui.panes.side_pane import SidePane
-from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
+from duckflow_tui.ui.panes.strips import Piece, Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.ui.panes.vitals import VitalsPane
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -47,41 +47,25 @@ def mark_colour(state: RequirementState, palette: Palette) -> str:
     }.get(state, palette.faint)
 
 
-def priority_label(priority: int) -> str:
-    """Return ``P1``, ``P2`` or ``P3``."""
-    return f"P{priority}"
-
-
-def _mark_requirement(item: RequirementItem, palette: Palette) -> tuple[Row, Segment]:
-    """Return a requirement's mark and priority (``✓ P1``), and its text."""
+def _mark_requirement(item: RequirementItem, palette: Palette) -> tuple[Piece, Piece]:
+    """Return a requirement's mark (``✓ ``) and its text, struck through if it was dropped."""
     waived = not item.is_counted
     over = ink(palette.quiet if waived else palette.text, strike=waived)
-    marks = [
-        Segment(f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette))),
-        Segment(
-            f"{priority_label(item.priority)} ",
-            ink(palette.quiet if item.priority == 1 and not waived else palette.faint),
-        ),
-    ]
-    return marks, Segment(visible_line(item.requirement), over)
+    mark = f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette))
+    return mark, (visible_line(item.requirement), over)
 
 
 def requirement_rows(item: RequirementItem, palette: Palette, width: int) -> list[Row]:
     """Return a requirement in full after its mark, on as many rows as needed."""
-    marks, text = _mark_requirement(item, palette)
-    indent = sum(cell_len(mark.text) for mark in marks)
-    pieces = [(text.text, text.style or ink(None))]
-    rows = rows_of(pieces, max(8, width - indent))
-    hanging: Row = [Segment(" " * indent, ink(None))]
-    return [[*(hanging if at else marks), *row] for at, row in enumerate(rows)]
+    mark, text = _mark_requirement(item, palette)
+    return prefix_rows(rows_of([text], max(8, width - cell_len(mark[0]))), mark)
 
 
 def requirement_row(item: RequirementItem, palette: Palette, width: int, said: str = "") -> Row:
-    """Return ``✓ P1 Two discounts of 10 % make 19 %`` on one row, with ``said`` at the
-    right edge.
+    """Return ``✓ Two discounts of 10 % make 19 %`` on one row, with ``said`` at the
+    right edge; without it where it would take more than a third of ``width``.
     """
-    marks, text = _mark_requirement(item, palette)
-    left = [*marks, text]
+    left = [Segment(*piece) for piece in _mark_requirement(item, palette)]
     right = [Segment(f"  {said}", ink(palette.faint))] if said else []
     if cell_len(said) * 3 > width:
         right = []

@@ -89,8 +89,6 @@ EXIT_CELLS: Final = 14  # of the figures, kept before the target: "終了コー�
 _NAMED: Final = 2  # changed files that are named; of more there is only the count
 CHANGE_ROWS: Final = 60  # of a change; the pane beside the chat has the whole of it
 
-#: Modes that ask before they let much happen: what they let happen needs no word in its row.
-_USUAL: Final = frozenset({"plan", "strict", "standard"})
 _SIDES: Final = (("-", "old"), ("+", "new"))
 _MARKS: Final[dict[Outcome, str]] = {
     Outcome.OK: "✓",
@@ -129,8 +127,6 @@ class OperationBlock(Block):
             figures, said = said, ""  # there is room in the row
         elif has_failed(message) and cell_len(figures) > room:
             said, figures = said or figures, ""  # why it failed is not cut
-        elif message.allowed not in _USUAL and (consent := consent_text(message, look.words)):
-            figures, said = with_consent(figures, said, consent, room)
         sign, name, args = fold_sign(self, look), message.operation, message.args
         rows = [operation_row(sign, name, args, figures, right, look, style)]
         if said:
@@ -342,19 +338,6 @@ def consent_text(message: OperationMessage, words: Catalogue) -> str:
     return words(f"transcript.allowed.{message.allowed}") if message.allowed else ""
 
 
-def with_consent(figures: str, said: str, consent: str, room: int) -> tuple[str, str]:
-    """Return the figures of a row and the text below it; the consent goes where there is room."""
-    both = f"{figures} · {consent}" if figures else consent
-    if not said and cell_len(both) <= room:
-        return both, ""
-    return figures, f"{said} · {consent}" if said else consent
-
-
-def is_unasked(message: OperationMessage) -> bool:
-    """Whether the call had an effect and ran without a question in a mode that may ask."""
-    return bool(message.allowed) and message.allowed not in _USUAL and message.answer is None
-
-
 def has_failed(message: OperationMessage) -> bool:
     """Whether the call failed, was invalid or was denied."""
     return message.result.outcome in (Outcome.ERROR, Outcome.INVALID, Outcome.DENIED)
@@ -432,9 +415,8 @@ def is_command(message: OperationMessage) -> bool:
 def printed_text(message: OperationMessage) -> str:
     """Return a command's output without the app's remarks in the result."""
     result = message.result
-    text, command = hide_reading_hint(result.text, result.blob), message.args.get("command")
-    head = f"$ {command}\n" if message.by_user else ""
-    _, found, rest = text.partition(f"{head}{result.summary}\n")
+    text = hide_reading_hint(result.text, result.blob)
+    _, found, rest = text.partition(f"{result.summary}\n")  # before it the user's own command
     text = (rest if found and result.summary else text).strip("\n")
     return "" if text == _NOTHING else text
 

@@ -9,25 +9,21 @@ from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
-from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.ui.panes.blocks import (
     SHORTEST,
     Block,
+    FoldBlock,
     Group,
     Look,
-    QuestionBlock,
-    ReplyBlock,
     fold_sign,
     frame_rows,
 )
-from duckflow_tui.ui.panes.card_blocks import AttemptBlock, ReviewBlock
 from duckflow_tui.ui.panes.operation_blocks import (
     OperationBlock,
     count_words,
     file_pieces,
-    is_unasked,
 )
 from duckflow_tui.ui.panes.strips import (
     PLAIN,
@@ -73,15 +69,11 @@ class WorkBlock(Block):
     group: Group = "row"
     foldable = True
 
-    def __init__(self, index: int, step_id: str, above: WorkBlock | None = None) -> None:
-        """``index`` is its own among the finished blocks; its members follow it directly.
-        ``above``: the work directly above, where both are of one turn or step.
-        """
+    def __init__(self, index: int, step_id: str) -> None:
+        """``index`` is its own among the finished blocks; its members follow it directly."""
         super().__init__()
         self.index = index
         self.step_id = step_id
-        self.above = above
-        self.closing: Block | None = None  # the reply or verdict right below the members
         self.hidden = True  # until the work has ended, and where there is nothing to fold
         self.members: list[Block] = []
 
@@ -134,11 +126,6 @@ class WorkBlock(Block):
                 changes = [change for call in some for change in call.result.undoable_changes]
                 said = _did_words(kind, some, look)
                 parts.append([(said, ink(palette.quiet)), *file_pieces(changes, look)])
-        attempts = sum(isinstance(block, AttemptBlock) for block in self.members)
-        unasked = sum(is_unasked(call) for call in calls)
-        for kind, count in (("attempt", attempts + bool(attempts)), ("unasked", unasked)):
-            if count:
-                parts.append([(count_words(kind, count, look), ink(palette.quiet))])
         for how in _APART:
             for kind in _KINDS:
                 if some := sorted_calls.get((how, kind)):
@@ -191,70 +178,51 @@ def _call_key(call: OperationMessage) -> str:
 
 
 class WorkFolds:
-    """Groups uninterrupted work into blocks, so that folding keeps the order of the chat."""
+    """Groups operations that follow one another into work blocks. All else in the chat stays where
+    it is: words of the user and of the model, verdicts, notices.
+    """
 
     def __init__(self) -> None:
         self._open: list[WorkBlock] = []  # of the turn that is under way
-        self._last: WorkBlock | None = None  # the next work goes on with it
+        self._last: WorkBlock | None = None  # the next operation belongs to it
 
     def forget_all(self) -> None:
-        """Start over for another conversation or request."""
+        """Start over for another conversation."""
         self._open.clear()
         self._last = None
 
     def add_message(self, message: Message, blocks: list[Block], index: int) -> list[Block]:
-        """Return the blocks of a message, the first of which will have this index, preceded by a
-        work block where new work begins.
+        """Return the blocks of a message, the first of which will have this index, with a new
+        work block before the first operation or thought that follows something else.
         """
-        if isinstance(message, UserMessage) and not message.aside:
-            self.forget_all()
         placed: list[Block] = []
         for block in blocks:
-            if _is_work(message) and not isinstance(block, QuestionBlock):
+            if _is_work(message, block):
                 work = self._last
-                if work is None or work.closing or work.step_id != message.step_id:
-                    above = work if work and work.step_id == message.step_id else None
-                    work = WorkBlock(index + len(placed), message.step_id, above)
-                    self._last = work
+                if work is None or work.step_id != message.step_id:
+                    work = self._last = WorkBlock(index + len(placed), message.step_id)
                     self._open.append(work)
                     placed.append(work)
-                if isinstance(block, ReplyBlock | ReviewBlock):
-                    work.closing = block
-                else:
-                    work.members.append(block)
+                work.members.append(block)
             else:
                 self._last = None
             placed.append(block)
         return placed
 
     def end_work(self, step_id: str | None = None) -> list[WorkBlock]:
-        """End the work of this step, or all, and return its work blocks. The last reply and the
-        last verdict stay visible; earlier ones are folded with the work around them.
-        """
+        """Return the unfinished work blocks of this step, or all of them, and forget them."""
         ended = [work for work in self._open if step_id in (None, work.step_id)]
         self._open = [work for work in self._open if work not in ended]
         self._last = None
-        kept = {(work.step_id, type(work.closing)): work.closing for work in ended if work.closing}
-        rows: dict[WorkBlock | None, WorkBlock] = {}  # by the work whose end was folded too
-        for work in ended:
-            row = rows.get(work.above, work)
-            if row is not work:
-                row.members += work.members
-                work.members = []
-            if work.closing is not None and work.closing not in kept.values():
-                row.members.append(work.closing)
-                rows[work] = row
         return ended
 
 
-def _is_work(message: Message) -> bool:
-    """Whether a message is part of the work rather than of the talk with the user."""
+def _is_work(message: Message, block: Block) -> bool:
+    """Whether the block is an operation of the model, or its thoughts."""
     match message:
         case OperationMessage():
             return not message.by_user
         case AssistantMessage():
-            return not message.aside
-        case AttemptMessage() | ReviewMessage():
-            return True
+            return not message.aside and isinstance(block, FoldBlock)
         case _:
             return False

@@ -19,7 +19,7 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
+from duckflow_tui.ui.panes.goal import mark_colour, request_row, requirement_row
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure_text
 from duckflow_tui.ui.screens.form import LineForm
@@ -177,13 +177,12 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         state = words(f"ledger.state.{_state_name(item)}")
         if item.state is not RequirementState.OPEN and item.is_counted:
             state = f"{state} · {figure_text(item.satisfaction_level)}"
-        priority = words(f"ledger.priority.{item.priority}")
         check = words(f"ledger.check.{item.check.kind}")
         value = visible_line(item.check.value)
         facts = [
             ("words", make_visible(item.requirement), palette.text),
             ("state", state, _pick_colour(item, mark_colour(item.state, palette), palette.quiet)),
-            ("priority", f"{priority_label(item.priority)} · {priority}", palette.quiet),
+            ("priority", words(f"ledger.priority.{item.priority}"), palette.quiet),
             ("check", f"{check}  {value}".rstrip(), palette.quiet),
         ]
         if item.by_user:

@@ -16,7 +16,6 @@ from textual.widgets import Input, Static, TextArea
 
 from duckflow_tui.state.decision import Check, CheckKind
 from duckflow_tui.state.goal import RequirementItem
-from duckflow_tui.ui.panes.goal import priority_label
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.screens.form import Form, make_writable
@@ -99,7 +98,7 @@ class RequirementForm(Form[RequirementDraft]):
 
     def compose_fields(self) -> ComposeResult:
         words, item = self.words, self._item
-        priorities = [f"{priority_label(n)} {words(f'ledger.priority.{n}')}" for n in (1, 2, 3)]
+        priorities = [words(f"ledger.priority.{n}") for n in (1, 2, 3)]
         kinds = [words(f"ledger.check.{kind}") for kind in KINDS]
         check = item.check if item else Check()
         yield self.make_label("requirement")
