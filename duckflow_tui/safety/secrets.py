@@ -107,7 +107,7 @@ _WORDS: Final = (
     *("key", "token", "secret", "password", "passwd", "passphrase", "pass", "pwd", "auth"),
     *("authorization", "authentication", "credential", "bearer"),
 )
-_JAPANESE: Final = ("キー", "トークン", "シークレット", "パスワード")
+_JAPANESE: Final = ("キー", "トークン", "シークレット", "パスワード", "鍵", "秘密", "認証", "暗証")
 #: The part of a name that announces a key: a word, or the end of one.
 _NAME: Final = re.compile(
     rf"(?:{'|'.join(form for word in _WORDS for form in (word, word.title()))})s?(?![a-z])"

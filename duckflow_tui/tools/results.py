@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.paths import WorkspaceError
@@ -122,15 +122,65 @@ def find_image_kind(data: bytes) -> str:
     return next((kind for begin, kind in _PICTURES if data.startswith(begin)), "")
 
 
+#: Chunks of a PNG and of a WebP file that make up the picture; the others hold texts and EXIF.
+_PNG_CHUNKS: Final = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
+_WEBP_CHUNKS: Final = frozenset({b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF"})
+_WEBP_METADATA: Final = 0x2C  # flags in VP8X: colour profile, EXIF, XMP
+
+
+def drop_metadata(data: bytes, kind: str) -> bytes:
+    """Return a picture of this media type without its texts, EXIF, XMP, colour profile and
+    whatever follows its end. A GIF is returned as it is.
+    """
+    match kind:
+        case "image/png":
+            return data[:8] + b"".join(_iter_chunks(data, 8, _PNG_CHUNKS))
+        case "image/webp":
+            body = b"WEBP" + b"".join(_iter_chunks(data, 12, _WEBP_CHUNKS))
+            if body.startswith(b"WEBPVP8X"):
+                body = body[:12] + bytes([body[12] & ~_WEBP_METADATA]) + body[13:]
+            return b"RIFF" + len(body).to_bytes(4, "little") + body
+        case "image/jpeg":
+            kept, at = data[:2], 2
+            while data[at : at + 1] == b"\xff" and data[at + 1 : at + 2] != b"\xda":
+                end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+                marker = data[at + 1]
+                if marker in (0xE0, 0xEE) or not (0xE0 <= marker <= 0xEF or marker == 0xFE):
+                    kept += data[at:end]  # the frame and its tables, not EXIF or a comment
+                at = end
+            end = data.rfind(b"\xff\xd9")
+            return kept + data[at : end + 2 if end >= at else len(data)]
+        case _:
+            return data
+
+
+def _iter_chunks(data: bytes, at: int, wanted: Set[bytes]) -> Iterator[bytes]:
+    """Yield the whole chunks whose type is in ``wanted``, from ``at`` on: of a PNG file where
+    ``IEND`` is wanted, else of a WebP file.
+    """
+    png = b"IEND" in wanted
+    while at + 8 <= len(data):
+        if png:  # size, type, data, checksum
+            size, kind = int.from_bytes(data[at : at + 4], "big") + 4, data[at + 4 : at + 8]
+        else:  # type, size, data, padded to an even size
+            size, kind = int.from_bytes(data[at + 4 : at + 8], "little"), data[at : at + 4]
+            size += size % 2
+        if kind in wanted:
+            yield data[at : at + 8 + size]
+        at += 8 + size
+
+
 async def keep_images(
     pictures: Iterable[bytes], blobs: Blobs, redact: Callable[[str], str]
 ) -> tuple[Image, ...]:
-    """Store pictures as blobs and return them as references, each once. Left out is data that is
-    no picture for models, or in whose text ``redact`` finds a key. Raises OSError.
+    """Store pictures, without their metadata, as blobs and return them as references, each once.
+    Left out is data that is no picture for models, or in whose text ``redact`` finds a key.
+    Raises OSError.
     """
     kept: list[Image] = []
     for data in dict.fromkeys(pictures):
         kind = find_image_kind(data)
+        data = drop_metadata(data, kind)
         text = "\n".join(run.decode("ascii") for run in _TEXT_RUNS.findall(data)) if kind else ""
         if kind and redact(text) == text:
             kept.append(Image(sha=await blobs.put(data), mime=kind, size=len(data)))

@@ -75,7 +75,7 @@ def test_what_no_flag_lets_run_is_denied_without_one(tmp_path: Path, calls: Any)
     with served(script(decision("I do it.", *calls), done())) as server:
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.returncode == 3
-    assert "Start without -p to approve it" in ended.stderr
+    assert "No option allows all of it in this mode" in ended.stderr
     assert "This would allow it" not in ended.stderr
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,13 +187,60 @@ async def test_a_picture_that_leads_elsewhere_or_to_a_secret_asks_as_a_model_doe
         assert not any(words in sent for words in ("private words", "hunter2"))
 
 
-async def test_a_picture_that_holds_a_key_is_not_sent(tmp_path: Path) -> None:
+KEY = b"sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+TEXT = zlib.compress(b"API_KEY=" + KEY) + KEY.decode().encode("utf-16-le")  # as EXIF and zTXt
+
+
+def png(*, texts: bool) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return len(data).to_bytes(4, "big") + kind + data + b"\0" * 4
+
+    begin, end = PIXEL[:33], PIXEL[33:]
+    if not texts:
+        return PIXEL
+    return begin + chunk(b"zTXt", TEXT) + chunk(b"eXIf", TEXT) + end + TEXT
+
+
+def jpeg(*, texts: bool) -> bytes:
+    def segment(marker: int, data: bytes) -> bytes:
+        return bytes([0xFF, marker]) + (len(data) + 2).to_bytes(2, "big") + data
+
+    more = segment(0xE1, b"Exif\0\0" + TEXT) + segment(0xFE, TEXT) + segment(0xED, TEXT)
+    frame, tables = segment(0xE0, b"JFIF\0"), segment(0xDB, b"\1" * 20) + segment(0xEE, b"Adobe")
+    scan = segment(0xDA, b"\2\3") + b"\7" * 30 + b"\xff\xd9"
+    return b"\xff\xd8" + frame + more * texts + tables + scan + TEXT * texts
+
+
+def webp(*, texts: bool) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return kind + len(data).to_bytes(4, "little") + data + b"\0" * (len(data) % 2)
+
+    more = chunk(b"EXIF", TEXT) + chunk(b"XMP ", TEXT + b"x")
+    flags = bytes([0x3C if texts else 0x10])
+    body = b"WEBP" + chunk(b"VP8X", flags + b"\0" * 9) + chunk(b"VP8L", b"\5" * 31) + more * texts
+    return b"RIFF" + len(body).to_bytes(4, "little") + body
+
+
+@pytest.mark.parametrize(("name", "make"), [("a.png", png), ("b.jpg", jpeg), ("c.webp", webp)])
+async def test_a_picture_goes_without_the_texts_that_it_carries(
+    tmp_path: Path, name: str, make: Callable[..., bytes]
+) -> None:
+    """They can hold a key, compressed or in an encoding that no search for keys reads."""
     root = project(tmp_path)
-    key = b"sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
-    (root / "work" / "duck.png").write_bytes(PIXEL + b"\nAPI_KEY=" + key + b"\n")
+    (root / "work" / name).write_bytes(make(texts=True))
+    async with session(root, script(done("Seen."))) as s:
+        await s.engine.send(f"What is on @{name}?")
+        await s.ended()
+        (sent,) = pictures_of(s.server.of("main")[-1])
+    assert base64.b64decode(sent.partition(",")[2]) == make(texts=False)
+
+
+async def test_a_picture_that_holds_a_key_in_plain_text_is_not_sent(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "work" / "duck.gif").write_bytes(b"GIF89a\nAPI_KEY=" + KEY + b"\n")
     async with session(root, script(done("None."))) as s:
-        await s.engine.send("What is on @duck.png?")
+        await s.engine.send("What is on @duck.gif?")
         await s.ended()
         request = s.server.of("main")[-1]
         assert pictures_of(request) == []
-        assert base64.b64encode(key[3:30]) not in request.raw
+        assert base64.b64encode(KEY[3:30]) not in request.raw
