@@ -358,20 +358,9 @@ def _best_by_likeness(lines: list[str], key: str, wanted: list[str]) -> int:
     """Return the index where the wanted lines most likely begin, by the line most similar to
     ``key``; -1 where none is similar.
     """
-    matcher = difflib.SequenceMatcher(autojunk=False)
-    matcher.set_seq2(key[:_LONG_LINE])
-    best, ratio = -1, 0.6
-    for index, line in enumerate(lines):
-        candidate = line.strip()[:_LONG_LINE]
-        if not candidate:
-            continue
-        matcher.set_seq1(candidate)
-        if matcher.real_quick_ratio() <= ratio or matcher.quick_ratio() <= ratio:
-            continue
-        likeness = matcher.ratio()
-        if likeness > ratio:
-            best, ratio = index, likeness
-    if best < 0:
+    bare = [line.strip()[:_LONG_LINE] for line in lines]
+    like = difflib.get_close_matches(key[:_LONG_LINE], filter(None, bare), n=1)
+    if not like:
         return -1
     offset = next((i for i, line in enumerate(wanted) if line.strip() == key), 0)
-    return max(0, best - offset)
+    return max(0, bare.index(like[0]) - offset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Final
 
 MAX_PATTERN: Final = 1_000  # characters of a glob, and of a line of an ignore file
@@ -16,6 +15,9 @@ _WILD: Final = re.compile(r"[*?\[{\\]")
 _INVALID_ESCAPE: Final = re.compile(r"\\(?![\[\]{},|!#\\ ])")
 #: Brackets or braces, which also occur in file names: Next.js has ``[id].tsx``.
 _BRACKETS_OR_BRACES: Final = re.compile(r"\[|\{[^{},]*\}")
+#: A backslash with its character, or a class of characters.
+_LITERAL: Final = re.compile(r"\\.|\[[!^]?.[^\]]*\]")
+_GROUP: Final = re.compile(r"\{([^{}]*)\}")  # innermost braces
 _RANGE: Final = re.compile(r"\{-?\w+\.\.-?\w+(?:\.\.-?\d+)?\}")
 
 
@@ -66,11 +68,6 @@ class FileGlob:
             raise ValueError(
                 "folders are separated by /, and a backslash stands only before [ ] { } , | ! # "
                 "or a space"
-            )
-        if _has_bare_separator(text):
-            raise ValueError(
-                "alternatives stand in braces, such as {*.py,*.ts}; a comma or | in a name is "
-                "written behind a backslash"
             )
         self._folder, rest, anchored = ("", text, False) if self.negated else _split_folder(text)
         alternatives = list(dict.fromkeys(_expand_braces(rest)))
@@ -132,59 +129,43 @@ def _ignore_line(names: list[str], anchored: bool, folders: bool) -> str:
     return f"{text}/" if folders else text
 
 
+#: Signs that no glob has once its braces are expanded, and the reason why it is refused.
+_SEPARATED: Final = (
+    "alternatives stand in braces, such as {*.py,*.ts}; a comma or | in a name is "
+    "written behind a backslash"
+)
+_LEFT: Final = {
+    "{": "a brace is not closed; write { as [{]",
+    "}": "a brace is closed that was not opened; write } as [}]",
+    ",": _SEPARATED,
+    "|": _SEPARATED,
+}
+
+
 def _expand_braces(glob: str) -> Iterator[str]:
-    """Yield the globs that the braces of a glob expand to. Raises ValueError for unbalanced braces
-    and for too many results.
+    """Yield the globs that the braces of a glob expand to. Raises ValueError for a range or
+    unbalanced braces, for a comma or bar outside of braces, and for too many results.
     """
     if _RANGE.search(glob):
         raise ValueError("a range in braces is not understood; write its values: {1,2,3}")
-    pending, made = [glob], 0
+    literals: list[str] = []
+
+    def hide_literal(match: re.Match[str]) -> str:
+        """Note a literal, and return the mark that stands for it."""
+        literals.append(match[0])
+        return f"\0{len(literals) - 1}\0"
+
+    pending, made = [_LITERAL.sub(hide_literal, glob)], list[str]()
     while pending:
         text = pending.pop(0)
-        opened = _find_outside_brackets(text, "{")
-        if not opened:
-            if _find_outside_brackets(text, "}"):
-                raise ValueError("a brace is closed that was not opened; write } as [}]")
-            made += 1
-            yield text
-            continue
-        # Start with the innermost group, so that the text between its braces has no group.
-        closing = next((at for at in _find_outside_brackets(text, "}") if at > opened[0]), None)
-        if closing is None:
-            raise ValueError("a brace is not closed; write { as [{]")
-        start = max(at for at in opened if at < closing)
-        commas = [at for at in _find_outside_brackets(text, ",") if start < at < closing]
-        edges = [start, *commas, closing]
-        head, tail = text[:start], text[closing + 1 :]
-        for begin, end in pairwise(edges):
-            pending.append(f"{head}{text[begin + 1 : end]}{tail}")
-        if made + len(pending) > MAX_ALTERNATIVES:
+        if (group := _GROUP.search(text)) is None:
+            made.append(text)
+        else:
+            head, tail = text[: group.start()], text[group.end() :]
+            pending += [f"{head}{part}{tail}" for part in group[1].split(",")]
+        if len(made) + len(pending) > MAX_ALTERNATIVES:
             raise ValueError(f"its braces give more than {MAX_ALTERNATIVES} alternatives")
-
-
-def _has_bare_separator(text: str) -> bool:
-    """Whether the glob has a comma outside braces, or a bar."""
-    opened, closed = _find_outside_brackets(text, "{"), _find_outside_brackets(text, "}")
-    for comma in _find_outside_brackets(text, ","):
-        if sum(at < comma for at in opened) <= sum(at < comma for at in closed):
-            return True
-    return bool(_find_outside_brackets(text, "|"))
-
-
-def _find_outside_brackets(text: str, sign: str) -> list[int]:
-    """Return the offsets of a sign that is neither escaped nor within a bracketed
-    character class.
-    """
-    found: list[int] = []
-    at = 0
-    while at < len(text):
-        if text[at] == "\\":
-            at += 2
-            continue
-        if text[at] == "[":
-            end = text.find("]", at + 2 + (text[at + 1 : at + 2] in ("!", "^")))
-            at = end if end > 0 else at
-        elif text[at] == sign:
-            found.append(at)
-        at += 1
-    return found
+    for text in made:
+        for sign in filter(text.__contains__, _LEFT):
+            raise ValueError(_LEFT[sign])
+        yield re.sub(r"\0(\d+)\0", lambda mark: literals[int(mark[1])], text)
