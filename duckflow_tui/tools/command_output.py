@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import os
+import contextlib
 import re
 import tempfile
 import threading
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.state.calls import TAIL, apply_carriage_returns
-from duckflow_tui.state.lines import split_lines
 from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.results import MAX_RESULT
 
@@ -39,26 +38,6 @@ _UNFINISHED: Final = re.compile(
 #: A switch to the terminal's alternate screen, or a cursor position, as full-screen programs send.
 _DRAWS: Final = re.compile(r"\x1b\[(?:\?(?:1049|1047|47)h|\d+;\d+[Hf])")
 
-#: Lines of progress: dots of passed tests, marks of skipped ones. Fewer than three are shorter than
-#: the line that would replace them.
-_PROGRESS: Final = re.compile(
-    r"(?:^[.sxX]{8,}(?:[ \t]*\[[ \t]*\d{1,3}%\])?[ \t]*\n?){3,}", re.MULTILINE
-)
-
-
-def clean_output(text: str) -> tuple[str, bool]:
-    """Return the text without escape sequences and with each run of progress lines replaced by one
-    line, and whether there was such a run.
-    """
-
-    def replace_run(match: re.Match[str]) -> str:
-        """Return the line that replaces a run of progress lines."""
-        lines = len(split_lines(match.group()))
-        return f"[… {lines} lines of progress left out …]\n"
-
-    plain, runs = _PROGRESS.subn(replace_run, _ESCAPE.sub("", text))
-    return plain, runs > 0
-
 
 class KeptOutput(NamedTuple):
     """Output for a model: all of it in ``head``, or beginning and end with ``cut`` characters left
@@ -79,14 +58,14 @@ class Capture:
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
-        """``folder`` holds the file, created when needed; ``limit`` is in bytes."""
+        """``folder``, which is created, holds the file; ``limit`` is in bytes."""
         self._folder = folder
         self.limit = limit
         self._lock = threading.Lock()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._raw = bytearray()  # while it is short
-        self._file: BinaryIO | None = None
-        self._written = 0
+        with contextlib.suppress(OSError):  # then the first byte for the disk is refused
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._spool = tempfile.SpooledTemporaryFile[bytes](_IN_MEMORY, dir=str(folder))
         self._total = 0
         self._line = ""  # the unfinished last line, which may be overprinted
         self._begun = ""  # an incomplete escape sequence
@@ -96,7 +75,6 @@ class Capture:
         self._characters = 0  # of all finished lines
         self._bytes = 0
         self.lost = ""  # why the whole output could not be stored
-        self._closed = False
 
     def take_piece(self, data: bytes) -> str:
         """Add a piece of output; return it as text without escape sequences, with its carriage
@@ -149,88 +127,39 @@ class Capture:
         """Whether the spooled bytes are everything that was printed."""
         return not self.lost and self._total <= self.limit
 
-    def open_file(self) -> BinaryIO | None:
-        """Return the file with the first ``limit`` bytes, positioned at its beginning; it is
-        created if needed. None where it could not be written or is closed. The Capture owns the
-        file.
+    def copy_redacted(self, redact: Callable[[str], str]) -> BinaryIO | None:
+        """Return a nameless copy of the first ``limit`` bytes, positioned at its beginning, with
+        each text passed through ``redact``; None where they could not be written or the capture is
+        closed. Call it after the end of the output, and close the copy. Blocking. Raises OSError.
         """
-        with self._lock:
-            if self._file is None and not (self.lost or self._closed):
-                self._open_spool()
-            if self._file is not None:
-                self._file.seek(0)
-            return self._file
-
-    def copy_redacted(self, file: BinaryIO, redact: Callable[[str], str]) -> BinaryIO:
-        """Return a nameless copy of an output file, positioned at its beginning, with each text
-        passed through ``redact``. The caller closes it. Blocking. Raises OSError.
-        """
+        if self._spool.closed:
+            return None
         copy = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - the caller closes it
-        with open(file.fileno(), "rb", closefd=False) as whole:
-            while data := whole.read(_WINDOW) + whole.readline():
-                text = redact(data.decode("utf-8", "surrogateescape"))
-                copy.write(text.encode("utf-8", "surrogateescape"))
+        self._spool.seek(0)  # without the lock: nothing is written any more, and it takes long
+        while data := self._spool.read(_WINDOW) + self._spool.readline():
+            text = redact(data.decode("utf-8", "surrogateescape"))
+            copy.write(text.encode("utf-8", "surrogateescape"))
         copy.seek(0)
         return copy
 
     def close(self) -> None:
         """Close the file and drop the raw output; beginning and end stay readable."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file = None
-            self._closed = True
-            self._raw = bytearray()
+            self._spool.close()
             del self._tail[:-HALF]
 
     # --- under the lock ----------------------------------------------------------------------
 
     def _spool_data(self, data: bytes) -> None:
-        """Keep raw output up to the limit: in memory first, then in a file."""
-        room = self.limit - self._written - len(self._raw)
-        data = data[: max(room, 0)]
-        if not data or self.lost or self._closed:
+        """Keep raw output up to the limit; on an OSError all of it is given up."""
+        if self._spool.closed:
             return
-        if self._file is None:
-            self._raw += data
-            if len(self._raw) > _IN_MEMORY:
-                self._open_spool()
-        else:
-            self._write_spool(data)
-
-    def _open_spool(self) -> None:
-        """Create the file and move the raw output from memory to it; on an OSError the raw output
-        is given up.
-        """
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # It has to outlive this call.
-            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+            self._spool.write(data[: max(self.limit - self._spool.tell(), 0)])
         except OSError as error:
-            self._lose_spool(error)
-            return
-        raw, self._raw = bytes(self._raw), bytearray()
-        self._write_spool(raw)
-
-    def _write_spool(self, data: bytes) -> None:
-        """Append bytes to the file; on an OSError the raw output is given up."""
-        assert self._file is not None
-        view = memoryview(data)
-        try:
-            while view:
-                done = os.write(self._file.fileno(), view)
-                self._written += done
-                view = view[done:]
-        except OSError as error:
-            self._lose_spool(error)
-
-    def _lose_spool(self, error: OSError) -> None:
-        """Drop the raw output and note the reason in ``lost``."""
-        self.lost = error.strerror or str(error)
-        self._raw = bytearray()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+            self.lost = error.strerror or str(error)
+            with contextlib.suppress(OSError):
+                self._spool.close()
 
     def _fold_text(self, text: str) -> None:
         """Add text to the kept beginning and end, with carriage returns applied as a

@@ -34,7 +34,7 @@ from duckflow_tui.safety.paths import Place, lies_inside
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
-from duckflow_tui.tools.command_output import Capture, OutputPump, clean_output
+from duckflow_tui.tools.command_output import Capture, OutputPump
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
@@ -220,12 +220,11 @@ class RunningCommand:
                 await self.group.end()
             self._pump.stop()
             await self._pump.done
-            kept = self._capture.read_output()
-            short = kept.cut or clean_output(kept.head)[1]
-            if short and (file := self._capture.open_file()) is not None:
-                copied = asyncio.to_thread(self._capture.copy_redacted, file, self._redact)
-                with await copied as copy:
-                    self._blob = await self._keep(copy)
+            if self._capture.read_output().cut:
+                copy = await asyncio.to_thread(self._capture.copy_redacted, self._redact)
+                if copy is not None:
+                    with copy:
+                        self._blob = await self._keep(copy)
         except OSError as error:
             self._capture.lost = error.strerror or str(error)
         finally:
@@ -241,12 +240,10 @@ class RunningCommand:
         how and when it ended.
         """
         kept = self._capture.read_output()
-        text, short = clean_output(kept.head)
+        text = kept.head
         if kept.cut:
             left = f"[… {kept.cut:,} characters left out; {self._describe_whole_output()} …]"
-            text = f"{text}\n{left}\n{clean_output(kept.tail)[0]}"
-        elif short:
-            text = f"{text.rstrip()}\n[{self._describe_whole_output()}]"
+            text = f"{text}\n{left}\n{kept.tail}"
         body = self._redact(text).rstrip("\n") or "(no output)"
         body = "\n".join(filter(None, (body, self._note, self.refused_hosts)))
         code = self.group.program.exit_code

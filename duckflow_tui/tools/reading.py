@@ -170,7 +170,7 @@ async def _read_target(args: ReadFile, place: Place | None, context: ToolContext
             about = f"{kind}, {size_words(len(data))}"
             text = context.words("read.image", path=place.shown, about=about)
             return Output(text, about, read, images=(data,))
-        fault = _make_binary_fault(place, data, len(data), error.told)
+        fault = _make_binary_fault(place, len(data), error.told)
         return Output(context.words(fault.told), size_words(len(data)), read)
     found = _read_range(args, place.label, split_lines(file.text), file.notable_facts, sha)
     return _make_answer(args, place.shown, found, context, partly=place.zone is Zone.INSIDE)
@@ -184,7 +184,7 @@ async def _read_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     last = args.end_line or first + DEFAULT_LINES - 1
     head = await context.workspace.read_bytes(place, 0, _SNIFFED)
     if b"\0" in head:
-        raise _make_binary_fault(place, head, place.size, ModelText("no_text.binary", {}))
+        raise _make_binary_fault(place, place.size, ModelText("no_text.binary", {}))
     kept = bytearray()
     ended = False
     offset, line = 0, 1  # ``line``: the number of the line that ``offset`` lies in
@@ -277,28 +277,10 @@ def _make_answer(
     return Output(text, f"{found.first}–{last}/{total_shown}", read)
 
 
-def _make_binary_fault(place: Place, head: bytes, size: int, problem: ModelText) -> ToolFault:
-    """Return the fault for a binary file, with its kind, by its first bytes, and its size."""
-    kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
-    about = f"{kind}, " if kind else ""
-    return ToolFault(
-        "read.no_text", path=place.shown, problem=problem, about=about, size=size_words(size)
-    )
+def _make_binary_fault(place: Place, size: int, problem: ModelText) -> ToolFault:
+    """Return the fault for a file that is no text, with its size."""
+    return ToolFault("read.no_text", path=place.shown, problem=problem, size=size_words(size))
 
-
-_MAGIC: Final = (
-    (b"\x89PNG\r\n\x1a\n", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
-    (b"%PDF-", "PDF document"),
-    (b"PK\x03\x04", "ZIP archive"),
-    (b"\x1f\x8b", "gzip data"),
-    (b"\x7fELF", "ELF program"),
-    (b"MZ", "Windows program"),
-    (b"SQLite format 3\0", "SQLite database"),
-    (b"\xca\xfe\xba\xbe", "Java class"),
-    (b"\0asm", "WebAssembly"),
-)
 
 READ_FILE: Final = Operation(
     name="file_ops.read_file",

@@ -74,7 +74,7 @@ def hide_reading_hint(text: str, handle: str) -> str:
         return text
     how = reading_hint(handle)
     whole = f"the whole is kept: {how}"
-    for hint in (f"; {whole}, with columns", f"; {whole}", f"\n[{whole}]", f": {how}"):
+    for hint in (f"; {whole}, with columns", f"; {whole}", f": {how}"):
         text = text.replace(hint, "")
     return text
 

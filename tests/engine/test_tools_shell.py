@@ -514,28 +514,6 @@ async def test_what_colours_a_terminal_is_no_part_of_a_result(bench: ShellBench)
     assert message.result.blob == ""
 
 
-async def test_lines_of_progress_are_one_line_and_the_whole_is_kept(bench: ShellBench) -> None:
-    """Lines with a failure in them stay, since they say where it is; so do two lines, which are
-    shorter than the note about them.
-    """
-    dots = ["." * 72 + " [ 45%]", "." * 72 + " [ 60%]", "....sss...x... [ 90%]"]
-    lines = [*dots, "....F...", "........", "........", "1 failed"]
-    message = await run(bench, "printf '%s\\n' " + " ".join(f"'{line}'" for line in lines))
-    text = message.result.text
-    head, _, note = text.rpartition("\n")
-    assert head.splitlines()[1:] == [
-        "[… 3 lines of progress left out …]",
-        "....F...",
-        "........",
-        "........",
-        "1 failed",
-    ]
-    assert "the whole is kept" in note
-    assert message.result.blob in note
-    whole = await bench.call("file_ops.read_file", path=f"result:{message.result.blob}")
-    assert "[ 45%]" in whole.result.text
-
-
 # --- in the background -------------------------------------------------------------------------
 
 
