@@ -1,8 +1,8 @@
-"""Ten requests, each in a fresh copy of the sample project: calls, attempts, loops, satisfaction,
-and what was sent for each purpose.
+"""Ten requests to a model, each in a fresh copy of the sample project: calls, attempts, loops and
+satisfaction.
 
-Against the scripted endpoint, or a real one. The mode is *trusted*: files of the copy are edited
-without asking; what would still need a yes is refused, but for the project's tests and for plans.
+The mode is *trusted*: files of the copy are edited without asking; what would still need a yes is
+refused, but for the project's tests and for plans.
 """
 
 from __future__ import annotations
@@ -10,23 +10,18 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.request_cases import CASES, After, Case, author, files_of
+from benchmarks.request_cases import CASES, After, Case, files_of
 from benchmarks.rows import Row, aligned, rounded
-from benchmarks.sent import body_tokens
 
 from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
-from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
-from duckflow_tui.scripted.replies import Script
 from duckflow_tui.scripted.stage import open_stage
 from duckflow_tui.sessions import open_session
 from duckflow_tui.state.agent import AgentState
@@ -44,7 +39,6 @@ from duckflow_tui.state.pace import LimitExtended, LimitSet, Pattern
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import LoopStarted, TurnFinished
 
-MODEL: Final = "scripted"
 LONGEST_S: Final = 900.0  # of one request; then it is stopped
 CONSULTED: Final = 3  # times the user says something; then the work is stopped
 #: Forms of the command in the project's README that a model may run.
@@ -62,10 +56,10 @@ _CARDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Who answers. Without ``base_url`` it is the scripted endpoint."""
+    """Who answers."""
 
-    base_url: str = ""
-    name: str = MODEL
+    base_url: str
+    name: str
     api_key_env: str | None = None
 
 
@@ -87,7 +81,7 @@ def table(lines: Iterable[Row]) -> str:
                 "✓" if line["as_wanted"] else "✗",
                 line["what"].removeprefix("request: "),
                 str(line["calls"]),
-                f"{sum(line['sent'].values()) or line['tokens']:,}",
+                f"{line['tokens']:,}",
                 str(line["attempts"]),
                 " + ".join(f"{used}/{limit}" for used, limit in line["loops"]),
                 str(line["asked"]),
@@ -130,27 +124,11 @@ class Watch:
 
 async def _all(model: Model, tell: Callable[[Row], None] | None) -> list[Row]:
     rows: list[Row] = []
-    async with _served(model) as (served, sent):
-        for case in CASES:
-            begun = len(sent)
-            rows.append(await _one(case, served))
-            by_purpose: Counter[str] = Counter()
-            for request in sent[begun:]:
-                by_purpose[request.purpose] += body_tokens(request.json)
-            rows[-1]["sent"] = dict(by_purpose)
-            if tell is not None:
-                tell(rows[-1])
+    for case in CASES:
+        rows.append(await _one(case, model))
+        if tell is not None:
+            tell(rows[-1])
     return rows
-
-
-@asynccontextmanager
-async def _served(model: Model) -> AsyncGenerator[tuple[Model, list[Request]]]:
-    """Who answers, and the requests that came to the scripted endpoint, which grow."""
-    if model.base_url:
-        yield model, []
-        return
-    async with ScriptedEndpoint(Script(models=(MODEL,)), author=author()) as server:
-        yield Model(server.base_url), server.requests
 
 
 async def _one(case: Case, model: Model) -> Row:

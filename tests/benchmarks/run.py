@@ -5,13 +5,11 @@
     python tests/benchmarks --stories [--protocol tools|json]
 
 ``--only`` takes a group's name or a part of it: start, keys, stream, session, sessions, diff, plan,
-idle, prompt, tokens, files, requests. Times are of this machine as it is now: medians, beside
-a bare Textual app in the same run where the budget is a ratio. It fails for no budget; it says
-which is missed, and why.
+idle, prompt, files. Times are of this machine as it is now: medians, beside a bare Textual app in
+the same run where the budget is a ratio. It fails for no budget; it says which is missed, and why.
 
-``requests`` has no budgets: ten requests to a model, and what each took. With ``--base-url`` they
-go to a real one, and nothing else is measured. ``--stories`` plays fixed stories with a model and a
-judge that make no mistake, and says what they cost.
+With ``--base-url`` ten requests go to a model instead, and what each took is told. ``--stories``
+plays fixed stories with a model and a judge that make no mistake, and says what they cost.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ from benchmarks import (
     bench_start,
     bench_stories,
     bench_stream,
-    bench_tokens,
 )
 from benchmarks.rows import Row, explained, table
 
@@ -59,9 +56,7 @@ GROUPS: dict[str, Measure] = {
     "plan": lambda quick: bench_plan.measure(quick=quick),
     "idle": lambda quick: bench_idle.measure(quick=quick),
     "prompt": lambda quick: bench_prompt.measure(),
-    "tokens": lambda quick: bench_tokens.measure(),
     "files": lambda quick: bench_files.measure(quick=quick),
-    "requests": lambda quick: bench_requests.measure(bench_requests.Model()),
 }
 
 
@@ -91,7 +86,7 @@ def main() -> int:
         except Unusable as unusable:
             parser.error(str(unusable))
         if args.table:
-            _print(rows, as_table=True)
+            print(bench_requests.table(rows))
         return 0
     named = GROUPS.get(args.only)
     chosen = (
@@ -101,26 +96,13 @@ def main() -> int:
         parser.error(f"no group has {args.only!r} in its name: {', '.join(GROUPS)}")
     lines: list[Row] = []
     for measure in chosen:
-        found = measure(args.quick)
-        lines += found
-        if not args.table:
-            _print(found, as_table=False)
+        for line in map(explained, measure(args.quick)):
+            lines.append(line)
+            if not args.table:
+                _print_line(line)
     if args.table:
-        _print(lines, as_table=True)
+        print(table(lines))
     return 0
-
-
-def _print(lines: list[Row], *, as_table: bool) -> None:
-    """Rows with a budget say why it is missed; those of requests have none."""
-    budgets = [explained(line) for line in lines if "limit" in line]
-    requests = [line for line in lines if "limit" not in line]
-    if not as_table:
-        for line in (*budgets, *requests):
-            _print_line(line)
-        return
-    tables = [table(budgets)] if budgets else []
-    tables += [bench_requests.table(requests)] if requests else []
-    print("\n\n".join(tables))
 
 
 def _print_line(line: Row) -> None:

@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.decisions import action
-
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.base import JsonObject
 
 SUITE: Final = "python3 -m unittest -q"
-_WHY: Final = {"intent": "do what was asked for", "why": "the request needs it"}
 _FACT: Final = re.compile(r"^(?:- )?([CRKSP]\d+)\b", re.M)
 _WANTED: Final = re.compile(r"^- (r\d+)\b", re.M)
 _FUNCTIONS: Final = 14  # of each module of the project, about a thousand tokens
@@ -180,6 +177,11 @@ def _all_met(text: str) -> JsonObject:
 # --- decisions -----------------------------------------------------------------------------------
 
 
+def _call(operation: str, args: JsonObject) -> JsonObject:
+    why = {"reasoning": "the request needs it", "intent": "do what was asked for"}
+    return {"operation": operation, "args": args, **why}
+
+
 def _says(reply: str, *actions: JsonObject, ends: bool = False, **more: Any) -> JsonObject:
     works = bool(actions)
     return {
@@ -205,24 +207,24 @@ def _begins(profile: str, *wanted: str) -> dict[str, Any]:
 
 
 def _read(*paths: str) -> list[JsonObject]:
-    return [action("file_ops.read_file", {"path": path}, _WHY) for path in paths]
+    return [_call("file_ops.read_file", {"path": path}) for path in paths]
 
 
 def _edit(path: str, old: str, new: str) -> JsonObject:
     edits = [{"old": old, "new": new}]
-    return action("file_ops.edit_file", {"path": path, "edits": edits}, _WHY)
+    return _call("file_ops.edit_file", {"path": path, "edits": edits})
 
 
 def _tests() -> JsonObject:
-    return action("shell.run", {"command": SUITE}, _WHY)
+    return _call("shell.run", {"command": SUITE})
 
 
 def _ends(step: int) -> JsonObject:
-    return action("plan_tool.update_step", {"step_id": str(step), "status": "completed"}, _WHY)
+    return _call("plan_tool.update_step", {"step_id": str(step), "status": "completed"})
 
 
 def _search(pattern: str) -> JsonObject:
-    return action("file_ops.search_text", {"pattern": pattern}, _WHY)
+    return _call("file_ops.search_text", {"pattern": pattern})
 
 
 _TALK: Final = Message(
@@ -344,7 +346,7 @@ def _planned(*, one_reply: bool = False, one_by_one: bool = False) -> Message:
     of the proposal; or behind the user's yes; or ``one_by_one``, those of the first step with the
     proposal and those of each other in a reply of its own.
     """
-    propose = action("plan_tool.propose", {"goal": "Whole units for fees and taxes"}, _WHY)
+    propose = _call("plan_tool.propose", {"goal": "Whole units for fees and taxes"})
     calls = [[edit, _ends(number)] for number, (_, edit) in enumerate(_PARTS, 1)]
     calls[-1][1] = _tests()
     all_steps = _says(_WORK_DONE, *(call for of_step in calls for call in of_step), ends=True)

@@ -742,14 +742,6 @@ async def test_an_id_that_is_not_on_the_list_is_sent_back_and_what_is_so_already
         assert s.notices().count("judging.dropped") == 1
 
 
-LIST = {
-    "numbers": "Please do this:\n1. set x to 2\n2. write the changelog\n3. remove old.txt",
-    "bullets": "Please do this:\n- set x to 2\n- write the changelog\n- remove old.txt",
-    "inline": "Please do: 1) set x to 2, 2) write the changelog, 3) remove old.txt",
-    "ja": "お願いします。\n・xを2に設定する\n・changelogを書く\n・old.txtを削除する",
-}
-
-
 async def test_a_list_inside_what_the_user_pasted_is_no_list_of_wishes(tmp_path: Path) -> None:
     text = "set x to 2; the log says\n```\n- opened the pond\n- closed it\n```\n> - a quote\n"
     replies = script(

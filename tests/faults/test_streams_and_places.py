@@ -22,7 +22,6 @@ from support.serving import Served, served
 from support.session import done, script
 from support.whole import some_of
 
-IN_TIME = 20.0  # seconds within which a program is over, on a machine that does much else
 DEADLINE = 30.0
 JAPANESE = "こんにちは"
 LONG = "A long answer. " * 20_000  # more than a pipe holds

@@ -18,7 +18,6 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
-CTRL_C = b"\x03"
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 
 

@@ -7,7 +7,6 @@ from duckflow_tui.prompting.templates import Template
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.memory import WorkingMemory
 
-FIELDS = ["kept", "evidence", "summary", "questions", "plan"]
 TEXT = "{kept}\nE:\n{evidence}\nS:\n{summary}\nQ:\n{questions}\nP:\n{plan}"
 
 
