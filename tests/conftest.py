@@ -8,6 +8,8 @@ import contextlib
 import gc
 import os
 import re
+import secrets
+import signal
 import socket
 import stat
 import sys
@@ -29,6 +31,7 @@ from support.pictures import ScreenText, text_of
 from support.pilots import caught_up
 from support.pinned import KEY_DELAY
 from support.prepared import UNTOUCHED
+from support.shell import running_with
 from support.whole import WHOLE, rounds, some_of
 from textual._compositor import Compositor
 from textual.app import App
@@ -63,6 +66,16 @@ async def open_apps() -> AsyncGenerator[OpenApps]:
     apps = OpenApps()
     yield apps
     await apps.close()
+
+
+@pytest.fixture
+def mark() -> Generator[str]:
+    """Digits that processes of this test have among their arguments; what is left is ended."""
+    made = f"61{secrets.randbelow(10**8):08}"
+    yield made
+    for pid in running_with(made):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,5 @@
-"""A session of 5,000 messages that the real journal recorded: opened, typed in, and watched again;
-and what a thousand turns of the real engine leave in memory.
+"""A session of 5,000 messages that the real journal recorded, opened and typed in; and what a
+thousand turns of the real engine leave in memory.
 """
 
 from __future__ import annotations
@@ -8,38 +8,25 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from statistics import median
-from typing import Final
 
 from benchmarks.echo import BATCH, CLEAR, LETTERS, P95, one_key, rest
 from benchmarks.processes import (
-    PYTHON,
     Filled,
     cpu_s,
     filled_app,
     memory_mb,
     model_server,
-    settle,
-    terminal,
     to_rest,
 )
 from benchmarks.programs.filled_app import LAST
-from benchmarks.recorded import MESSAGES, SESSION, Cost, Recorded, recorded
+from benchmarks.recorded import MESSAGES, SESSION, Recorded, recorded
 from benchmarks.rows import Row, percentile, row
 from support.pty import Terminal
-
-from duckflow_tui.ui.panes.replay_bar import HALTS, PLAYS
 
 OPEN_S = 1.0
 TIMES = 1.2
 FLAT = 1.1  # memory after the last turn, times that after the first tenth of them
-REPLAY_S = 1.0  # behind the replay of a short session
-END_S = 0.3
-EVENTS = 15_000
-EVENTS_S = 100.0  # what an engine makes at most, some 20 a turn
-HANDED_US = 100.0
 TURNS_S = 1200.0  # that they may take on a machine that others use
-HOME: Final = b"\x1b[H"
-END: Final = b"\x1b[F"
 
 Took = tuple[float, float]  # seconds, and those of the processor
 
@@ -52,34 +39,7 @@ def measure(*, quick: bool) -> list[Row]:
     return [
         *_opened(long, empty, 2 if quick else 5),
         *_keys(long, empty, 24 if quick else 96),
-        *_written(long.cost),
-        *_replayed(EVENTS // share, 1 if quick else 3),
         *_growth(1000 // share),
-    ]
-
-
-# the journal
-
-
-def _written(cost: Cost) -> list[Row]:
-    """A journal that is waited for at each step, as the engine does."""
-    micros = [seconds * 1e6 for seconds in cost.handed_s]
-    return [
-        row(
-            "journal, events written while each step waits for the disk",
-            cost.events / cost.took_s,
-            EVENTS_S,
-            "/s",
-            at_least=True,
-            beside={"% of the time for the disk": 100 * cost.synced_s / cost.took_s},
-        ),
-        row(
-            "journal, an event handed over, p95",
-            percentile(micros, P95),
-            HANDED_US,
-            "µs",
-            beside={"p50": percentile(micros, 0.5), "most": max(micros)},
-        ),
     ]
 
 
@@ -184,55 +144,6 @@ def _key(of: Terminal, number: int) -> float:
     took = one_key(of, letter)
     rest(of)
     return took
-
-
-# replay
-
-
-def _replayed(events: int, runs: int) -> list[Row]:
-    """From exec to the bar that answers a key, beside a replay of one turn; and from the start of
-    the session to its end.
-    """
-    short = recorded(1)
-    long = recorded(events // (short.events - 1))
-    _replay(short)  # compiles what is imported
-    ours = [_replay(long) for _ in range(runs)]
-    theirs = [_replay(short) for _ in range(runs)]
-    seconds, cpu = _median(opened for opened, _ in ours)
-    other, least = _median(opened for opened, _ in theirs)
-    ended, end_cpu = _median(ended for _, ended in ours)
-    what = f"replay of {round(long.events, -2):,} events"
-    return [
-        row(
-            f"{what}, opened, behind one of {short.events}",
-            seconds - other,
-            REPLAY_S,
-            "s",
-            beside={"s": seconds, "s of the other": other, "CPU s behind it": cpu - least},
-        ),
-        row(
-            f"{what}, from the start to the end",
-            ended,
-            END_S,
-            "s",
-            beside={"CPU s": end_cpu, "s of the other": _median(e for _, e in theirs)[0]},
-        ),
-    ]
-
-
-def _replay(of: Recorded) -> tuple[Took, Took]:
-    command = (PYTHON, "-m", "duckflow_tui", "replay", str(of.path))
-    with terminal(command, cwd=of.workspace, home=of.home) as opened:
-        opened.writes(PLAYS.encode())
-        opened.type(" ")
-        opened.writes(HALTS.encode())
-        began = time.monotonic() - opened.started_at, cpu_s(opened.pid)
-        opened.type(HOME)
-        settle(opened)
-        since, before, start = time.monotonic(), cpu_s(opened.pid), len(opened.output)
-        opened.type(END)
-        opened.writes(LAST.encode(), start=start)
-        return began, (time.monotonic() - since, cpu_s(opened.pid) - before)
 
 
 # memory

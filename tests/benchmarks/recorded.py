@@ -6,9 +6,8 @@ import asyncio
 import json
 import re
 import shutil
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -18,10 +17,8 @@ from benchmarks.programs.filled_app import LAST
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.places import Places
-from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.journal import Journal
 from duckflow_tui.session.recording import start_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, SystemClock, event_from_json
@@ -33,13 +30,6 @@ from duckflow_tui.state.store import Record, Store
 MESSAGES: Final = 5  # of a turn: the request, two replies, two calls
 SESSION: Final = "session_00000001"
 CLOSE_S: Final = 60.0
-AS_THE_ENGINE: Final = 100  # turns of which each step waits for the disk; of others the turn
-
-#: Events that the engine goes on after only once they are on the disk.
-_AWAITED: Final = frozenset(
-    {"user_message", "assistant_message", "turn_finished"}
-    | {"operation_requested", "operation_started", "operation_finished"}
-)
 _ONCE: Final = frozenset({"message_queued", "vitals"})
 _ID: Final = re.compile(r"\b([a-z]+)_[0-9a-f]{8}\b")
 
@@ -50,14 +40,13 @@ class Turn:
 
     said: str
     ids: tuple[str, ...]
-    length: int  # events
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Turn:
         """The turn of these events."""
         said = json.dumps([event.model_dump(mode="json") for event in events])
         ids = tuple(dict.fromkeys(found.group() for found in _ID.finditer(said)))
-        return cls(said, ids, len(events))
+        return cls(said, ids)
 
     def events(self, number: int) -> list[Event]:
         """The same turn with ids of its own."""
@@ -100,54 +89,14 @@ def _turn(records: Sequence[Record]) -> list[Event]:
     return [event for event in events[first:] if event.kind not in _ONCE]
 
 
-class TimedDisk(Disk):
-    """Knows how long the journal waited for it."""
-
-    def __init__(self) -> None:
-        self.sync_s = 0.0
-
-    def sync_data(self, file: int) -> None:
-        began = time.perf_counter()
-        super().sync_data(file)
-        self.sync_s += time.perf_counter() - began
-
-
-@dataclass(slots=True)
-class TimedJournal:
-    """A Recorder in front of the journal that knows what the loop pays to hand a record over."""
-
-    journal: Journal
-    handed_s: list[float] = field(default_factory=list[float])
-
-    def append(self, record: Record) -> None:
-        began = time.perf_counter()
-        self.journal.append(record)
-        self.handed_s.append(time.perf_counter() - began)
-
-    async def wait_until_flushed(self, seq: int) -> None:
-        await self.journal.wait_until_flushed(seq)
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What recording took while everybody waited as the engine does; times in seconds."""
-
-    events: int = 0
-    took_s: float = 0.0
-    synced_s: float = 0.0  # of it on the disk
-    handed_s: tuple[float, ...] = ()  # to hand over one record, on the loop
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A session that was recorded, and what that took."""
+    """A session that was recorded."""
 
     home: Path
     workspace: Path
     path: Path  # of its folder
     turns: int
-    events: int
-    cost: Cost
 
     def copy(self, *, snapshots: bool = True) -> Recorded:
         """The same session in another home, as it was left: opening it writes into it."""
@@ -167,12 +116,11 @@ def recorded(turns: int) -> Recorded:
 
 async def _recorded(first: Turn, later: Turn, turns: int, home: Path, workspace: Path) -> Recorded:
     state_dir = Places.find({"DUCKFLOW_HOME": str(home)}).state
-    clock, disk = SystemClock(), TimedDisk()
+    clock = SystemClock()
     journal = start_journal(
-        state_dir, SESSION, workspace, clock.now(), redact=Redactor([]).redact_text, disk=disk
+        state_dir, SESSION, workspace, clock.now(), redact=Redactor([]).redact_text
     )
-    recorder = TimedJournal(journal)
-    store = Store(AgentState(), clock, recorder)
+    store = Store(AgentState(), clock, journal)
     journal.follow_store(store)
     info = SessionInfo(
         session_id=SESSION,
@@ -183,26 +131,15 @@ async def _recorded(first: Turn, later: Turn, turns: int, home: Path, workspace:
         endpoint="cli",
     )
     store.dispatch(SessionStarted(session=info, mode=ApprovalMode.STANDARD))
-    events = 0
-    began = time.perf_counter()
-    cost = Cost()
     for number in range(turns):
-        made = (later if number else first).events(number)
-        for event in made:
-            if event.kind in _AWAITED and number < AS_THE_ENGINE:
-                await store.commit(event)
-            else:
-                store.dispatch(event)
-        events += len(made)
-        if number + 1 == min(turns, AS_THE_ENGINE):
-            took = time.perf_counter() - began
-            cost = Cost(events, took, disk.sync_s, tuple(recorder.handed_s))
-        elif number >= AS_THE_ENGINE:
-            await recorder.wait_until_flushed(events)
+        *events, end = (later if number else first).events(number)
+        for event in events:
+            store.dispatch(event)
+        await store.commit(end)
     last = AssistantMessage(message_id="last", llm_id="last", text=LAST, at=clock.now())
     await store.commit(AssistantReplied(message=last))
     while journal.drawing:  # noqa: ASYNC110  # a thread draws, and tells nobody
         await asyncio.sleep(0.01)
     await journal.close(CLOSE_S)
     path = session_path(state_dir, workspace, SESSION)
-    return Recorded(home, workspace, path, turns, events + 2, cost)
+    return Recorded(home, workspace, path, turns)

@@ -23,7 +23,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import (
-    bench_catalog,
     bench_diff,
     bench_files,
     bench_idle,
@@ -48,10 +47,7 @@ GROUPS: dict[str, Measure] = {
     "keys": lambda quick: bench_keys.measure(quick=quick),
     "stream": lambda quick: bench_stream.measure(quick=quick),
     "session": lambda quick: bench_session.measure(quick=quick),
-    "sessions": lambda quick: [
-        *bench_recorded.measure(quick=quick),
-        *bench_catalog.measure(quick=quick),
-    ],
+    "sessions": lambda quick: bench_recorded.measure(quick=quick),
     "diff": lambda quick: bench_diff.measure(quick=quick),
     "plan": lambda quick: bench_plan.measure(quick=quick),
     "idle": lambda quick: bench_idle.measure(quick=quick),

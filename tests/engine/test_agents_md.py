@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from support.plan_talk import PROPOSE, answer, plan_reply, report_reply
+from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.state.gates import GateChoice
@@ -86,7 +86,6 @@ async def test_a_step_goes_the_way_that_is_told(tmp_path: Path) -> None:
             decision("Writing.", action("file_ops.write_file", path="a.txt", content="x\n")),
             done("Written."),
         ),
-        report=report_reply(),
     )
     with entered() as seen:
         async with session(tmp_path, replies, mode="trusted") as s:

@@ -100,7 +100,6 @@ async def test_after_the_last_attempt_nothing_is_asked_but_the_user(tmp_path: Pa
         works(WORDS),
         *(done(f"{n}.") for n in ("One", "Two", "Three")),
         satisfaction=(judged(0.2), judged(0.3), judged(0.4, **UNNAMED)),
-        missing=(lacks("the reason"),) * 3,
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         assert (await s.turn("write the notes")).outcome == "partial"

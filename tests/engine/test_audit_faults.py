@@ -17,8 +17,9 @@ from typing import cast
 import pytest
 from support.bench import Bench, done
 from support.journal_disks import FaultyDisk
-from support.pinned import CountingIds, ManualClock
+from support.pinned import CountingIds
 from support.prepared import run_program
+from support.quiet_engine import QuietEngine
 from support.serving import served
 from support.session import action, decision, script
 from support.session import done as said
@@ -26,11 +27,10 @@ from support.session import done as said
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run_turn
 from duckflow_tui.session.recording import Recording, start_journal
-from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import UNRECORDED, GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.session import DraftSaved
-from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from duckflow_tui.state.store import MemoryRecorder, Record
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -172,39 +172,16 @@ class Writing(io.StringIO):
         return super().write(text)
 
 
-class TalkingEngine:
+class TalkingEngine(QuietEngine):
     """Says three things and is ended by a signal."""
-
-    suggestion = ""
-    begun: tuple[Record, ...] = ()
-
-    class rules:
-        """Every rule of the command line can be used."""
-
-        @staticmethod
-        async def find_unusable_rule() -> None:
-            return None
-
-    def __init__(self, disk: SlowDisk) -> None:
-        self.store = Store(AgentState(), ManualClock(), disk)
-
-    async def chat_loop(self) -> None:
-        await asyncio.Event().wait()
 
     async def send(self, text: str, *, quoted: bool = False) -> None:
         for number in range(3):
             self.store.dispatch(DraftSaved(text=f"{text} {number}"))
         os.kill(os.getpid(), signal.SIGINT)
 
-    async def note_project_files(self) -> None:
-        """There is nothing to see."""
-
     def stop(self) -> None:
         self.store.dispatch(DraftSaved(text="stopped"))
-
-    def redact(self, text: str) -> str:
-        """There is nothing to redact."""
-        return text
 
 
 async def test_what_json_prints_is_on_disk(tmp_path: Path) -> None:

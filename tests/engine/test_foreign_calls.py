@@ -235,27 +235,6 @@ async def test_after_two_failures_in_a_row_the_app_goes_back_to_planning(tmp_pat
         assert (Phase.EXECUTION, Phase.PLANNING) in [(m.old, m.new) for m in s.state.transitions]
 
 
-async def test_a_move_that_the_table_forbids_is_told_in_one_line(tmp_path: Path) -> None:
-    """Covers S4-51, S4-113. The line is of the last decision, and stands once."""
-    project(tmp_path)
-    look = action("file_ops.read_file", path="a.py")
-    replies = script(
-        decision("I look.", look, step="PLANNING"),
-        decision("I judge.", look, step="REVIEW"),
-        decision("I do.", look, step="EXECUTION"),
-        done(),
-    )
-    async with session(tmp_path, replies) as s:
-        await s.turn("look at a.py")
-        told = [
-            line
-            for request in s.server.of("main")
-            for line in note_of(request).splitlines()
-            if "was refused" in line
-        ]
-        assert len(told) == len(s.state.refusals)
-
-
 async def test_the_reason_of_a_refusal_is_told_whole_as_long_as_the_request_lasts(
     tmp_path: Path,
 ) -> None:

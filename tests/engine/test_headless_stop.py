@@ -11,46 +11,29 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
-from support.pinned import ManualClock
+from support.quiet_engine import QuietEngine
 
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run_turn
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from duckflow_tui.state.store import MemoryRecorder
 from duckflow_tui.words.catalogue import Catalogue
 
 
-class SlowEngine:
+class SlowEngine(QuietEngine):
     """Gets the signal while it takes the message, or breaks; no turn comes of it."""
 
-    suggestion = ""
-    begun: tuple[Record, ...] = ()
-
-    class rules:
-        """Every rule of the command line can be used."""
-
-        @staticmethod
-        async def find_unusable_rule() -> None:
-            return None
-
     def __init__(self, number: int) -> None:
-        self.store = Store(AgentState(), ManualClock(), MemoryRecorder())
+        super().__init__(MemoryRecorder())
         self._number = number
 
     async def chat_loop(self) -> None:
         if not self._number:
             raise RuntimeError("the loop is broken")
-        await asyncio.Event().wait()
+        await super().chat_loop()
 
     async def send(self, text: str, *, quoted: bool = False) -> None:
         if self._number:
             os.kill(os.getpid(), self._number)
-
-    async def note_project_files(self) -> None:
-        """There is nothing to see."""
-
-    def stop(self) -> None:
-        """There is nothing to stop."""
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,6 @@ async def test_the_same_words_with_another_check_are_another_requirement(tmp_pat
         done("Done."),
         decision("", write("name\n")),
         done("Now."),
-        missing=(lacks("the name"),),
-        continuation=(next_plan(),),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes")
@@ -217,8 +215,6 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
         done("So.", requirements=[back]),
         requirements=(found(plain, dropped=["r2"]), found(back)),
         satisfaction=(judged(0.5, {"r1": 0.9, "r3": 0.2}), good("r1", "r3")),
-        missing=(lacks("one line"),),
-        continuation=(next_plan(),),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -655,7 +651,6 @@ async def test_a_should_that_stays_unmet_is_never_done_without_the_users_word(
         *tries,
         satisfaction=(short, short, short),
         missing=tuple(lacks("the changelog") for _ in range(3)),
-        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
@@ -847,8 +842,6 @@ async def test_a_wish_for_speed_drops_nothing_though_a_model_says_so_again_and_a
         *[done("All done.", task_profile="FILE_OPERATION")] * 3,
         requirements=(found(dropped=["r1"]), found(dropped=["r2"])),
         satisfaction=(judged(0.0, {"r3": 0.0}),) * 3,
-        missing=(lacks("all of it"),) * 3,
-        continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         await s.turn("write the notes and a changelog")

@@ -11,7 +11,7 @@ from support import model_words
 from support.pinned import CountingIds, ManualClock
 from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.prepared import UNTOUCHED
-from support.reviews import WORDS, judged, works
+from support.reviews import WORDS, works
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.choice import Flags, choose_session
@@ -130,7 +130,7 @@ async def test_repairs_are_calls_too(tmp_path: Path) -> None:
 
 
 async def test_a_review_is_refused_like_any_other_call(tmp_path: Path) -> None:
-    tale = script(works(WORDS), done("Written."), satisfaction=(judged(0.9),))
+    tale = script(works(WORDS), done("Written."))
     async with session(tmp_path, tale, mode="trusted", environ={CALLS: "2"}) as s:
         await s.engine.send("write the notes and say why")
         assert (await budget(s)).facts["purpose"] == "satisfaction"

@@ -20,6 +20,7 @@ from support.plan_talk import (
     write,
 )
 from support.session import DEADLINE, action, before_note, decision, done, script, session
+from support.shell import sleepers
 
 from duckflow_tui.scripted.replies import Fault, Reply, When
 from duckflow_tui.state.base import LocalizedText
@@ -999,19 +1000,6 @@ async def test_while_a_step_runs_long_a_question_is_answered_and_a_stop_ends_its
         assert end.outcome == "stopped"
         assert sleepers(own) == []
         assert statuses(running.state) == [WorkStatus.CANCELLED]
-
-
-def sleepers(own: str) -> list[str]:
-    """The durations that sleeping children of this test were given, which end with its mark."""
-    found: list[str] = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = place.read_bytes().split(b"\0")
-        except OSError:
-            continue  # it ended just now
-        if words[0].endswith(b"sleep") and words[1].endswith(f".{own}".encode()):
-            found.append(words[1].decode())
-    return sorted(found)
 
 
 async def test_a_plan_is_asked_of_the_creative_role_with_the_request_and_the_tools(

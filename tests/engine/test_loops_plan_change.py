@@ -176,7 +176,6 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
         decision("I change it.", LONGER),
         done("All done."),
         plan=plan_reply("first note", "second note"),
-        task=(writes("a.txt"), writes("b.txt")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")

@@ -14,7 +14,7 @@ from support.pace_talk import (
     reads,
 )
 from support.plan_talk import PROPOSE, answer, plan_reply, statuses
-from support.reviews import WORDS, judged, lacks, next_plan, works
+from support.reviews import WORDS, judged, works
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply, Script
@@ -253,12 +253,7 @@ async def test_a_further_attempt_has_its_own_limit_and_a_met_requirement_is_prog
 ) -> None:
     """Covers S0-31."""
     scripted = script(
-        works(WORDS),
-        done("One."),
-        done("Two."),
-        satisfaction=(judged(0.4), judged(0.9)),
-        missing=(lacks("the reason"),),
-        continuation=(next_plan(),),
+        works(WORDS), done("One."), done("Two."), satisfaction=(judged(0.4), judged(0.9))
     )
     async with session(tmp_path, scripted, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "done"

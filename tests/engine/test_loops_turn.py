@@ -242,21 +242,6 @@ async def test_in_plan_mode_nothing_is_written_and_the_turn_goes_on(tmp_path: Pa
         assert s.results()[1].result.outcome is Outcome.DENIED
 
 
-async def test_a_forbidden_move_is_recorded_and_the_actions_still_run(tmp_path: Path) -> None:
-    """Covers S4-51."""
-    workspace(tmp_path)
-    replies = script(
-        decision("a", READ, step="EXECUTION"), decision("b", READ, step="PLANNING"), done()
-    )
-    async with session(tmp_path, replies) as s:
-        await s.turn("look")
-        refused = s.events(TransitionRefused)
-        assert [(e.refusal.old, e.refusal.wanted) for e in refused] == [
-            (Phase.EXECUTION, Phase.PLANNING)
-        ]
-        assert [m.result.outcome for m in s.results()] == [Outcome.OK, Outcome.OK]
-
-
 async def test_after_a_failed_operation_the_model_may_plan_again(tmp_path: Path) -> None:
     """Covers S4-29, S4-53, S4-91."""
     workspace(tmp_path)
@@ -651,7 +636,10 @@ async def test_a_wrong_setting_is_named_in_the_conversation(tmp_path: Path) -> N
 
 
 async def test_a_refused_move_of_the_phase_is_told_in_one_line_and_once(tmp_path: Path) -> None:
-    """The calls of that decision run all the same, and the work stays in its phase."""
+    """The calls of that decision run all the same, and the work stays in its phase.
+
+    Covers S4-51, S4-113.
+    """
     workspace(tmp_path)
     look = action("file_ops.list_dir", path=".")
     read = action("file_ops.read_file", path="shop.py")

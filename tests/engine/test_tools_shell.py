@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import resource
-import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, Generator
@@ -16,8 +15,9 @@ from typing import Any
 
 import pytest
 from support.bench import DEADLINE, done
-from support.shell import ShellBench, running_with
+from support.shell import ShellBench, comes, running_with
 
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.calls import OperationMessage, OperationOutput
 from duckflow_tui.state.conversation import NoticeAdded
@@ -25,7 +25,7 @@ from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.processes import KEPT, ProcessEnded, ProcessStarted
 from duckflow_tui.state.session import ModeChanged
-from duckflow_tui.state.store import MemoryRecorder
+from duckflow_tui.state.store import MemoryRecorder, Record
 from duckflow_tui.tools import shell
 from duckflow_tui.tools.command_runner import CommandLimits, SandboxChoice
 from duckflow_tui.tools.results import MAX_RESULT
@@ -74,14 +74,16 @@ async def started(bench: ShellBench, command: str, **args: Any) -> asyncio.Task[
     return task
 
 
-async def gone(text: str, within: float = 2.0) -> bool:
-    """Whether no process with that text is left after so many seconds at most."""
-    end = time.monotonic() + within
-    while running_with(text):
-        if time.monotonic() > end:
-            return False
-        await asyncio.sleep(0.02)
-    return True
+def hear_output(bench: ShellBench) -> list[str]:
+    """The pieces of output that are recorded from now on, as they come."""
+    heard: list[str] = []
+
+    def listen(_: AgentState, record: Record) -> None:
+        if isinstance(record.event, OperationOutput):
+            heard.append(record.event.text)
+
+    bench.store.subscribe(listen)
+    return heard
 
 
 # --- what comes back ---------------------------------------------------------------------------
@@ -162,12 +164,7 @@ async def test_output_is_shown_while_it_comes(bench: ShellBench, root: Path) -> 
 
 
 async def test_output_in_many_pieces_becomes_few_events(bench: ShellBench) -> None:
-    seen: list[str] = []
-    bench.store.subscribe(
-        lambda _, record: (
-            seen.append(record.event.text) if isinstance(record.event, OperationOutput) else None
-        )
-    )
+    seen = hear_output(bench)
     program = "for n in range(5_000):\n    print(n, flush=True)"
     began = time.monotonic()
     await run(bench, f'{sys.executable} -c "{program}"')
@@ -177,12 +174,7 @@ async def test_output_in_many_pieces_becomes_few_events(bench: ShellBench) -> No
 
 
 async def test_a_progress_bar_is_one_line_and_few_events(bench: ShellBench) -> None:
-    seen: list[str] = []
-    bench.store.subscribe(
-        lambda _, record: (
-            seen.append(record.event.text) if isinstance(record.event, OperationOutput) else None
-        )
-    )
+    seen = hear_output(bench)
     program = (
         "import sys\nfor n in range(100_000):\n    sys.stdout.write(f'\\r{n:6d} %')\nprint(' ok')"
     )
@@ -232,8 +224,9 @@ async def test_what_is_over_the_limit_is_said_to_be_lost(root: Path) -> None:
 # --- how it ends -------------------------------------------------------------------------------
 
 
-async def test_a_time_out_ends_the_command_and_its_grandchildren(bench: ShellBench) -> None:
-    mark = f"31{secrets.randbelow(10**9)}"
+async def test_a_time_out_ends_the_command_and_its_grandchildren(
+    bench: ShellBench, mark: str
+) -> None:
     command = (
         f"echo here; (setsid sleep {mark} & ) ; (trap '' TERM; sleep {mark}; sleep {mark}) & wait"
     )
@@ -247,8 +240,7 @@ async def test_a_time_out_ends_the_command_and_its_grandchildren(bench: ShellBen
     assert running_with(mark) == []
 
 
-async def test_a_stop_leaves_no_child_within_two_seconds(bench: ShellBench) -> None:
-    mark = f"32{secrets.randbelow(10**9)}"
+async def test_a_stop_leaves_no_child_within_two_seconds(bench: ShellBench, mark: str) -> None:
     command = (
         f"echo here; trap '' TERM; setsid bash -c 'trap \"\" TERM; sleep {mark}; sleep {mark}' & "
         f"env -i setsid sleep {mark} & nohup sleep {mark} >/dev/null 2>&1 & sleep {mark}"
@@ -258,7 +250,7 @@ async def test_a_stop_leaves_no_child_within_two_seconds(bench: ShellBench) -> N
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    assert await gone(mark)
+    assert await comes(lambda: not running_with(mark), 2)
     assert time.monotonic() - began < 2
     message = bench.store.state.messages[-1]
     assert isinstance(message, OperationMessage)
@@ -267,22 +259,20 @@ async def test_a_stop_leaves_no_child_within_two_seconds(bench: ShellBench) -> N
     assert message.result.text.endswith("here")
 
 
-async def test_a_child_that_outlives_its_parents_is_ended_too(bench: ShellBench) -> None:
+async def test_a_child_that_outlives_its_parents_is_ended_too(bench: ShellBench, mark: str) -> None:
     """It left its session, cleared its environment, and its parent obeys when it does not."""
-    mark = f"38{secrets.randbelow(10**9)}"
     program = f"trap '' TERM; exec sleep {mark}"
     task = await started(bench, f'env -i setsid bash -c "{program}" & echo here; sleep {mark}')
-    async with asyncio.timeout(DEADLINE):
-        while len(running_with(f"sleep\0{mark}")) < 2:  # noqa: ASYNC110  # not our own children
-            await asyncio.sleep(0.02)
+    assert await comes(lambda: len(running_with(f"sleep\0{mark}")) == 2)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    assert await gone(mark)
+    assert await comes(lambda: not running_with(mark), 2)
 
 
-async def test_what_a_command_leaves_running_ends_with_it_and_is_told(bench: ShellBench) -> None:
-    mark = f"33{secrets.randbelow(10**9)}"
+async def test_what_a_command_leaves_running_ends_with_it_and_is_told(
+    bench: ShellBench, mark: str
+) -> None:
     message = await run(bench, f"sleep {mark} & setsid -f sleep {mark} >/dev/null 2>&1; echo done")
     assert message.result.exit_code == 0
     assert "left running" in message.result.text
@@ -290,9 +280,8 @@ async def test_what_a_command_leaves_running_ends_with_it_and_is_told(bench: She
 
 
 async def test_the_end_of_the_session_ends_everything_even_when_it_is_cut_short(
-    root: Path,
+    root: Path, mark: str
 ) -> None:
-    mark = f"34{secrets.randbelow(10**9)}"
     async with opened(root, mode=ApprovalMode.STANDARD) as bench:
         await run(bench, f"trap '' TERM; sleep {mark}; sleep {mark}", background=True)
         task = await started(bench, f"echo x; trap '' TERM; setsid sleep {mark}; sleep {mark}")
@@ -300,7 +289,7 @@ async def test_the_end_of_the_session_ends_everything_even_when_it_is_cut_short(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.1):
                 await bench.shell.close()
-        assert await gone(mark, 0.5)
+        assert await comes(lambda: not running_with(mark), 0.5)
         await asyncio.wait([task], timeout=DEADLINE)
 
 
@@ -363,16 +352,9 @@ async def test_a_secret_is_neither_shown_while_it_is_printed_nor_in_what_is_kept
     secret, before = "abcd1234efgh", 999_994
     environ = {"PATH": "/usr/bin:/bin", "SOME_TOKEN": secret}
     (root / "config").write_text(secret)
-    shown: list[str] = []
     line = f"echo $(cat config); yes | head -c {before - 13}; cat config; yes | head -c 600000"
     async with opened(root, environ=environ) as bench:
-        bench.store.subscribe(
-            lambda _, record: (
-                shown.append(record.event.text)
-                if isinstance(record.event, OperationOutput)
-                else None
-            )
-        )
+        shown = hear_output(bench)
         message = await run(bench, line)
         kept = (
             tmp_path / "state/blobs" / message.result.blob[:2] / message.result.blob
@@ -517,8 +499,7 @@ async def test_what_colours_a_terminal_is_no_part_of_a_result(bench: ShellBench)
 # --- in the background -------------------------------------------------------------------------
 
 
-async def test_a_background_command_is_listed_read_and_ended(bench: ShellBench) -> None:
-    mark = f"35{secrets.randbelow(10**9)}"
+async def test_a_background_command_is_listed_read_and_ended(bench: ShellBench, mark: str) -> None:
     message = await run(bench, f"echo ready; sleep {mark}; echo never", background=True)
     assert message.result.outcome is Outcome.OK
     assert "ready" in message.result.text
@@ -607,13 +588,14 @@ async def test_the_app_s_end_is_recorded_for_a_background_command(root: Path) ->
     assert [event.ended_by for event in ended] == ["app"]
 
 
-async def test_a_stop_while_a_background_command_starts_ends_it(bench: ShellBench) -> None:
-    mark = f"36{secrets.randbelow(10**9)}"
+async def test_a_stop_while_a_background_command_starts_ends_it(
+    bench: ShellBench, mark: str
+) -> None:
     task = await started(bench, f"echo x; sleep {mark}", background=True)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    assert await gone(mark)
+    assert await comes(lambda: not running_with(mark), 2)
 
 
 class StuckAtStarts(MemoryRecorder):
@@ -624,8 +606,9 @@ class StuckAtStarts(MemoryRecorder):
             await asyncio.Event().wait()
 
 
-async def test_a_stop_before_a_background_command_is_recorded_ends_it_too(root: Path) -> None:
-    mark = f"39{secrets.randbelow(10**9)}"
+async def test_a_stop_before_a_background_command_is_recorded_ends_it_too(
+    root: Path, mark: str
+) -> None:
     async with opened(root, recorder=StuckAtStarts()) as bench:
         task = bench.begin(RUN, command=f"sleep {mark}", background=True)
         gate = await bench.gate()
@@ -634,7 +617,7 @@ async def test_a_stop_before_a_background_command_is_recorded_ends_it_too(root: 
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await done(task)
-        assert await gone(mark)
+        assert await comes(lambda: not running_with(mark), 2)
 
 
 async def test_files_can_be_written_while_a_background_command_runs(bench: ShellBench) -> None:
@@ -674,9 +657,8 @@ async def test_the_user_s_own_command_needs_no_gate_and_has_their_environment(ro
 
 
 async def test_the_user_s_own_command_does_not_wait_and_can_be_stopped(
-    bench: ShellBench, root: Path
+    bench: ShellBench, root: Path, mark: str
 ) -> None:
-    mark = f"37{secrets.randbelow(10**9)}"
     task = await started(bench, "echo a; while [ ! -e go ]; do sleep 0.02; done")
     commands, tasks = own(bench)
     first = commands.run("echo mine")
@@ -689,7 +671,7 @@ async def test_the_user_s_own_command_does_not_wait_and_can_be_stopped(
     assert commands.stop(second)
     with contextlib.suppress(asyncio.CancelledError):
         await done(tasks[1])
-    assert await gone(mark)
+    assert await comes(lambda: not running_with(mark), 2)
     message = bench.store.state.messages[-1]
     assert isinstance(message, OperationMessage)
     assert message.result.outcome is Outcome.STOPPED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply
+from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.session.resume import open_to_read
@@ -78,7 +78,6 @@ async def test_a_step_and_its_report_leave_out_the_time_in_which_its_gate_was_op
         done("Done."),
         plan=plan_reply("first note"),
         task=decision("", WRITE, next_step="done"),
-        report=report_reply(),
     )
     async with session(tmp_path, replies) as running:
         clock = clock_of(running)
@@ -123,7 +122,7 @@ async def test_a_resumed_turn_leaves_out_what_was_waited_before_and_behind_the_c
         await answer(running, "run_all")
         await running.gate()
         running.cut()
-    more = script(done("Done."), report=report_reply())
+    more = script(done("Done."))
     async with session(tmp_path, more, resume=running.session_id) as running:
         clock = clock_of(running)
         clock.ahead = LONG

@@ -209,8 +209,7 @@ async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_ta
         ("file_ops.write_file", {"path": "3.txt", "content": "3"}),
     )
     again = listed(("file_ops.write_file", {"path": "2.txt", "content": "2"}))
-    said = Reply(data={**(FAILED.data or {}), "status": "completed"})
-    replies = script(PROPOSE, *TALK, plan=planned("first"), tasks=(first, again), report=said)
+    replies = script(PROPOSE, *TALK, plan=planned("first"), tasks=(first, again))
     environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
     async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
         await approve(running)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 from support.bench import DEADLINE, done
-from support.shell import ShellBench, running_with
+from support.shell import ShellBench, comes, running_with, sleeping
 
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
@@ -38,16 +35,6 @@ async def bench(tmp_path: Path) -> AsyncGenerator[ShellBench]:
         yield made
     finally:
         await made.end_commands()
-
-
-@pytest.fixture
-def mark() -> Generator[str]:
-    """Digits that processes of this test have among their arguments; what is left is ended."""
-    made = f"62{secrets.randbelow(10**8):08}"
-    yield made
-    for pid in running_with(made):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def begin(bench: ShellBench, command: str, **args: Any) -> asyncio.Task[OperationMessage]:
@@ -89,26 +76,6 @@ def mark_of(pid: int) -> str:
     return found.decode().partition("=")[2]
 
 
-@contextlib.contextmanager
-def somebody_else(seconds: str, mark: str) -> Generator[subprocess.Popen[bytes]]:
-    """A program with the mark of a command that is over: the watchdog has to have let go of it."""
-    environ = {**os.environ, MARK: mark}
-    with subprocess.Popen(["sleep", seconds], env=environ, start_new_session=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-async def comes(holds: Callable[[], bool], within: float = DEADLINE) -> bool:
-    end = time.monotonic() + within
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        await asyncio.sleep(0.02)
-    return True
-
-
 @pytest.mark.parametrize("pause", [0.0, 0.01, 0.2])
 async def test_a_stop_that_is_asked_for_twice_leaves_nothing_behind(
     bench: ShellBench, mark: str, pause: float
@@ -130,7 +97,7 @@ async def test_a_stop_that_is_asked_for_twice_leaves_nothing_behind(
     assert message.result.outcome is Outcome.STOPPED
     assert message.result.text.endswith("here")
     assert await comes(lambda: descriptors() == before), descriptors() - before
-    with somebody_else(f"{mark}9", known) as other:
+    with sleeping(f"{mark}9", known) as other:
         await bench.watchdog.close()
         assert not await comes(lambda: other.poll() is not None, 0.5)
 

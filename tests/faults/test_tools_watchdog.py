@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import secrets
 import signal
 import subprocess
 import sys
@@ -19,10 +18,10 @@ from support.mcp_servers import HOSTILE, is_running
 from support.prepared import PreparedProcess, running_program
 from support.serving import served
 from support.session import action, decision, done, script
-from support.shell import running_with
+from support.shell import running_with, sleeping
 
 from duckflow_tui.tools.process_group import ProcessGroup
-from duckflow_tui.tools.process_table import MARK, Offspring, read_process
+from duckflow_tui.tools.process_table import Offspring, read_process
 from duckflow_tui.tools.watchdog import Watchdog
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
@@ -41,16 +40,6 @@ setsid env -i sleep {0}4 &
 sh -c 'trap "" TERM INT HUP; while :; do sleep {0}5; done' &
 wait
 """
-
-
-@pytest.fixture
-def mark() -> Generator[str]:
-    """Digits that processes of this test have among their arguments; what is left is ended."""
-    made = f"61{secrets.randbelow(10**8):08}"
-    yield made
-    for pid in running_with(made):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def comes(holds: Callable[[], bool], within: float) -> bool:
@@ -167,17 +156,6 @@ def test_no_moment_of_a_start_leaves_a_command_behind(mark: str) -> None:
 
 
 # --- the watchdog alone; the end of its pipe is the end of the app --------------------------------
-
-
-@contextlib.contextmanager
-def sleeping(seconds: str, mark: str) -> Generator[subprocess.Popen[bytes]]:
-    """A program as the app starts one."""
-    environ = {**os.environ, MARK: mark}
-    with subprocess.Popen(["sleep", seconds], env=environ, start_new_session=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 async def test_what_has_ended_or_was_let_go_is_not_signalled(mark: str) -> None:

@@ -37,7 +37,7 @@ def program(
     off: as an interpreter starts it.
     """
     folder = tmp_path / workspace
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     root = str(Path(__file__).parents[2])
     environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "PYTHONPATH": root}
     command = [sys.executable, *start, "--dir", str(folder), *arguments]
@@ -360,23 +360,45 @@ def test_idle_writes_nothing(tmp_path: Path) -> None:
         assert len(terminal.output) == start
 
 
-def test_the_editor_gets_the_terminal_and_gives_the_text_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "editor.py"
-    script.write_text(
+class Editing:
+    """A program with a draft that Ctrl+G hands to an editor."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._set = monkeypatch
+        monkeypatch.delenv("VISUAL", raising=False)
+
+    def write_editor(self, text: str) -> str:
+        """The command of an editor that does what a Python script says."""
+        script = self.folder / "editor.py"
+        script.write_text(text)
+        return f"{sys.executable} {script}"
+
+    @contextmanager
+    def begin(self, command: str, width: int = 120) -> Generator[Terminal]:
+        """The terminal once the draft was typed and the editor called."""
+        self._set.setenv("EDITOR", command)
+        with program(self.folder, width=width) as terminal:
+            terminal.sees("the demo")
+            terminal.type("typed")
+            terminal.sees("typed")
+            terminal.type(b"\x07")
+            yield terminal
+
+
+@pytest.fixture
+def editing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Editing:
+    return Editing(tmp_path, monkeypatch)
+
+
+def test_the_editor_gets_the_terminal_and_gives_the_text_back(editing: Editing) -> None:
+    command = editing.write_editor(
         "import sys, termios\n"
         "assert termios.tcgetattr(0)[3] & termios.ICANON\n"
         "text = open(sys.argv[1]).read()\n"
         "open(sys.argv[1], 'w').write(text + ' and edited\\n')\n"
     )
-    monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
-    with program(tmp_path) as terminal:
-        terminal.sees("the demo")
-        terminal.type("typed")
-        terminal.sees("typed")
-        terminal.type(b"\x07")
+    with editing.begin(command) as terminal:
         terminal.sees("typed and edited")
         terminal.type("!")
         terminal.sees("typed and edited!")
@@ -384,15 +406,9 @@ def test_the_editor_gets_the_terminal_and_gives_the_text_back(
 
 @pytest.mark.parametrize("command", ["/nowhere/editor", "'", " "])
 def test_an_editor_that_cannot_start_leaves_the_screen_and_the_draft(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    editing: Editing, command: str
 ) -> None:
-    monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", command)
-    with program(tmp_path) as terminal:
-        terminal.sees("the demo")
-        terminal.type("typed")
-        terminal.sees("typed")
-        terminal.type(b"\x07")
+    with editing.begin(command) as terminal:
         terminal.sees("could not be started", "typed")
         terminal.type("!")
         terminal.sees("typed!")
@@ -400,24 +416,18 @@ def test_an_editor_that_cannot_start_leaves_the_screen_and_the_draft(
 
 @pytest.mark.parametrize("command", ["vi", "{folder}/bin/vi -n", "{outside}/link"])
 def test_an_editor_in_the_folder_that_is_worked_in_is_not_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editing: Editing, command: str
 ) -> None:
     """The AI can write there; such a program is refused by its name, its path and a link."""
     folder, outside = tmp_path / "shop", tmp_path / "outside"
     outside.mkdir()
     (outside / "link").symlink_to(folder / "bin" / "vi")
-    monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", command.format(folder=folder, outside=outside))
     monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    with program(tmp_path, width=160) as terminal:
-        editor = folder / "bin" / "vi"
-        editor.parent.mkdir()
-        editor.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
-        editor.chmod(0o755)
-        terminal.sees("the demo")
-        terminal.type("typed")
-        terminal.sees("typed")
-        terminal.type(b"\x07")
+    editor = folder / "bin" / "vi"
+    editor.parent.mkdir(parents=True)
+    editor.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
+    editor.chmod(0o755)
+    with editing.begin(command.format(folder=folder, outside=outside), 160) as terminal:
         terminal.sees("was not started: it is inside")
         terminal.type("!")
         terminal.sees("typed!")
@@ -425,28 +435,16 @@ def test_an_editor_in_the_folder_that_is_worked_in_is_not_started(
 
 
 @pytest.mark.parametrize("end", ["sys.exit(1)", "os.remove(sys.argv[1])"])
-def test_an_editor_that_fails_leaves_the_draft(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
-) -> None:
-    script = tmp_path / "editor.py"
-    script.write_text(f"import os, sys\nprint('at it', flush=True)\n{end}\n")
-    monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
-    with program(tmp_path) as terminal:
-        terminal.sees("the demo")
-        terminal.type("typed")
-        terminal.sees("typed")
-        terminal.type(b"\x07")
+def test_an_editor_that_fails_leaves_the_draft(editing: Editing, end: str) -> None:
+    command = editing.write_editor(f"import os, sys\nprint('at it', flush=True)\n{end}\n")
+    with editing.begin(command) as terminal:
         terminal.writes(b"at it")
         terminal.type("!")
         terminal.sees("typed!")
 
 
-def test_ctrl_c_in_the_editor_is_the_editors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "editor.py"
-    script.write_text(
+def test_ctrl_c_in_the_editor_is_the_editors(editing: Editing) -> None:
+    command = editing.write_editor(
         "import signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "try:\n"
@@ -455,13 +453,7 @@ def test_ctrl_c_in_the_editor_is_the_editors(
         "except KeyboardInterrupt:\n"
         "    open(sys.argv[1], 'a').write(' interrupted')\n"
     )
-    monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
-    with program(tmp_path) as terminal:
-        terminal.sees("the demo")
-        terminal.type("typed")
-        terminal.sees("typed")
-        terminal.type(b"\x07")
+    with editing.begin(command) as terminal:
         terminal.writes(b"editing")
         terminal.type(b"\x03")
         terminal.sees("typed interrupted")

@@ -11,6 +11,7 @@ from typing import Any
 from support.pty import Terminal
 from support.serving import served
 from support.session import action, decision, done, script
+from support.shell import sleepers
 
 from duckflow_tui.scripted.replies import Reply, When
 
@@ -39,19 +40,6 @@ def plan(*names: str) -> Reply:
             "success_criteria": ["they are there"],
         }
     )
-
-
-def sleepers() -> list[str]:
-    """What sleeping processes of this test were given."""
-    found: list[str] = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = place.read_bytes().split(b"\0")
-        except OSError:
-            continue  # it ended just now
-        if words[0].endswith(b"sleep") and words[1].endswith(f".{OWN}".encode()):
-            found.append(words[1].decode())
-    return found
 
 
 def focus_and(terminal: Terminal, key: str) -> None:
@@ -100,13 +88,13 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
         terminal.type("\r")
         terminal.sees("Esc back")
         terminal.listen(GATE_DEAF)
-        assert sleepers() == []
+        assert sleepers(OWN) == []
         terminal.type("y")
         terminal.sees("has begun")
 
         terminal.type("where are you?\r")
         terminal.sees("It is the first note.")
-        assert sorted(sleepers()) == [GROUP, GONE]
+        assert sleepers(OWN) == [GROUP, GONE]
 
         terminal.type("a third one too\r")
         terminal.sees("Plan change", "third note")
@@ -117,7 +105,7 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
         terminal.listen(0.3)
         terminal.type("\x1b")
         asked = time.monotonic()
-        terminal.until(lambda: sleepers() == [], "its children end")
+        terminal.until(lambda: sleepers(OWN) == [], "its children end")
         took = time.monotonic() - asked
         terminal.sees("Stopped")
         print(f"children ended after {took:.2f} s")

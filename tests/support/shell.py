@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
-from collections.abc import Mapping
+import subprocess
+import time
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from support.bench import Bench
+from support.bench import DEADLINE, Bench
 from support.model_words import WORDS
 
 from duckflow_tui.session.blobs import FileBlobs
@@ -19,6 +23,7 @@ from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.command_runner import CommandLimits, CommandRunner, SandboxChoice
 from duckflow_tui.tools.control_files import ObeyedFiles
 from duckflow_tui.tools.notices import Notices
+from duckflow_tui.tools.process_table import MARK
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import LIMIT, FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
@@ -113,3 +118,37 @@ def running_with(text: str) -> list[int]:
         if text.encode() in line and state != b"Z":
             found.append(int(name))
     return found
+
+
+async def comes(holds: Callable[[], bool], within: float = DEADLINE) -> bool:
+    """Whether it becomes so in as many seconds; other programs' processes cannot be waited for."""
+    end = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+def sleepers(own: str) -> list[str]:
+    """The durations that sleeping processes were given, in order, of those that end with ``own``
+    behind a point.
+    """
+    found: list[str] = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended just now
+            words = place.read_bytes().split(b"\0")
+            if words[0].endswith(b"sleep") and words[1].endswith(f".{own}".encode()):
+                found.append(words[1].decode())
+    return sorted(found)
+
+
+@contextlib.contextmanager
+def sleeping(seconds: str, mark: str) -> Generator[subprocess.Popen[bytes]]:
+    """A program with the mark of a command, as the app starts one; killed at the end."""
+    environ = {**os.environ, MARK: mark}
+    with subprocess.Popen(["sleep", seconds], env=environ, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

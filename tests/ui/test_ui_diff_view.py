@@ -71,6 +71,15 @@ async def test_title_and_counts_follow_the_hunk_at_hand(open_apps: OpenApps) -> 
         assert view.heading.hunk == 3
 
 
+async def test_a_diff_in_sight_gives_way_to_one_without_lines(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([changes(30)])) as (_, pilot):
+        view = view_of(await at_gate(pilot))
+        assert view.scrollable_content_region.height
+        view.show(DiffDocument(), at_change=True)
+        await drawn(pilot)
+        assert view.first_line == 0
+
+
 async def test_hunk_at_hand_follows_scrolling(open_apps: OpenApps) -> None:
     async with open_apps.asking(gate([changes(*range(3, 200, 12), count=210)])) as (app, pilot):
         await at_gate(pilot)

@@ -112,7 +112,7 @@ class DiffView(LineView, can_focus=True):
         self._search = Search[tuple[int, Span]]()
         self.invalidate()
         self.scroll_to(0, 0, animate=False)
-        self._finding = at_change or at > 0
+        self._finding = bool(document.rows) and (at_change or at > 0)
         if self._finding:
             self.call_after_refresh(self._find_change)
 
