@@ -16,7 +16,7 @@ from support.shell import sleepers
 from duckflow_tui.scripted.replies import Reply, When
 
 GATE_DEAF = 0.4  # seconds; a gate or a card ignores keys for 0.3 s after it got the focus
-OWN = os.getpid()  # several runs on one machine look at the same processes
+OWN = str(os.getpid())  # several runs on one machine look at the same processes
 GROUP, GONE = f"91.{OWN}", f"92.{OWN}"  # seconds, longer than any wait of this test
 COMMAND = f"setsid sleep {GONE} & sleep {GROUP} & printf 'has %s\\n' begun; wait"
 
