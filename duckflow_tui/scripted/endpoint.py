@@ -20,7 +20,6 @@ from duckflow_tui.scripted.http_answer import (
     Answer,
     ConnectionCut,
     cut_connection,
-    send_stream_fault,
     send_whole_fault,
     stall_reply,
 )
@@ -298,8 +297,6 @@ class ScriptedEndpoint:
                 await answer.piece(piece.encode("utf-8", "surrogatepass"))
             await answer.end()
             return
-        if await send_stream_fault(fault, answer):
-            return
         marks: list[tuple[int, Callable[[], Awaitable[None]]]] = []
         if fault.cut_after is not None:
             marks.append((fault.cut_after, cut_connection))
@@ -321,7 +318,7 @@ class ScriptedEndpoint:
         await answer.flush()
         for _, act in marks:
             await act()
-        for event in speech.ending(fault):
+        for event in speech.ending():
             answer.add(event)
         await answer.end()
 

@@ -56,11 +56,9 @@ class Answer:
             await self._writer.drain()
         await self._writer.drain()
 
-    async def error(
-        self, status: int, message: str, param: str = "", headers: dict[str, str] | None = None
-    ) -> None:
+    async def error(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         """An error object in the usual form."""
-        error = {"message": message, "type": "scripted", "param": param or None, "code": None}
+        error = {"message": message, "type": "scripted", "param": None, "code": None}
         await self.send_whole(status, json.dumps({"error": error}), headers=headers)
 
     async def begin(self, headers: dict[str, str] | None = None) -> None:
@@ -87,11 +85,6 @@ class Answer:
         """Send the events that were added, as one piece of the body."""
         added, self._added = bytes(self._added), bytearray()
         await self.piece(added)
-
-    async def event(self, event: JsonObject | str) -> None:
-        """One event of the stream, at once."""
-        self.add(event)
-        await self.flush()
 
     async def piece(self, raw: bytes) -> None:
         """A piece of the body."""
@@ -144,27 +137,7 @@ async def send_whole_fault(fault: Fault, answer: Answer) -> bool:
         await answer.send_whole(fault.status, fault.body, "application/json", fault.headers)
     elif fault.status != 200:
         message = fault.message or f"scripted status {fault.status}"
-        await answer.error(fault.status, message, fault.param, fault.headers)
+        await answer.error(fault.status, message, fault.headers)
     else:
         return False
-    return True
-
-
-async def send_stream_fault(fault: Fault, answer: Answer) -> bool:
-    """Send the fault that is a stream of its own; False where there is none."""
-    if fault.line_bytes:
-        await answer.piece(b'data: {"choices":[{"delta":{"content":"')
-        filler = b"x" * _PIECE
-        for _ in range(fault.line_bytes // _PIECE):
-            await answer.piece(filler)
-    elif fault.depth:
-        await answer.event('{"choices":' + "[" * fault.depth + "]" * fault.depth + "}")
-    elif fault.digits:
-        await answer.event('{"choices":[],"usage":{"prompt_tokens":' + "9" * fault.digits + "}}")
-    elif fault.no_choices:
-        await answer.event({"choices": []})
-        await answer.event("[DONE]")
-    elif not fault.empty:
-        return False
-    await answer.end()
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -73,8 +73,6 @@ class Fault(_Part):
     """Sent as it is instead of a reply; with a status over 299 an error object by default."""
     message: str = ""
     """The message of that error object."""
-    param: str = ""
-    """The parameter it names."""
     html: bool = False
     close: bool = False
     """The connection is closed before an answer."""
@@ -85,20 +83,8 @@ class Fault(_Part):
     stall_s: float = 0.0
     keepalive_s: float = 0.0
     """Seconds between comments during a stall; 0 for real silence."""
-    line_bytes: int = 0
-    """One line of this many bytes and no end."""
-    depth: int = 0
-    """One event nested this deep."""
-    digits: int = 0
-    """One event with an integer of this many digits."""
     gzip_bytes: int = 0
     """A compressed body that grows to this many bytes."""
-    empty: bool = False
-    """A stream without a word."""
-    no_choices: bool = False
-    """An event with an empty list of choices, then the end."""
-    endless: bool = False
-    """A stream without finish_reason and [DONE]."""
 
 
 class ScriptedCall(_Part):
@@ -129,9 +115,8 @@ class Reply(_Part):
     """Content as it is."""
     tool_calls: tuple[ScriptedCall, ...] = ()
     raw: tuple[str, ...] = ()
-    """Pieces of the body as they are, event framing included."""
+    """Pieces of the body as they are, event framing included, also none or an empty one."""
     reasoning: str = ""
-    reasoning_as: Literal["reasoning_content", "reasoning", "think"] = "reasoning_content"
     finish: str = ""
     """The finish_reason; empty for the fitting one."""
     usage: Usage | None = None

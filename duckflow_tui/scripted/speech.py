@@ -7,7 +7,7 @@ import json
 from typing import Any, Final, cast
 
 from duckflow_tui.llm.tokens import estimate_tokens
-from duckflow_tui.scripted.replies import Fault, Reply, ScriptedCall, Usage, list_messages
+from duckflow_tui.scripted.replies import Reply, ScriptedCall, Usage, list_messages
 from duckflow_tui.state.base import JsonObject
 
 #: What the Responses API calls the reasons of chat completions why a reply is incomplete.
@@ -32,27 +32,21 @@ class Speech:
     def events(self) -> list[tuple[JsonObject, int | None]]:
         """Each event with its size in characters; None for reasoning, 0 for the opening."""
         found: list[tuple[JsonObject, int | None]] = [(self._delta({"role": "assistant"}), 0)]
-        content = self._content
-        reasoning = self._reply.reasoning
-        if reasoning and self._reply.reasoning_as == "think":
-            content, reasoning = f"<think>{reasoning}</think>\n\n{content}", ""
-        for piece in self._pieces(reasoning):
-            found.append((self._delta({self._reply.reasoning_as: piece}), None))
-        for piece in self._pieces(content):
+        for piece in self._pieces(self._reply.reasoning):
+            found.append((self._delta({"reasoning_content": piece}), None))
+        for piece in self._pieces(self._content):
             found.append((self._delta({"content": piece}), len(piece)))
         for place, call in enumerate(self._calls):
             found.extend(self._call(place, call))
         return found
 
-    def ending(self, fault: Fault) -> list[JsonObject | str]:
-        """finish_reason, usage and the word that ends the stream."""
-        events: list[JsonObject | str] = []
-        if not fault.endless:
-            choice: JsonObject = {"index": 0, "delta": {}, "finish_reason": self._finish}
-            events.append(self._event([choice]))
+    def ending(self) -> list[JsonObject | str]:
+        """Return the events with finish_reason and usage, and the word that ends the stream."""
+        choice: JsonObject = {"index": 0, "delta": {}, "finish_reason": self._finish}
+        events: list[JsonObject | str] = [self._event([choice])]
         if self._wants_usage and self._reply.send_usage:
             events.append({**self._event([]), "usage": self._usage()})
-        return events if fault.endless else [*events, "[DONE]"]
+        return [*events, "[DONE]"]
 
     def completion(self) -> str:
         """The reply in one piece, for a request that does not stream."""
@@ -175,10 +169,8 @@ class ResponseSpeech(Speech):
             add("output_item.done", output_index=at, item=item)
         return found
 
-    def ending(self, fault: Fault) -> list[JsonObject | str]:
-        """The event with the whole response."""
-        if fault.endless:
-            return []
+    def ending(self) -> list[JsonObject | str]:
+        """Return the event with the whole response."""
         response = json.loads(self.completion())
         kind = f"response.{response['status']}"
         return [{"type": kind, "sequence_number": 10_000, "response": response}]
@@ -201,8 +193,6 @@ class ResponseSpeech(Speech):
     def _items(self) -> list[JsonObject]:
         """The output: reasoning, the message, then the calls."""
         thought, content = self._reply.reasoning, self._content
-        if thought and self._reply.reasoning_as == "think":
-            thought, content = "", f"<think>{thought}</think>\n\n{content}"
         items: list[JsonObject] = []
         if thought:
             sealed = base64.b64encode(thought.encode()).decode()

@@ -209,7 +209,7 @@ async def test_a_reply_that_breaks_each_time_is_kept_as_far_as_it_came() -> None
 
 
 async def test_an_empty_reply_is_asked_for_once_more() -> None:
-    empty = (Reply(text=""), Reply(fault=Fault(no_choices=True)), Reply(fault=Fault(empty=True)))
+    empty = (Reply(text=""), Reply(raw=('data: {"choices": []}\n\n',)), Reply(raw=("",)))
     for one in empty:
         async with bench(script(one, GOOD)) as at:
             assert (await at.decide()).text == "Hello."

@@ -8,7 +8,7 @@ from typing import Any
 from support.zoo import Provider, Spoken, asked_for, calls_of, messages_of, refusal
 
 from duckflow_tui.llm.tokens import estimate_tokens
-from duckflow_tui.scripted.replies import Fault, Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.base import JsonObject
 
 
@@ -129,7 +129,7 @@ class LlamaCppPython(LlamaCpp):
         if asked <= 2200:
             return super().checked(body)
         if body.get("stream"):
-            return Reply(fault=Fault(empty=True))
+            return Reply(raw=("",))
         words = (f"This model's maximum context length is 2200 tokens. However, you requested "
                  f"{asked} tokens ({asked} in the messages, None in the completion). Please reduce "
                  "the length of the messages or completion.")  # fmt: skip
