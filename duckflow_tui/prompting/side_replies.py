@@ -84,55 +84,42 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
     }.items()
 }
 
-_Words = Mapping[str, str]
 
-_GRADES: Final[_Words] = {
-    **dict.fromkeys(
-        ("good", "excellent", "great", "high", "a", "良い", "良", "優", "優秀"), "good"
-    ),
-    **dict.fromkeys(("normal", "ok", "okay", "fair", "acceptable", "b", "普通", "可"), "normal"),
-    **dict.fromkeys(
-        ("needs_work", "needs_improvement", "poor", "bad", "low", "c", "要改善", "不可", "不十分"),
-        "needs_work",
-    ),
-}
-_VERDICTS: Final[_Words] = {
-    **dict.fromkeys(
-        ("approve", "approved", "accept", "accepted", "pass", "passed", "ok", "done", "yes"),
-        "approve",
-    ),
-    **dict.fromkeys(("承認", "合格", "完了"), "approve"),
-    **dict.fromkeys(("fix", "needs_fix", "needs_work", "revise", "要修正", "修正"), "fix"),
-    **dict.fromkeys(
-        ("reject", "rejected", "fail", "failed", "no", "却下", "不合格", "拒否"), "reject"
-    ),
-}
-_STATUSES: Final[_Words] = {
-    **dict.fromkeys(("completed", "complete", "done", "success", "succeeded", "ok"), "completed"),
-    **dict.fromkeys(
-        ("successful", "successfully", "finished", "passed", "完了", "成功"), "completed"
-    ),
-    **dict.fromkeys(
-        ("partial", "partially", "partly", "incomplete", "一部", "一部完了"), "partial"
-    ),
-    **dict.fromkeys(("failed", "failure", "fail", "error", "unsuccessful", "失敗"), "failed"),
-}
-_RISKS: Final[_Words] = {
-    **dict.fromkeys(("low", "minimal", "none", "低", "低い"), "low"),
-    **dict.fromkeys(("medium", "moderate", "mid", "中", "中程度"), "medium"),
-    **dict.fromkeys(("high", "critical", "高", "高い"), "high"),
-}
-#: Scores given as words.
-_DEGREES: Final[Mapping[str, float]] = {
-    **dict.fromkeys(
-        ("true", "yes", "met", "full", "fully", "fully_met", "pass", "passed", "達成", "満たす"),
-        1.0,
-    ),
-    **dict.fromkeys(("high", "高", "高い"), 0.9),
-    **dict.fromkeys(("medium", "partial", "partly", "partly_met", "中", "一部"), 0.5),
-    **dict.fromkeys(("low", "低", "低い"), 0.2),
-    **dict.fromkeys(("false", "no", "not_met", "unmet", "fail", "failed", "未達"), 0.0),
-}
+def _read_table(**words: str) -> Mapping[str, str]:
+    """Return the meaning of each word: the names of the arguments, and the words in them."""
+    return {
+        word: meaning for meaning, others in words.items() for word in (meaning, *others.split())
+    }
+
+
+_GRADES: Final = _read_table(
+    good="excellent great high a 良い 良 優 優秀",
+    normal="ok okay fair acceptable b 普通 可",
+    needs_work="needs_improvement poor bad low c 要改善 不可 不十分",
+)
+_VERDICTS: Final = _read_table(
+    approve="approved accept accepted pass passed ok done yes 承認 合格 完了",
+    fix="needs_fix needs_work revise 要修正 修正",
+    reject="rejected fail failed no 却下 不合格 拒否",
+)
+_STATUSES: Final = _read_table(
+    completed="complete done success succeeded successful successfully ok finished passed 完了"
+    " 成功",
+    partial="partially partly incomplete 一部 一部完了",
+    failed="failure fail error unsuccessful 失敗",
+)
+_RISKS: Final = _read_table(
+    low="minimal none 低 低い", medium="moderate mid 中 中程度", high="critical 高 高い"
+)
+#: Scores given as words, by the first of them.
+_DEGREES: Final = _read_table(
+    met="true yes full fully fully_met pass passed 達成 満たす",
+    high="高 高い",
+    partly="medium partial partly_met 中 一部",
+    low="低 低い",
+    unmet="false no not_met fail failed 未達",
+)
+_SCORE_OF: Final = {"met": 1.0, "high": 0.9, "partly": 0.5, "low": 0.2, "unmet": 0.0}
 
 
 class JsonReply(BaseModel):
@@ -200,23 +187,15 @@ class JsonReply(BaseModel):
 
     @classmethod
     def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the non-null values by our field names. Where the field itself is missing, a
-        synonym counts, else the only name that has its own name in it.
+        """Return the non-null values by our field names. A synonym counts where the field itself is
+        missing.
         """
         given = {field_name(key): value for key, value in written.items() if value is not None}
         named: dict[str, Any] = {}
         for field in cls.model_fields:
             others = sorted(_SYNONYMS.get(field, frozenset()) - cls.model_fields.keys())
-            longer = [
-                name
-                for name, value in given.items()
-                if name not in cls.model_fields
-                and field.rstrip("s") in _split_words(name)
-                and not (field == cls.main_list and isinstance(value, str))  # one of its entries
-            ]
-            found = [given[name] for name in (field, *others) if name in given]
-            if found or len(longer) == 1:
-                named[field] = found[0] if found else given[longer[0]]
+            if found := [given[name] for name in (field, *others) if name in given]:
+                named[field] = found[0]
         return named
 
     @classmethod
@@ -260,8 +239,8 @@ _DEEPEST: Final = 6  # levels of a value in which a reply is looked for
 
 
 def _walk_objects(given: object, *, through_lists: bool = True) -> Iterator[JsonObject]:
-    """The objects in a value, outer ones first, those in the JSON of a text too, and lists of pairs
-    as the object of these. Without ``through_lists`` those among others of a list are left out.
+    """Yield the objects in a value, outer ones first, to six levels, those in the JSON of a text
+    too. Without ``through_lists`` those among others of a list are left out.
     """
     level = [given]
     for _ in range(_DEEPEST):
@@ -275,27 +254,9 @@ def _walk_objects(given: object, *, through_lists: bool = True) -> Iterator[Json
                 inner += fields.values()
             elif isinstance(value, list):
                 entries = cast("list[object]", value)
-                if pairs := _join_pairs(entries):
-                    yield pairs
                 if through_lists or len(entries) == 1:
                     inner += entries
         level = inner
-
-
-def _join_pairs(entries: Sequence[object]) -> JsonObject:
-    """The object of a list of fields, each an object of one field, or of a name and a value; empty
-    where it is another list.
-    """
-    pairs: JsonObject = {}
-    for entry in entries:
-        cells = list(cast("JsonObject", entry).items()) if isinstance(entry, dict) else []
-        if not 1 <= len(cells) <= 2 or not isinstance(cells[0][1], str):
-            return {}
-        name, value = (cells[0][1], cells[1][1]) if len(cells) == 2 else cells[0]
-        if name in pairs:
-            return {}
-        pairs[name] = value
-    return pairs
 
 
 def _unwrap_entries(given: object) -> object:
@@ -304,11 +265,6 @@ def _unwrap_entries(given: object) -> object:
     while isinstance(inner, dict) and len(fields := cast("JsonObject", inner)) == 1:
         (inner,) = fields.values()
     return cast("object", inner) if isinstance(inner, list) else given
-
-
-def _split_words(name: str) -> list[str]:
-    """The words of a name in snake case, without the s of a plural."""
-    return [word.rstrip("s") for word in name.split("_")]
 
 
 #: A key by which entries are numbered: "r1", "step 2", "3".
@@ -383,16 +339,6 @@ class PlanStep(JsonReply):
     name: Text
     description: Text
     depends_on: Ids = Field(default_factory=list[str])
-
-    @classmethod
-    def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
-        """As for any reply; the only pair of no such name is a name and its description."""
-        named = super()._name_fields(written)
-        others = [(k, v) for k, v in written.items() if v not in named.values()]
-        if len(others) == 1 and not named.keys() & {"name", "description"}:
-            ((name, description),) = others
-            named |= {"name": name, "description": description}
-        return named
 
     @classmethod
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -549,7 +495,7 @@ def read_scores(
         match = _SCORE_NUMBER.fullmatch(text)
         if match is None:
             if (degree := read_choice(text, _DEGREES)) is not None:
-                read[key] = degree
+                read[key] = _SCORE_OF[degree]
         elif match[2] or match[3]:
             read[key] = float(match[1]) / float(match[3] or 100)
         else:

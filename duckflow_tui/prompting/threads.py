@@ -177,17 +177,8 @@ class Threads:
         if not aside and state.turn is None and state.work is None:
             self._kept.pop(True, None)  # there is nothing left to be beside
         kept = self._get_thread(aside)
-        turn = state.turn
-        return kept.window.make_view(
-            kept.log.follow(state.messages, answers),
-            turn.turn_id if turn else "",
-            turn.message_id if turn else "",
-            room,
-            whole,
-            state.compaction,
-            full_share(state),
-            state.objective.message_id if state.objective else "",
-        )
+        messages = kept.log.follow(state.messages, answers)
+        return kept.window.make_view(messages, state, room, whole, full_share(state))
 
     def without_newest(self, state: AgentState) -> int:
         """Return the tokens of the conversation if its newest compaction were undone."""
@@ -200,17 +191,9 @@ class Threads:
     ) -> Overflow | None:
         """Return the part of the conversation to compact; see ``HistoryWindow.find_overflow``."""
         kept = self._get_thread(aside=False)
-        turn = state.turn
+        messages = kept.log.follow(state.messages)
         return kept.window.find_overflow(
-            kept.log.follow(state.messages),
-            turn.turn_id if turn else "",
-            turn.message_id if turn else "",
-            room,
-            whole,
-            state.compaction,
-            full=full,
-            keep=keep,
-            inside=inside,
+            messages, state, room, whole, full=full, keep=keep, inside=inside
         )
 
     def _get_thread(self, aside: bool) -> _Thread:

@@ -20,6 +20,7 @@ from typing import Final
 
 from duckflow_tui.prompting.budget import Fitted, Layer, ScriptCounter
 from duckflow_tui.prompting.lines import cut_middle, exchange_digest, format_call, loop_digest
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
@@ -125,31 +126,22 @@ class HistoryWindow:
         self._request = 0  # index of the message with the current request
 
     def make_view(
-        self,
-        messages: Sequence[Message],
-        turn: str,
-        turn_message: str,
-        room: int,
-        whole: int,
-        compaction: Compaction | None = None,
-        full: float = FULL,
-        request: str = "",
+        self, messages: Sequence[Message], state: AgentState, room: int, whole: int, full: float
     ) -> View:
-        """Return the messages to send in a request of ``turn``, which the message ``turn_message``
-        began.
+        """Return the messages to send in a request of the running turn, and remember the turn.
 
         ``room`` is the tokens available, before the model's factor; a user's message above
-        ``whole`` tokens is cut in its middle. An empty ``turn`` counts as a new one. A turn that
-        begins with more than the share ``full`` of the room moves the begin of the history. Always
-        sent: the turn's message, the one of the current ``request``, and the user's last one.
-        Within a turn a message stays the same object.
+        ``whole`` tokens is cut in its middle. Without a turn, each request counts as a new one. A
+        turn that begins with more than the share ``full`` of the room moves the begin of the
+        history. Always sent: the turn's message, the one of the current request, and the user's
+        last one. Within a turn a message stays the same object.
         """
-        begins = self._take_new(messages, turn, room, whole, compaction)
-        self._turn = turn
-        current = self._index_of(turn_message)
+        begins, current = self._take_new(messages, state, room, whole)
+        self._turn = state.turn.turn_id if state.turn else ""
         if begins and current > self._thoughts_from:
             self._forget_thoughts(current)
-        self._request = self._index_of(request) if request else current
+        request = state.objective
+        self._request = self._index_of(request.message_id) if request else current
         fits = self._sum_total(current) <= room
         full = full if begins else 1.0
         if (fits and self._sum_sizes(self._start) <= full * room) or self._drop_old_results(
@@ -184,11 +176,9 @@ class HistoryWindow:
     def find_overflow(
         self,
         messages: Sequence[Message],
-        turn: str,
-        turn_message: str,
+        state: AgentState,
         room: int,
         whole: int,
-        compaction: Compaction | None,
         *,
         full: float = FULL,
         keep: float = KEPT,
@@ -201,8 +191,7 @@ class HistoryWindow:
         ``inside``: the cut may fall between the decisions of an exchange where whole exchanges are
         not enough.
         """
-        begins = self._take_new(messages, turn, room, whole, compaction)
-        current = self._index_of(turn_message)
+        begins, current = self._take_new(messages, state, room, whole)
         total = self._sum_total(current)
         if total <= room and not (
             (begins or inside) and self._sum_sizes(self._start) > full * room
@@ -235,17 +224,13 @@ class HistoryWindow:
         return digest + self._sum_sizes(max(self._begin_of(compaction.begins_at), self._fresh))
 
     def _take_new(
-        self,
-        messages: Sequence[Message],
-        turn: str,
-        room: int,
-        whole: int,
-        compaction: Compaction | None,
-    ) -> bool:
+        self, messages: Sequence[Message], state: AgentState, room: int, whole: int
+    ) -> tuple[bool, int]:
         """Take in new messages, another limit of a result and another compaction. Returns whether a
-        turn begins.
+        turn begins, and the index of its message.
         """
-        begins = not turn or turn != self._turn
+        turn, compaction = state.turn, state.compaction
+        begins = turn is None or turn.turn_id != self._turn
         cap = max(room // RESULT_SHARE, min(room // 2, ONE_FILE), SMALLEST_RESULT)
         # Small moves of the room must not change how old results look: caches would miss.
         if begins and (self._cap > 1.25 * cap or cap > 2 * self._cap):
@@ -262,7 +247,7 @@ class HistoryWindow:
                 self._front = (front,)
                 self._front_size = message_tokens(front, self._counter.count)
         self._start = max(self._start, self._fresh)
-        return begins
+        return begins, self._index_of(turn.message_id if turn else "")
 
     def _begin_of(self, message_id: str) -> int:
         """Return the newest index of the message with this id; 0 where it is missing."""

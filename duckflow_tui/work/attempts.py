@@ -18,7 +18,7 @@ from duckflow_tui.prompting.side_replies import ContinuationReply, DigestReply, 
 from duckflow_tui.state.base import ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.consequences import find_consequence
-from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
+from duckflow_tui.state.gates import ESCALATION_OPTIONS, CardKind
 from duckflow_tui.state.goal import (
     DONE_FROM,
     AttemptMessage,
@@ -282,7 +282,12 @@ class Attempts:
         """
         rounds = self._parts.settings.max_attempts
         while True:
-            card = self._make_card(report)
+            options = tuple(
+                option
+                for option in ESCALATION_OPTIONS
+                if report.analysis is None or option.action != "assistance"
+            )
+            card = self._parts.desk.make_card(CardKind.ESCALATION, options, escalation=report)
             answer = await self._parts.desk.ask(card)
             text, found = answer.text.strip(), find_consequence(card, answer.action)
             match found.next:
@@ -296,7 +301,12 @@ class Attempts:
                     change_objective(self._store, closed=True)  # the next message opens another
                     if not self._store.state.session.headless:
                         return found.next
-                    self._tell_unasked(report)
+                    self._parts.notices.warn(
+                        "judging.unasked",
+                        attempts=str(report.attempts),
+                        score=f"{report.score:.2f}",
+                        missing=one_line("; ".join(report.missing), 400) or "–",
+                    )
                     return "unasked"
                 case "asks_again":
                     analysis = await ask_failure_analysis(
@@ -305,24 +315,6 @@ class Attempts:
                     report = report.model_copy(update={"analysis": analysis or report.analysis})
                 case _:
                     pass
-
-    def _tell_unasked(self, report: SituationReport) -> None:
-        """Without a screen: show the report as a warning (S1-32…34)."""
-        self._parts.notices.warn(
-            "judging.unasked",
-            attempts=str(report.attempts),
-            score=f"{report.score:.2f}",
-            missing=one_line("; ".join(report.missing), 400) or "–",
-        )
-
-    def _make_card(self, report: SituationReport) -> Card:
-        """Make the card of the question; it offers help until an analysis was made."""
-        options = tuple(
-            option
-            for option in ESCALATION_OPTIONS
-            if report.analysis is None or option.action != "assistance"
-        )
-        return self._parts.desk.make_card(CardKind.ESCALATION, options, escalation=report)
 
 
 def current_work(state: AgentState) -> tuple[TurnInfo, TaskObjective]:

@@ -5,12 +5,12 @@ with the reasons for it (S0-5…36).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Complexity, LimitSet, LoopLimit, Reason, TaskProfile, Vitals
 from duckflow_tui.work.progress import RAN
@@ -209,35 +209,28 @@ def measure_session(state: AgentState) -> Complexity:
     """Measure the complexity of the session: files read, earlier turns, calls of the model and
     those that failed.
     """
-    ran = errors = 0
-    for message in state.messages:
-        if isinstance(message, OperationMessage) and message.result.outcome in RAN:
-            if message.by_user or message.for_requirement:
-                continue
-            ran += 1
-            errors += message.result.outcome is not Outcome.OK
-    return compute_complexity(len(state.files_read), len(state.turns), errors, ran)
+    outcomes = [m.result.outcome for m in _list_model_calls(state.messages)]
+    errors = len(outcomes) - outcomes.count(Outcome.OK)
+    return compute_complexity(len(state.files_read), len(state.turns), errors, len(outcomes))
 
 
 def measure_request(state: AgentState) -> Complexity:
-    """Measure the complexity of the current request: files named in its calls, the user's messages
-    on it, its calls and those that failed.
+    """Measure the complexity of the current request: files named in its calls, the user's later
+    messages on it, its calls and those that failed. Without a request, that of all messages.
     """
-    first = state.objective.message_id if state.objective is not None else ""
-    files, turns, ran, errors = set[str](), 0, 0, 0
-    for message in reversed(state.messages):
-        if isinstance(message, UserMessage) and not (message.aside or message.step_id):
-            if message.message_id == first:
-                break
-            turns += 1
-        if isinstance(message, OperationMessage) and message.result.outcome in RAN:
-            if message.by_user or message.for_requirement:
-                continue
-            ran += 1
-            errors += message.result.outcome is not Outcome.OK
-            if isinstance(path := message.args.get("path"), str):
-                files.add(path)
-    return compute_complexity(len(files), turns, errors, ran)
+    now = state.objective
+    recent = [m for m in state.messages if now is None or m.at >= now.created_at]
+    said = [m for m in recent if isinstance(m, UserMessage) and not (m.aside or m.step_id)]
+    calls = _list_model_calls(recent)
+    files = {path for m in calls if isinstance(path := m.args.get("path"), str)}
+    errors = sum(m.result.outcome is not Outcome.OK for m in calls)
+    return compute_complexity(len(files), len(said) - (now is not None), errors, len(calls))
+
+
+def _list_model_calls(messages: Sequence[Message]) -> list[OperationMessage]:
+    """Return the model's own calls that ran or had invalid arguments, without those of checks."""
+    calls = (m for m in messages if isinstance(m, OperationMessage) and m.result.outcome in RAN)
+    return [m for m in calls if not (m.by_user or m.for_requirement)]
 
 
 def compute_complexity(

@@ -31,7 +31,6 @@ from duckflow_tui.state.plan import (
 from duckflow_tui.state.plan_events import (
     StepBreakSet,
     WorkFinished,
-    WorkProgressed,
     WorkStarted,
 )
 from duckflow_tui.work.propose import (
@@ -184,15 +183,6 @@ class PlanRun:
         from duckflow_tui.work.step import StepRun  # few sessions need it
 
         mode = self._choose_mode(step)
-        self._store.dispatch(
-            WorkProgressed(
-                work_id=self._work_id,
-                step_id=step.step_id,
-                mode=mode,
-                loop=0,
-                limit=self._parts.settings.max_steps,
-            )
-        )
         left = await self._take_left_actions(keep=mode == "adaptive")
         run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode, left)
         report = await run.run()

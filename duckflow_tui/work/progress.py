@@ -177,22 +177,21 @@ class ProgressWatch:
             loop.news = loop.news or (good and not known)
 
     def _judge_change(self, message: OperationMessage, key: str, loop: _Loop) -> None:
-        """Judge a change: content new to its path is progress; known content, or a change in blanks
-        only, is a repeat.
+        """Judge a change: content new to one of its paths is progress; a return to known content is
+        a repeat.
         """
         new: list[str] = []
-        blank = changes_only_blanks(message)
         for path, before, after in _iter_contents(message):
             known = self._contents[path]
             known.add(before)
             if after in known:
                 loop.returned.add(path)
-            elif not blank:
+            else:
                 new.append(path)
             known.add(after)
             self._now[path] = after
             self._unverified.add(path)
-        self._back = not new and not blank
+        self._back = not new
         if new:
             loop.outcomes.append(True)
             loop.add_progress(ProgressKind.DIFF, new[0], (message.call_id,))
@@ -331,24 +330,6 @@ def read_place(message: OperationMessage) -> str:
     found = head[1:].partition(": ")[0] if head.startswith("[") else ""
     same = found and posixpath.basename(_normalize_path(found)) == posixpath.basename(asked)
     return _normalize_path(found) if same else asked
-
-
-def changes_only_blanks(message: OperationMessage) -> bool:
-    """Whether a call changed only trailing blanks and empty lines."""
-    previews = message.gate.previews if message.gate is not None else message.previews
-    hunks = 0
-    for preview in previews:
-        if preview.kind != "modify":
-            return False
-        for hunk in preview.hunks:
-            hunks += 1
-            texts: dict[str, list[str]] = {"-": [], "+": []}
-            for line in hunk.lines:
-                if line.mark in texts and (text := line.text.rstrip()):
-                    texts[line.mark].append(text)
-            if texts["-"] != texts["+"]:
-                return False
-    return hunks > 0
 
 
 def _normalize_argument(name: str, value: Any) -> Any:

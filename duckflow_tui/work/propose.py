@@ -441,20 +441,19 @@ def skip_step(parts: TurnParts, plan: Plan, step: Step) -> None:
 
 
 def end_idle_plan(store: Store, plan_id: str) -> None:
-    """Set the final status of a plan after a change from outside, also from failed to completed. A
-    plan whose work runs is left alone: the work sets its status.
+    """Set the final status of a plan after a change from outside, as ``end_plan`` does. Nothing
+    happens while its work runs, which sets the status itself.
     """
-    if store.state.work is not None and store.state.work.plan_id == plan_id:
-        return
-    plan = store.state.get_plan(plan_id)
-    if plan.status is PlanStatus.FAILED and derive_end_status(plan) is PlanStatus.COMPLETED:
-        store.dispatch(PlanStatusChanged(plan_id=plan_id, status=PlanStatus.COMPLETED))
-    end_plan(store, plan_id)
+    if store.state.work is None or store.state.work.plan_id != plan_id:
+        end_plan(store, plan_id)
 
 
 def end_plan(store: Store, plan_id: str) -> None:
-    """Mark a running plan as completed or failed if none of its steps can go on."""
+    """Mark a plan that may run as completed or failed if none of its steps can go on, and a failed
+    one as completed if all of them are done by now.
+    """
     plan = store.state.get_plan(plan_id)
     status = derive_end_status(plan)
-    if status is not None and plan.status is not status and plan.status.may_run:
+    mended = plan.status is PlanStatus.FAILED and status is PlanStatus.COMPLETED
+    if status is not None and plan.status is not status and (plan.status.may_run or mended):
         store.dispatch(PlanStatusChanged(plan_id=plan_id, status=status))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
@@ -191,7 +190,7 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision, *, first: 
     if is_work and acts and not (claims or objective.extracted_requirements or objective.split):
         change_objective(store, split=True)
         try:
-            claims = (await _ask_changes(parts, objective, ())).claims
+            claims = (await _ask_changes(parts, objective, ())).requirements
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.no_requirements", **reason_params(error))
     talks = decision.task_profile in TALK and not decision.actions
@@ -228,7 +227,7 @@ async def update_ledger(
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.not_heard", **reason_params(error))
         else:
-            claims = found.claims
+            claims = found.requirements
             _apply_changes(parts, found, one_line("; ".join(said), 200))
         objective = store.state.objective
         assert objective is not None
@@ -344,20 +343,12 @@ async def add_later_claims(parts: TurnParts, claims: Sequence[RequirementClaim])
     await add_claims(parts, claims)
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """Changes of the ledger that a reply asks for: new claims, ids to drop, ids to reopen."""
-
-    claims: tuple[RequirementClaim, ...]
-    dropped: tuple[str, ...]
-    again: tuple[str, ...]
-
-
 async def _ask_changes(
     parts: TurnParts, objective: TaskObjective, wishes: Sequence[str]
-) -> _Changes:
+) -> RequirementsReply:
     """Ask the fast role to split the request into requirements (S1-11), or, given ``wishes`` of the
-    user, how these change its requirements. Raises LlmError and Unreadable.
+    user, how these change its requirements; ``dropped`` and ``again`` of the reply are then ids of
+    the ledger. Raises LlmError and Unreadable.
     """
     known = objective.extracted_requirements
 
@@ -369,22 +360,21 @@ async def _ask_changes(
             raise ToldError("judging.unknown_id", id=repr(key), ids=ids)
         return item.requirement_id if item is not None else key
 
-    def read(reply: RequirementsReply) -> _Changes:
-        """Convert the reply to changes; raises ToldError if it has no requirement where some are
-        needed.
+    def read(reply: RequirementsReply) -> RequirementsReply:
+        """Return the reply with ids of the ledger; raises ToldError if it has no requirement where
+        some are needed.
         """
-        claims = tuple(reply.requirements)
-        if not (claims or wishes):
+        if not (reply.requirements or wishes):
             raise ToldError("judging.no_requirement")
-        dropped, again = map(find_id, reply.dropped), map(find_id, reply.again)
-        return _Changes(claims, tuple(dropped), tuple(again))
+        ids = {"dropped": [*map(find_id, reply.dropped)], "again": [*map(find_id, reply.again)]}
+        return reply.model_copy(update=ids)
 
     question = requirements_question(parts.store.state, objective.original_query, wishes)
     return await parts.models.ask(question, read)
 
 
-def _apply_changes(parts: TurnParts, found: _Changes, because: str) -> None:
-    """Waive dropped requirements, and reopen those wanted again."""
+def _apply_changes(parts: TurnParts, found: RequirementsReply, because: str) -> None:
+    """Waive the requirements that the reply drops; reopen waived ones that it wants again."""
     waive_requirements(parts, found.dropped, because)
     for key in found.again:
         objective = parts.store.state.objective

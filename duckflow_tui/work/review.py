@@ -335,7 +335,8 @@ class Reviewer:
 
     def _collect_since(self, objective: TaskObjective) -> tuple[list[OperationMessage], str]:
         """Return all calls since the request, including the user's and without those of checks, and
-        all replies to the user, because the answer may come before the last reply.
+        all replies to the user, also from steps of a plan, because the answer may come before the
+        last reply.
         """
         calls: list[OperationMessage] = []
         texts: dict[str, None] = {}
@@ -344,7 +345,7 @@ class Reviewer:
                 continue
             if isinstance(message, OperationMessage) and not message.for_requirement:
                 calls.append(message)
-            elif isinstance(message, AssistantMessage) and not (message.aside or message.step_id):
+            elif isinstance(message, AssistantMessage) and not message.aside:
                 texts.setdefault(message.text.strip())
         return calls, "\n\n".join(filter(None, texts))
 

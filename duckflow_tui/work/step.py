@@ -132,6 +132,7 @@ class StepRun(Thread):
         self._interrupted = find_interruption(self.store.state, self.step_id)
         if self._interrupted is not None:
             self.log.extend(collect_step_log(self.store.state, self.step_id))
+        self._record_progress(0, self.parts.settings.max_steps)
         self._record_status(WorkStatus.IN_PROGRESS)
         self.store.dispatch(PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS))
         try:

@@ -284,6 +284,23 @@ def facts_of(request: Request) -> str:
     return request.text.rpartition("<facts>")[2].partition("</facts>")[0]
 
 
+async def test_the_judge_reads_what_the_steps_of_a_plan_said(tmp_path: Path) -> None:
+    """The user got it there, and the last reply need not say it again."""
+    propose = action("plan_tool.propose", goal="explain", steps=["What a is", "What b is"])
+    script = Script(
+        replies={
+            "main": (decision("I plan.", propose), done("That is all.")),
+            "task": (done("a is an apple."), done("b is a bear.")),
+            "report": (REPORTED,),
+        }
+    )
+    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+        assert (await s.turn("what are a and b?")).outcome == "done"
+        (judged,) = s.server.of("satisfaction")
+        for said in ("a is an apple.", "b is a bear.", "That is all."):
+            assert said in facts_of(judged)
+
+
 @pytest.mark.parametrize("names_it", [True, False])
 async def test_a_red_run_of_the_tests_has_to_be_answered(tmp_path: Path, names_it: bool) -> None:
     """A lenient judge gives full marks; the run is red on the files as they are."""

@@ -9,7 +9,6 @@ import pytest
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
 from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome
 from duckflow_tui.state.pace import Pattern, Reason
@@ -283,24 +282,6 @@ def test_blanks_and_detours_make_no_other_action(
     assert stuck[:3] == [None] * 3
     assert stuck[3] is not None
     assert stuck[3].code == "same_action"
-
-
-def rewrite(number: int, *lines: tuple[DiffMark, str]) -> OperationMessage:
-    """A change of ``a.py`` to content that was not there before, with what its diff shows."""
-    shown = tuple(DiffLine(mark=mark, old=1, new=1, text=text) for mark, text in lines)
-    hunk = Hunk(old_start=1, old_count=1, new_start=1, new_count=1, lines=shown)
-    preview = FilePreview(path="a.py", kind="modify", hunks=(hunk,))
-    made = edit("a.py", f"v{number}", f"v{number + 1}")
-    args = {"path": "a.py", "content": "".join(text for mark, text in lines if mark == "+")}
-    return made.model_copy(update={"previews": (preview,), "args": args})
-
-
-def test_one_more_blank_at_the_end_of_a_line_is_no_progress() -> None:
-    work = Work()
-    signs = [work.loop(rewrite(n, ("-", "x" + " " * n), ("+", "x " + " " * n))) for n in range(4)]
-    assert [s.progress for s in signs] == [()] * 4
-    assert [s.stuck.code if s.stuck else None for s in signs] == [None] * 3 + ["same_action"]
-    assert kinds(work.loop(rewrite(8, ("-", "x"), ("+", ""), ("+", "  x")))) == ["diff"]
 
 
 @pytest.mark.parametrize("outcome", REFUSALS)
