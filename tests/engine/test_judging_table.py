@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.endpoint import bench
 from support.reviews import claim, lacks
-from support.session import action, decision, done, script, session
+from support.session import REPORTED, action, decision, done, script, session
 from support.whole import WHOLE, rounds
 
 from duckflow_tui.prompting.side_replies import SatisfactionReply
