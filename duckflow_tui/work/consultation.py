@@ -277,8 +277,10 @@ class Consultation:
     async def _tidy_results(self) -> None:
         """Summarize the results so far, store the summary with the request, and tell the model."""
         done = summarize_calls(self._log())
-        lines = [f"- {text}" for text in done.results]
-        lines += [f"- failed: {error.operation}: {error.message}" for error in done.errors]
+        lines = [f"- {_drop_room(text)}" for text in done.results]
+        lines += [
+            f"- failed: {_drop_room(error.operation)}: {error.message}" for error in done.errors
+        ]
         text = "\n".join(dict.fromkeys(lines))
         if text:
             try:
@@ -314,3 +316,11 @@ class Consultation:
         """Record the requirement with this priority."""
         changed = item.model_copy(update={"priority": priority})
         self._store.dispatch(RequirementEdited(item=changed))
+
+
+def _drop_room(call: str) -> str:
+    """Shorten the operation's name in the text of a call: without its namespace, with spaces for
+    underscores.
+    """
+    name, space, rest = call.partition(" ")
+    return f"{name.rpartition('.')[2].replace('_', ' ')}{space}{rest}"
