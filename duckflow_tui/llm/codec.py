@@ -5,6 +5,7 @@ wire.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.decision_reading import DECIDE, OTHER, Reading
-from duckflow_tui.llm.foreign_calls import STATEMENTS, foreign_names
+from duckflow_tui.llm.foreign_calls import STATEMENTS, bare_name, foreign_names
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import (
     IdSource,
@@ -96,10 +97,16 @@ class Decoder(Protocol):
 
 def name_operations(operations: Sequence[OperationSpec]) -> dict[str, OperationSpec]:
     """Map every name that a model may use for an operation to its spec: our name, the wire name,
-    and names in other tools.
+    and the bare names of both and in other tools, where they mean one operation only.
     """
     own = {spec.name: spec for spec in operations}
-    return {**foreign_names(operations), **{wire_name(name): own[name] for name in own}, **own}
+    bare = Counter(map(bare_name, own))
+    return {
+        **foreign_names(operations),
+        **{bare_name(name): spec for name, spec in own.items() if bare[bare_name(name)] == 1},
+        **{wire_name(name): spec for name, spec in own.items()},
+        **own,
+    }
 
 
 def reading_of(prompt: Prompt, ids: IdSource) -> Reading:

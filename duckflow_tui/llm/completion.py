@@ -257,12 +257,16 @@ class Completion:
         if message.function_call is not None:
             calls = [*calls, WireCall(function=message.function_call)]
         if isinstance(content, list):
+            thoughts = (thought for part in content for thought in part.thinking or ())
+            reasoning = reasoning or "".join(thought.text or "" for thought in thoughts)
             content = "".join(part.text or "" for part in content)
         text = (content or "") + (message.refusal or "")  # which is the text that it is
         if reasoning or text or calls:
             self.note_piece()
         if reasoning:
-            self._reasoning_name = "reasoning_content" if message.reasoning_content else "reasoning"
+            for name in ("reasoning_content", "reasoning"):
+                if getattr(message, name):
+                    self._reasoning_name = name
             self._add_reasoning(reasoning)
         for detail in message.reasoning_details or ():
             self._add_detail(detail)

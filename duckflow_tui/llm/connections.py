@@ -159,7 +159,8 @@ class Connections:
         Returns the connection with the place where the key was stored.
         """
         if secret:
-            place = self.keys.put_key(connection, secret)
+            in_file = connection.key_place == "file"
+            place = self.keys.put_secret(_user_of(connection), secret, in_file=in_file)
             connection = connection.model_copy(update={"key_place": place, "variable": ""})
         with self._edit_file() as kept:
             kept.connections[connection.name] = connection
@@ -170,7 +171,8 @@ class Connections:
         connection = self.find_connection(name)
         if connection is None:
             return
-        self.keys.drop_key(connection)
+        if connection.key_place in ("keyring", "file"):
+            self.keys.drop_secret(_user_of(connection))
         with self._edit_file() as kept:
             kept.connections.pop(name, None)
             begin = f"{name}/"
@@ -199,13 +201,9 @@ class Connections:
         """Return the stored keys of the named connections, by ``key_name``, to add to the
         environment. Keys that cannot be read are left out.
         """
-        found: dict[str, str] = {}
-        for connection in self.all:
-            if connection.name in names and connection.key_place in ("keyring", "file"):
-                secret = self.keys.get_key(connection)
-                if secret:
-                    found[connection.key_name] = secret
-        return found
+        kept = (c for c in self.all if c.name in names and c.key_place in ("keyring", "file"))
+        secrets = {one.key_name: self.keys.get_secret(_user_of(one)) for one in kept}
+        return {name: secret for name, secret in secrets.items() if secret}
 
     def _read_file(self) -> _Kept:
         """Read and validate the file; raises OSError and ValueError."""
@@ -256,21 +254,6 @@ class KeyStore:
                 self.library = None
         return "file" if self.library is None else "keyring"
 
-    def put_key(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
-        """Store the key of a connection, in the file if the connection says so; returns the place.
-        Raises OSError.
-        """
-        in_file = connection.key_place == "file"
-        return self.put_secret(_user_of(connection), secret, in_file=in_file)
-
-    def get_key(self, connection: ModelConnection) -> str:
-        """Return the key of a connection; empty if there is none or it cannot be read."""
-        return self.get_secret(_user_of(connection), connection.key_place)
-
-    def drop_key(self, connection: ModelConnection) -> None:
-        """Delete the key of a connection."""
-        self.drop_secret(_user_of(connection), connection.key_place)
-
     def put_secret(
         self, user: str, secret: str, *, in_file: bool = False
     ) -> Literal["keyring", "file"]:
@@ -288,20 +271,24 @@ class KeyStore:
         self._write_key(user, secret)
         return "file"
 
-    def get_secret(self, user: str, place: KeyPlace) -> str:
-        """Return the secret of that name; empty if there is none or it cannot be read."""
+    def get_secret(self, user: str) -> str:
+        """Return the secret of that name, from the file or else the keyring; empty if neither has
+        it or it cannot be read.
+        """
+        with contextlib.suppress(OSError, ValueError):
+            if secret := self._read_keys().get(user):
+                return secret
         with contextlib.suppress(Exception):  # back ends raise whatever they like
-            if place == "file":
-                return self._read_keys().get(user, "")
-            if place == "keyring" and self.find_place() == "keyring":
+            if self.find_place() == "keyring":
                 return self._ask_keyring(self.seconds[0], "get_password", SERVICE, user) or ""
         return ""
 
-    def drop_secret(self, user: str, place: KeyPlace) -> None:
-        """Delete the secret of that name. Errors of the keyring are ignored."""
-        if place == "file":
-            self._write_key(user, "")
-        elif place == "keyring" and self.find_place() == "keyring":
+    def drop_secret(self, user: str) -> None:
+        """Delete the secret of that name from the file and the keyring, whose errors are ignored.
+        Raises OSError.
+        """
+        self._write_key(user, "")
+        if self.find_place() == "keyring":
             with contextlib.suppress(Exception):  # it is not there, or the keyring is closed
                 self._ask_keyring(self.seconds[0], "delete_password", SERVICE, user)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -72,16 +72,6 @@ class WrittenCall(NamedTuple):
     wire_id: str = ""
 
 
-class _LeftOut(Exception):
-    """Raised for a value that cannot be read: its field keeps the default, and ``str()``
-    is logged.
-    """
-
-
-class _NoObject(Exception):
-    """Raised for arguments of an action that are neither an object nor the JSON text of one."""
-
-
 @dataclass(slots=True)
 class Reading:
     """Reads one reply and collects what is wrong with it.
@@ -122,6 +112,8 @@ class Reading:
         elif self.judged_before is not None:
             fields |= dict(zip(CHECKS, self.judged_before, strict=True))
         read = self._read_fields(fields, _DECISION)
+        if "reply" in fields.keys() - read.keys():
+            self._add_problem("no_text", field="reply")
         if self.count_allowed(len(calls)):
             found = [self.action(*call) for call in calls]
             read["actions"] = tuple(action for action in found if action is not None)
@@ -258,11 +250,12 @@ class Reading:
         for name in ("operation", "args"):
             if name not in fields:
                 return self._add_problem("field_missing", where=where, field=name)
+        read = self._read_fields(fields, _ACTION)
+        if "args" not in read:
+            return self._add_problem("args_no_object", where=where)
         ours = {"call_id": self.ids("call"), "wire_id": wire_id}
         try:
-            return Action.model_validate({**self._read_fields(fields, _ACTION), **ours})
-        except _NoObject:
-            return self._add_problem("args_no_object", where=where)
+            return Action.model_validate({**read, **ours})
         except ValidationError as error:
             wrong = "; ".join(f"{entry['loc'][0]} {entry['msg']}" for entry in error.errors())
             return self._add_problem("field_wrong", where=where, problem=wrong)
@@ -272,12 +265,10 @@ class Reading:
         similar names, if unknown.
         """
         tool = bare_name(name)
-        bare = tool.replace("__", ".")
-        for form in (name, name.lower(), tool, bare):
-            if spec := self.operations.get(form):
-                return spec
+        if spec := self.operations.get(name) or self.operations.get(tool):
+            return spec
         names = list(dict.fromkeys(spec.name for spec in self.operations.values()))
-        same = [known for known in names if bare in (known, known.rpartition(".")[2])]
+        same = [known for known in names if bare_name(known.rpartition(".")[2]) == tool]
         if len(same) == 1:
             return self.operations[same[0]]
         values = {"where": where, "operation": _quote(name)}
@@ -303,17 +294,14 @@ class Reading:
         """Add a problem with the text ``reply.NAME`` for the model."""
         self.problems.append(ModelText(f"reply.{name}", values))
 
-    def _read_fields(self, fields: JsonObject, readers: Mapping[str, _Read]) -> JsonObject:
-        """Read fields in the order of ``readers``. A field that cannot be read is logged and left
-        out.
+    def _read_fields(self, fields: JsonObject, readers: _Readers) -> JsonObject:
+        """Return what the readers make of these fields. A field that cannot be read is logged and
+        left out.
         """
-        read: JsonObject = {}
-        for name, reader in readers.items():
-            if name in fields:
-                try:
-                    read[name] = reader(fields[name], name, self)
-                except _LeftOut as left_out:
-                    self.warnings.append(str(left_out))
+        read = {name: reader(fields[name]) for name, reader in readers.items() if name in fields}
+        for name in [name for name, value in read.items() if value is None]:
+            self.warnings.append(f"{name} {_quote(fields[name])} cannot be read, left out")
+            del read[name]
         return read
 
     def _known(self, written: JsonObject, model: type[Frozen], where: str = "") -> JsonObject:
@@ -334,83 +322,55 @@ def _quote(value: object) -> str:
     return f"“{text[:60]}…”" if len(text) > 60 else f"“{text}”"
 
 
-def _read_text(value: object, name: str, reading: Reading) -> str:
-    """Return a text; anything else becomes empty, with a warning."""
-    if isinstance(value, str):
-        return value.strip()
-    reading.warnings.append(f"{name} is not text, left out")
-    return ""
+# --- the fields of a decision: each reader returns None for a value that it cannot read -----------
 
 
-def _read_items(value: object, name: str, reading: Reading) -> list[object]:
-    """Return the items of a list; a single text counts as a list of one, anything else as empty
-    with a warning.
+def _read_texts(value: object) -> tuple[str, ...] | None:
+    """Read a list of texts; a single text counts as a list of one, and other items are left out.
+    None for anything else.
     """
-    if isinstance(value, list):
-        return cast("list[object]", value)
-    if isinstance(value, str):
-        return [value] if value.strip() else []
-    if value is not None:
-        reading.warnings.append(f"{name} is not a list, left out")
-    return []
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    texts = tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
+    return texts if texts or isinstance(value, list) else None
 
 
-def _read_texts(value: object, name: str, reading: Reading) -> tuple[str, ...]:
-    """Return the non-empty texts of a list."""
-    items = _read_items(value, name, reading)
-    return tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
+def _read_text(value: object) -> str | None:
+    """Return a text without surrounding spaces; None for anything else."""
+    return value.strip() if isinstance(value, str) else None
 
 
-def _read_flag(value: object, name: str, reading: Reading) -> bool:
-    """Read true or false in any spelling; raises _LeftOut."""
-    for said, pattern in _VERDICTS:
-        if pattern.fullmatch(str(value)):
-            return said
-    raise _LeftOut(f"{name} {_quote(value)} is neither true nor false")
+def _read_flag(value: object) -> bool | None:
+    """Read true or false in any spelling; None for anything else."""
+    return next((said for said, pattern in _VERDICTS if pattern.fullmatch(str(value))), None)
 
 
-def _read_choice(kind: type[StrEnum], value: object, name: str, reading: Reading) -> StrEnum:
-    """Find the member of an enumeration, ignoring case; raises _LeftOut."""
+def _read_choice(kind: Iterable[StrEnum], value: object) -> StrEnum | None:
+    """Find the member of an enumeration, ignoring case; None if there is none."""
     wanted = str(value).strip().lower()
-    for member in kind:
-        if member.value.lower() == wanted:
-            return member
-    raise _LeftOut(f"{name} {_quote(value)} is unknown, left as not stated")
+    return next((member for member in kind if member.value.lower() == wanted), None)
 
 
-def _read_step(value: object, name: str, reading: Reading) -> StrEnum:
-    """Read a phase that a model may set; raises _LeftOut."""
-    step = _read_choice(Phase, value, name, reading)
-    if step not in STEPS:
-        raise _LeftOut(f"step {step} is not for the model to set, left as it is")
-    return step
-
-
-def _read_check(value: object, name: str, reading: Reading) -> SelfCheck:
-    """Read a self-check: an object with ``ok`` and ``reason``, or text that begins with
-    yes or no.
+def _read_check(value: object) -> SelfCheck:
+    """Read a self-check: an object with ``ok`` and ``reason``, or text that begins with yes or no.
+    Its ``ok`` is None where the value says neither.
     """
     if isinstance(value, SelfCheck):
         return value
-    ok, reason = value, None
+    ok, reason = value, ""
     if isinstance(value, dict):
         fields = cast("JsonObject", value)
-        ok, reason = fields.get("ok"), fields.get("reason")
-    words = reason.strip() if isinstance(reason, str) else ""
+        ok, reason = fields.get("ok"), _read_text(fields.get("reason")) or ""
     if isinstance(ok, str):
         for verdict, pattern in _VERDICTS:
             if match := pattern.match(ok):
-                return SelfCheck(ok=verdict, reason=words or ok[match.end() :].strip())
-        words = words or ok.strip()
-    if ok is not None and not isinstance(ok, bool):
-        reading.warnings.append(f"{name} is neither yes nor no")
-        ok = None
-    return SelfCheck(ok=ok, reason=words)
+                return SelfCheck(ok=verdict, reason=reason or ok[match.end() :].strip())
+        reason = reason or ok.strip()
+    return SelfCheck(ok=ok if isinstance(ok, bool) else None, reason=reason)
 
 
-def _read_confidence(value: object, name: str, reading: Reading) -> float:
+def _read_confidence(value: object) -> float | None:
     """Read a confidence, clamped to 0.0 to 1.0: a number, a percentage, or one of three words.
-    Raises _LeftOut.
+    None for anything else.
     """
     if isinstance(value, str):
         said = value.strip().lower()
@@ -419,75 +379,46 @@ def _read_confidence(value: object, name: str, reading: Reading) -> float:
         except ValueError:
             value = _CONFIDENCE_WORDS.get(said)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        raise _LeftOut(f"{name} is not a number")
-    clamped = min(max(float(value), 0.0), 1.0)
-    if clamped != value:
-        reading.warnings.append(f"{name} {value:g} is outside 0 to 1, taken as {clamped:g}")
-    return clamped
+        return None
+    return min(max(float(value), 0.0), 1.0)
 
 
-def _read_requirements(value: object, name: str, reading: Reading) -> list[RequirementClaim]:
-    """Read a list of requirements; unreadable ones are left out with a warning."""
-    claims = (
-        read_requirement(item, reading.warnings) for item in _read_items(value, name, reading)
-    )
-    return [claim for claim in claims if claim is not None]
+def _read_requirements(value: object) -> list[RequirementClaim]:
+    """Read a list of requirements, or a single one as text; those without a text are left out."""
+    entries = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [claim for claim in map(read_requirement, entries) if claim is not None]
 
 
-def _read_question(value: object, name: str, reading: Reading) -> Question:
-    """Read a question: its text, or an object with text and options. Raises _LeftOut without a
-    text.
-    """
+def _read_question(value: object) -> Question | None:
+    """Read a question: its text, or an object with text and options. None without a text."""
     fields = cast("JsonObject", value) if isinstance(value, dict) else {"text": value}
-    text = fields.get("text")
-    if not isinstance(text, str) or not text.strip():
-        raise _LeftOut(f"{name} has no text, left out")
-    options = _read_texts(fields.get("options"), f"{name}.options", reading)
-    return Question(text=text.strip(), options=options)
+    text = _read_text(fields.get("text"))
+    return Question(text=text, options=_read_texts(fields.get("options")) or ()) if text else None
 
 
-def _read_reply(value: object, name: str, reading: Reading) -> str:
-    """Read the reply; anything but text is a problem."""
-    if isinstance(value, str):
-        return value
-    reading.problems.append(ModelText("reply.no_text", {"field": name}))
-    return ""
+def _read_object(value: object) -> JsonObject | None:
+    """Return a JSON object unchanged; None for anything else."""
+    return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
-def _read_call_arguments(value: object, _name: str, reading: Reading) -> JsonObject:
-    """Return the arguments of a call; raises _NoObject unless they are an object."""
-    if isinstance(value, dict):
-        return cast("JsonObject", value)
-    raise _NoObject
+def _read_labels(value: object) -> tuple[str, ...]:
+    """Read the labels of alternatives, at most as many as an approval question shows; those without
+    a text are left out.
+    """
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    labels = [cast("JsonObject", i).get("label") if isinstance(i, dict) else i for i in items]
+    return (_read_texts(labels) or ())[:MAX_ALTERNATIVES]
 
 
-def _read_labels(value: object, _name: str, reading: Reading) -> tuple[str, ...]:
-    """Read the labels of alternatives, at most as many as an approval question shows."""
-    labels: list[str] = []
-    for item in cast("list[object]", value) if isinstance(value, list) else [value]:
-        label = cast("JsonObject", item).get("label") if isinstance(item, dict) else item
-        if isinstance(label, str) and label.strip():
-            labels.append(label.strip())
-        else:
-            reading.warnings.append("an alternative without a label is left out")
-    if len(labels) > MAX_ALTERNATIVES:
-        reading.warnings.append(f"{len(labels)} alternatives, {MAX_ALTERNATIVES} kept")
-    return tuple(labels[:MAX_ALTERNATIVES])
-
-
-def _read_delta(value: object, name: str, reading: Reading) -> StateDelta:
-    """Read the changes of the working memory; raises _LeftOut unless they are an object."""
-    if not isinstance(value, dict):
-        raise _LeftOut(f"{name} is not an object, left out")
-    fields = cast("JsonObject", value)
-    unknown = sorted(fields.keys() - _DELTA.keys())
-    reading.warnings.extend(f"unknown field {_quote(f'{name}.{field}')}" for field in unknown)
+def _read_delta(value: object) -> StateDelta | None:
+    """Read the changes of the working memory, without fields that cannot be read; None unless they
+    are an object.
+    """
+    fields = _read_object(value)
+    if fields is None:
+        return None
     return StateDelta(
-        **{
-            key: read(fields[key], key, reading)
-            for key, read in _DELTA.items()
-            if fields.get(key) is not None
-        }
+        **{name: read(fields[name]) for name, read in _DELTA.items() if name in fields}
     )
 
 
@@ -537,8 +468,9 @@ _WRITTEN: Final = {
 
 def coerce_value(value: object, schema: JsonObject) -> object:
     """Convert a value to the type in the schema if it has only one meaning: "365" for a number, one
-    item for a list; nulls for optional arguments are dropped. Other values are returned
-    unchanged, for the operation to reject. Lists and objects are changed in place.
+    item for a list, a list of one for a text; nulls for optional arguments are dropped. Other
+    values are returned unchanged, for the operation to reject. Lists and objects are changed in
+    place.
     """
     kind = schema.get("type")
     items: JsonObject = schema.get("items") or {}
@@ -549,6 +481,9 @@ def coerce_value(value: object, schema: JsonObject) -> object:
             read = {}
         if len(read) == 1 and type(read.get("value")) in _WRITTEN[kind]:
             value = read["value"]
+    if kind == "string" and isinstance(value, list):
+        entries = cast("list[object]", value)
+        value = entries[0] if len(entries) == 1 else entries
     if kind == "string" and type(value) in (int, float):
         return str(value)
     if kind == "integer" and isinstance(value, float) and value.is_integer():
@@ -570,34 +505,31 @@ def coerce_value(value: object, schema: JsonObject) -> object:
     return cast("object", value)
 
 
-#: Reads one value of a reply; raises _LeftOut for one without which the reply can do, and of an
-#: action's arguments NotStrict or _NoObject.
-_Read = Callable[[object, str, Reading], Any]
-
+_Readers = Mapping[str, Callable[[Any], Any]]
 #: The fields of a decision, in the order in which they are read.
-_DECISION: Final[dict[str, _Read]] = {
+_DECISION: Final[_Readers] = {
     "rationale": _read_text,
-    "reply": _read_reply,
+    "reply": lambda value: value if isinstance(value, str) else None,
     "goal_consistency": _read_check,
     "constraint_check": _read_check,
     "confidence": _read_confidence,
     "task_profile": partial(_read_choice, TaskProfile),
     "requirements": _read_requirements,
     "continues": _read_flag,
-    "step": _read_step,
+    "step": partial(_read_choice, STEPS),
     "next_step": partial(_read_choice, NextStep),
     "prompt_pattern": partial(_read_choice, PromptPattern),
     "state_delta": _read_delta,
     "question": _read_question,
 }
-_ACTION: Final[dict[str, _Read]] = {
-    "operation": lambda value, name, reading: value,
-    "args": _read_call_arguments,
+_ACTION: Final[_Readers] = {
+    "operation": lambda value: value,
+    "args": _read_object,
     "reasoning": _read_text,
     "intent": _read_text,
     "alternatives": _read_labels,
 }
-_DELTA: Final[dict[str, _Read]] = {
+_DELTA: Final[_Readers] = {
     **dict.fromkeys(("goal", "why_now", "decision"), _read_text),
     **dict.fromkeys(("constraints", "plan_brief", "open_questions", "context_refs"), _read_texts),
 }

@@ -391,21 +391,16 @@ async def get_bounded(
     """Fetch a URL and return headers and body, of at most ``most`` bytes. Raises BadStatus and the
     exceptions of ``read_faults``.
     """
-    from duckflow_tui.llm.transport import BodyTooLarge, open_http
+    from duckflow_tui.llm.transport import BoundedResponse, open_http
 
     async with await open_http(endpoint, key, {}, 5.0) as http, http.stream("GET", url) as answer:
-        body = bytearray()
-        async for piece in answer.aiter_bytes():
-            body += piece
-            if len(body) > most:
-                raise BodyTooLarge
-        return answer.headers, bytes(body)
+        assert isinstance(answer, BoundedResponse)  # the transport makes no others
+        answer.most = most
+        return answer.headers, await answer.aread()
 
 
 def read_faults() -> tuple[type[BaseException], ...]:
     """Return the exception types that reading an answer can raise."""
     import httpx2
 
-    from duckflow_tui.llm.transport import BodyTooLarge
-
-    return (httpx2.HTTPError, httpx2.StreamError, BodyTooLarge, OSError, ValueError)
+    return (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError)

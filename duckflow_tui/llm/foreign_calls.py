@@ -9,17 +9,37 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from contextlib import suppress
+from typing import Final, NamedTuple, TypeVar, cast
 
+from duckflow_tui.llm.reply_json import NotStrict, parse_object
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.lenient import collect_texts, field_name, join_texts
 from duckflow_tui.state.operations import OperationSpec
 
+_V = TypeVar("_V")
+
+
+#: What other tools' names may begin with.
+_PREFIX: Final = re.compile(r"(?:functions|default_api|developer|container|tools)(?:\.|__|:)")
+
+
+def bare_name(name: str) -> str:
+    """Return a tool's name in lower-case letters and digits alone, without prefixes such as
+    ``functions.``, so that ``ReadFile``, ``read-file`` and ``functions.read_file`` are one.
+    """
+    return re.sub(r"[\W_]", "", _PREFIX.sub("", name.strip().lower(), count=1))
+
+
+def _key_by_bare_name(names: str, value: _V) -> dict[str, _V]:
+    """Return a table with this value for each of the names, which are separated by spaces."""
+    return {bare_name(name): value for name in names.split()}
+
 
 class _Row(NamedTuple):
-    """Foreign calls that correspond to one operation. ``names``: their names, lower case, separated
-    by spaces; ``args``: pairs such as ``file_path=path``, or ``output_mode=`` for an argument to
-    discard; ``given``: arguments to add.
+    """Foreign calls that correspond to one operation. ``names``: their names, separated by spaces;
+    ``args``: pairs such as ``file_path=path``, or ``output_mode=`` for an argument to discard;
+    ``given``: arguments to add.
     """
 
     operation: str
@@ -40,7 +60,8 @@ _TABLE: Final = (
     _Row(
         "file_ops.read_file",
         "read read_file view view_file cat open_file open fs_read show_file",
-        f"{_FILE} offset=start_line start=start_line end=end_line should_read_entire_file= "
+        f"{_FILE} paths=path offset=start_line start=start_line end=end_line "
+        "line_offset=start_line should_read_entire_file= mode= "
         "start_line_one_indexed=start_line end_line_one_indexed_inclusive=end_line encoding=",
     ),
     _Row(
@@ -56,7 +77,8 @@ _TABLE: Final = (
     ),
     _Row(
         "file_ops.search_text",
-        "grep search_text grep_search search_file_content search_files search_dir ripgrep",
+        "grep search_text grep_search search_file_content search_files search_dir ripgrep "
+        "grep_files",
         f"{_FOLDER} query=pattern search_term=pattern include=glob include_pattern=glob "
         "file_pattern=glob -C=context -n= output_mode= head_limit= max_results= case_sensitive= "
         "is_regexp=regex is_regex=regex",
@@ -70,11 +92,14 @@ _TABLE: Final = (
     ),
     _Row(
         "file_ops.edit_file",
-        "edit edit_file replace str_replace multiedit multi_edit search_replace search_and_replace "
-        "replace_in_file replace_string_in_file apply_diff edit_block",
+        "edit edit_file replace str_replace multi_edit search_replace search_and_replace "
+        "replace_in_file replace_string_in_file replace_file_content str_replace_file apply_diff "
+        "edit_block",
         f"{_FILE} old_string=old new_string=new old_str=old new_str=new old_text=old new_text=new "
-        "search=old find=old replacement=new replace_all=all allow_multiple=all "
-        "expected_replacements= instruction= instructions= replacements=edits",
+        "search=old find=old original=old before=old target_content=old replacement=new "
+        "replace=new replace_with=new updated=new after=new replacement_content=new "
+        "replace_all=all allow_multiple=all expected_replacements= instruction= instructions= "
+        "replacements=edits replacement_chunks=edits edit=edits display_description=",
     ),
     _Row(
         "file_ops.move_file",
@@ -85,39 +110,42 @@ _TABLE: Final = (
     _Row(
         "shell.run",
         "bash shell run_command run_terminal_cmd run_shell_command execute_command exec_command "
-        "local_shell terminal execute_bash run_in_terminal run_bash exec",
-        "cmd=command command_line=command script=command workdir=cwd working_directory=cwd "
+        "local_shell terminal execute_bash run_in_terminal run_bash exec shell_command",
+        "cd=cwd cmd=command command_line=command script=command workdir=cwd working_directory=cwd "
         "working_dir=cwd directory=cwd dir_path=cwd timeout=timeout_s timeout_seconds=timeout_s "
         "is_background=background run_in_background=background requires_approval= justification= "
-        "with_escalated_permissions= sandbox_permissions= is_input= security_risk= login= "
+        "with_escalated_permissions= sandbox_permissions= is_input= login= "
         "yield_time_ms= max_output_tokens= blocking= safe_to_auto_run= restart= goal=",
     ),
 )
-_DISCARDED: Final = {"explanation": "", "description": "", "tool_summary": ""}
+_DISCARDED: Final = {"explanation": "", "description": "", "tool_summary": "", "security_risk": ""}
 
-#: Operations by their names in other tools, in lower case.
-FOREIGN_NAMES: Final = {name: row.operation for row in _TABLE for name in row.names.split()}
+#: Operations by their bare names, here and in other tools.
+FOREIGN_NAMES: Final = {
+    name: row.operation
+    for row in _TABLE
+    for name in _key_by_bare_name(f"{row.operation} {row.names}", None)
+}
 _ROWS: Final = {row.operation: row for row in _TABLE}
 _RENAMED: Final = {
     row.operation: dict(pair.split("=") for pair in row.args.split()) | _DISCARDED for row in _TABLE
 }
-#: The nearest of our operations for foreign tools without an exact counterpart.
+#: The nearest of our operations for foreign tools without an exact counterpart, by bare names.
 NEAREST: Final = {
-    **dict.fromkeys(
-        ("str_replace_editor", "str_replace_based_edit_tool", "text_editor", "apply_patch"),
+    **_key_by_bare_name(
+        "str_replace_editor str_replace_based_edit_tool text_editor file_editor apply_patch patch "
+        "insert insert_content insert_edit_into_file notebook_edit multi_replace_string_in_file",
         "file_ops.edit_file",
     ),
-    **dict.fromkeys(
-        ("insert", "insert_content", "insert_edit_into_file", "notebookedit", "patch"),
-        "file_ops.edit_file",
-    ),
-    **dict.fromkeys(("codebase_search", "semantic_search"), "file_ops.search_text"),
-    "read_many_files": "file_ops.read_file",
-    "execute_ipython_cell": "shell.run",
+    **_key_by_bare_name("codebase_search semantic_search", "file_ops.search_text"),
+    **_key_by_bare_name("read_many_files", "file_ops.read_file"),
+    **_key_by_bare_name("execute_ipython_cell", "shell.run"),
 }
 
 #: Editor tools of other agents whose argument ``command`` selects what they do.
-_EDITOR_TOOLS: Final = ("str_replace_editor", "str_replace_based_edit_tool", "text_editor")
+_EDITOR_TOOLS: Final = _key_by_bare_name(
+    "str_replace_editor str_replace_based_edit_tool text_editor file_editor", None
+)
 _EDITOR_COMMANDS: Final = {
     "view": "read", "create": "write", "write": "write", "str_replace": "edit",
 }  # fmt: skip
@@ -126,27 +154,22 @@ _LONGEST_TIMEOUT_S: Final = 1_800  # a greater value of ``timeout_s`` must be in
 #: Names that models give to the fields of a call that was written as an object.
 _NAME_FIELDS: Final = ("operation", "name", "tool", "tool_name", "function", "function_name")
 _ARGUMENT_FIELDS: Final = ("args", "arguments", "parameters", "params", "input", "tool_input")
-#: What other tools' names may begin with.
-_PREFIX: Final = re.compile(r"(?:functions|default_api|developer|container|tools)(?:\.|__|:)")
-
-#: Tools of other agents that say something of the work and do nothing: by name, the arguments that
-#: hold it.
-_THOUGHTS: Final = dict.fromkeys(
-    ("think", "thinking", "sequentialthinking", "sequential_thinking"), ("thought", "thoughts")
-)
-_TODOS: Final = dict.fromkeys(
-    ("todowrite", "todo_write", "update_plan", "write_todos", "update_todo_list", "task_tracker",
-     "manage_todo_list"),
+#: Tools of other agents that say something of the work and do nothing: by bare name, the arguments
+#: that hold it.
+_THOUGHTS: Final = _key_by_bare_name("think thinking sequential_thinking", ("thought", "thoughts"))
+_TODOS: Final = _key_by_bare_name(
+    "todo_write update_plan write_todos update_todo_list task_tracker manage_todo_list "
+    "set_todo_list",
     ("todos", "plan", "items", "todo_list", "task_list"),
-)  # fmt: skip
-_ENDS: Final = dict.fromkeys(
-    ("attempt_completion", "finish", "submit", "final_answer", "complete_task", "task_complete"),
+)
+_ENDS: Final = _key_by_bare_name(
+    "attempt_completion finish submit final_answer complete_task task_complete",
     ("result", "message", "answer", "final_answer", "summary", "text", "content", "output"),
 )
-_QUESTIONS: Final = dict.fromkeys(
-    ("ask_followup_question", "ask_user", "ask_user_question", "askuserquestion"), ("question",)
+_QUESTIONS: Final = _key_by_bare_name(
+    "ask_followup_question ask_user ask_user_question", ("question",)
 )
-#: Names of all tools that state something.
+#: Bare names of all tools that state something.
 STATEMENTS: Final = (*_THOUGHTS, *_TODOS, *_ENDS, *_QUESTIONS)
 _OPTIONS: Final = ("follow_up", "options", "choices")
 _TODO_TEXTS: Final = ("content", "step", "title", "description", "task", "text", "name")
@@ -157,11 +180,6 @@ class TextCall(NamedTuple):
 
     name: str
     arguments: JsonObject
-
-
-def bare_name(name: str) -> str:
-    """Return a tool's name in lower case without prefixes such as ``functions.``."""
-    return _PREFIX.sub("", name.strip().lower(), count=1)
 
 
 def name_fields(written: JsonObject) -> JsonObject:
@@ -220,11 +238,11 @@ def _describe_todo(entry: object) -> str:
 
 
 def foreign_names(operations: Iterable[OperationSpec]) -> dict[str, OperationSpec]:
-    """Map foreign tool names (lower case) to these operations. An operation is left out if another
-    ends in the same name.
+    """Map bare names of other tools to these operations, without operations of which another ends
+    in the same name.
     """
     own = {spec.name: spec for spec in operations}
-    ends = Counter(name.rpartition(".")[2] for name in own)
+    ends = Counter(bare_name(name.rpartition(".")[2]) for name in own)
     return {
         name: own[ours] for name, ours in FOREIGN_NAMES.items() if ours in own and ends[name] < 2
     }
@@ -251,7 +269,7 @@ def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonOb
     own: Mapping[str, JsonObject] = spec.parameters.get("properties") or {}
     row, renamed = _ROWS.get(spec.name), _RENAMED.get(spec.name, _DISCARDED)
     args = _unnest_arguments(args, own)
-    if row is not None and bare_name(called) in row.names.split():
+    if row is not None and bare_name(called) in _key_by_bare_name(row.names, None):
         args = {**row.given, **args}
     read = _rename_arguments(_convert_units(args, own), own, renamed)
     if isinstance(words := read.get("command"), list):
@@ -261,10 +279,18 @@ def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonOb
 
 
 def _unnest_arguments(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObject:
-    """Unwrap arguments nested in a single one, as in ``{"arguments": {…}}``."""
-    key, value = next(iter(args.items()), ("", None))
-    is_nested = len(args) == 1 and key in _ARGUMENT_FIELDS and key not in own
-    return cast("JsonObject", value) if is_nested and isinstance(value, dict) else args
+    """Unwrap arguments that stand inside a single one, as in ``{"arguments": {…}}``, also as JSON
+    text or beside the name of the call.
+    """
+    names = args.keys() - own.keys() - {*_NAME_FIELDS}
+    key = next(iter(names), "")
+    inner: object = args.get(key)
+    if len(names) > 1 or key not in _ARGUMENT_FIELDS or own.keys() & args.keys():
+        return args
+    if isinstance(inner, str):
+        with suppress(NotStrict):
+            inner = parse_object(inner)
+    return cast("JsonObject", inner) if isinstance(inner, dict) else args
 
 
 def _convert_units(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObject:
@@ -289,13 +315,14 @@ def _convert_units(args: JsonObject, own: Mapping[str, JsonObject]) -> JsonObjec
 def _rename_in_items(
     args: JsonObject, own: Mapping[str, JsonObject], renamed: Mapping[str, str]
 ) -> JsonObject:
-    """Rename fields of objects in list arguments. If a list is missing, make it from fields of a
-    single item among the other arguments.
+    """Rename fields of objects in list arguments, of which a single object counts as one of a list.
+    If a list is missing, make it from fields of a single item among the other arguments.
     """
     for name, member in own.items():
         of_items: JsonObject = member.get("items") or {}
         inner: Mapping[str, JsonObject] = of_items.get("properties") or {}
         items: object = args.get(name)
+        items = [cast("object", items)] if isinstance(items, dict) else items
         if inner and isinstance(items, list):
             args[name] = [
                 _rename_arguments(cast("JsonObject", item), inner, renamed)

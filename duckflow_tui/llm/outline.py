@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
+from xml.etree import ElementTree
 
 from duckflow_tui.llm.reply_json import NotStrict, convert_value, parse_exact
 from duckflow_tui.state.base import JsonObject
@@ -213,60 +214,38 @@ def _strip_marks(text: str) -> str:
 
 
 def read_elements(text: str) -> object:
-    """Parse the XML elements in an answer as an object; None if none is closed, or for more than
-    20,000 characters.
+    """Parse the XML elements in an answer, with text around them, as an object; None if there are
+    none or an end is missing, and for more than 20,000 characters.
     """
-    if len(text) > _MOST:
+    if len(text) > _MOST or "</" not in text:
         return None
-    opened = [_Element("")]
-    at = 0
-    for tag in _TAG.finditer(text):
-        opened[-1].text += text[at : tag.start()]
-        at = tag.end()
-        name = tag["name"].lower()
-        if not tag["end"]:
-            if len(opened) < _DEEPEST:
-                opened.append(_Element(name, inner=_ATTRIBUTE.findall(tag["rest"])))
-        elif any(element.name == name for element in opened):
-            while opened[-1].name != name:  # those without an end count as text
-                opened.pop()
-            closed = opened.pop()
-            opened[-1].inner.append((name, _value_of_element(closed)))
-    return _value_of_element(opened[0]) if opened[0].inner else None
+    try:
+        root = ElementTree.fromstring(f"<answer>{_BARE_AMPERSAND.sub('&amp;', text)}</answer>")
+        return _value_of_element(root) if len(root) else None
+    except (ElementTree.ParseError, RecursionError):
+        return None
 
 
-_TAG: Final = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w.-]{0,60})(?P<rest>[^<>]{0,200})>")
-_ATTRIBUTE: Final = re.compile(r"([\w-]+)=[\"']([^\"']*)[\"']")
+_BARE_AMPERSAND: Final = re.compile(r"&(?!\w+;|#)")
 
 
-@dataclass(slots=True)
-class _Element:
-    """An element as far as it was read; ``inner`` are its attributes and child elements, with their
-    names.
+def _value_of_element(element: ElementTree.Element) -> object:
+    """Return the value of an element: its text, an object of its attributes and children, or a list
+    if all children have one name and are several, or that name is the singular of the element's.
+    Names are in lower case.
     """
-
-    name: str
-    text: str = ""
-    inner: list[tuple[str, object]] = field(default_factory=list[tuple[str, object]])
-
-
-def _value_of_element(element: _Element) -> object:
-    """Return the value of an element: its text, an object of its children, or a list if all
-    children have one name and are several, or that name is the singular of the element's.
-    """
-    text, inner = element.text.strip(), element.inner
+    text = (element.text or "").strip()
+    inner: list[tuple[str, object]] = [*element.attrib.items()]
+    inner += [(child.tag.lower(), _value_of_element(child)) for child in element]
     if not inner:
         return text
     first = inner[0][0]
-    is_plural = first != element.name and element.name.startswith(first)
+    is_plural = first != element.tag.lower() and element.tag.lower().startswith(first)
     if all(name == first for name, _ in inner) and (len(inner) > 1 or is_plural):
         return [value for _, value in inner]
-    found: JsonObject = {"text": text} if text and element.name else {}
+    found: JsonObject = {"text": text} if text and element.tag != "answer" else {}
     for name, value in inner:
-        found[name] = [*_as_list(found[name]), value] if name in found else value
+        before = found.get(name)
+        many = cast("list[object]", before) if isinstance(before, list) else [before]
+        found[name] = value if before is None else [*many, value]
     return found
-
-
-def _as_list(value: object) -> list[object]:
-    """Return a list unchanged, any other value as a list of one."""
-    return cast("list[object]", value) if isinstance(value, list) else [value]

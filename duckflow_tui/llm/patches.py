@@ -34,8 +34,16 @@ _PLACE: Final = re.compile(r":(?:start|end)_line:.*|-{5,9}\s*")
 _PATH: Final = re.compile(r"[*#`\s]*([^\s*`:][^\n*`:]{0,300}?)[*`:\s]*")
 
 _FENCES: Final = ("```", "~~~")
-_PATCH_TOOLS: Final = ("apply_patch", "patch")
-_PATCH_ARGUMENTS: Final = ("input", "patch", "diff", "patch_text", "patchText", "changes")
+_PATCH_TOOLS: Final = ("applypatch", "patch")
+_PATCH_ARGUMENTS: Final = (
+    "input",
+    "patch",
+    "diff",
+    "patch_text",
+    "patchText",
+    "changes",
+    "content",
+)
 _PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "target_file")
 
 
@@ -50,7 +58,7 @@ def read_patch_call(name: str, args: JsonObject) -> list[TextCall]:
         words = cast("list[object]", command) if isinstance(command, list) else [command]
         line = " ".join(map(str, words))
         texts = [line] if "apply_patch" in line.split(BEGIN_PATCH)[0] else []
-    elif tool not in _PATCH_TOOLS and FOREIGN_NAMES.get(tool, name) != EDIT:
+    elif tool not in _PATCH_TOOLS and FOREIGN_NAMES.get(tool) != EDIT:
         return []
     paths = [args[key] for key in _PATH_ARGUMENTS if isinstance(args.get(key), str)]
     return read_patch(texts[0], paths[0] if paths else "") if len(texts) == 1 else []

@@ -19,7 +19,7 @@ from duckflow_tui.llm.patches import BEGIN_PATCH, read_patch, split_blocks
 from duckflow_tui.llm.reply_json import NotStrict, convert_value, parse_object
 from duckflow_tui.state.base import JsonObject, canonical_json
 
-#: The properties of each function's arguments, by every name that it may be called by.
+#: The properties of each function's arguments, by each of its names and by their bare forms.
 Known = Mapping[str, JsonObject]
 
 MOST: Final = 400_000  # characters
@@ -120,7 +120,7 @@ _OBJECT: Final = re.compile(r'^[ \t]*(?:\[\s*)?(?P<begin>\{)\s*(?:"|\Z)|\A\s*\[\
 def _is_python(text: str, known: Known) -> bool:
     """Whether a text is a Python-style call of a known function, or the beginning of one."""
     found = _PYTHON.match(text)
-    if found is None or found[1] not in known:
+    if found is None or not _known_name(found[1], known):
         return False
     return text.startswith("[") or found.end() == len(text) or ")" not in text
 
@@ -472,11 +472,8 @@ def _object_at(text: str, at: int) -> tuple[JsonObject | None, int]:
 
 
 def _known_name(name: str, known: Known) -> str:
-    """Return the known form of a name, ignoring case and prefixes of other agents; empty if
-    unknown.
-    """
-    bare = bare_name(name)
-    return next((form for form in (name, bare, bare.replace("__", ".")) if form in known), "")
+    """Return the known form of a name: itself, else its bare name; empty if neither is known."""
+    return next((form for form in (name, bare_name(name)) if form in known), "")
 
 
 def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:

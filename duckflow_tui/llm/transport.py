@@ -63,8 +63,8 @@ class WayClosed(Exception):
         self.variable = variable
 
 
-class BodyTooLarge(Exception):
-    """Raised for an answer over ``MAX_BODY`` bytes."""
+class BodyTooLarge(httpx2.StreamError):
+    """Raised for an answer over the limit of its response."""
 
 
 class ForeignOrigin(Exception):
@@ -82,31 +82,52 @@ class BadStatus(Exception):
 
 
 class BoundedResponse(httpx2.Response):
-    """A response that limits the decompressed body and reports the bytes received when it ends.
-    ``hear`` is called with each piece.
+    """The response of a transport, with a decompressed body of at most ``most`` bytes, or of any
+    size for who iterates over it if ``is_endless``. ``hear`` is called with each piece.
     """
 
+    most: int = MAX_BODY
+    is_endless = False
     hear: Callable[[bytes], None] | None = None
-    contact: HostContacted | None = None
-    report: Report | None = None
+
+    def __init__(self, answer: httpx2.Response, on_end: Callable[[int], None]) -> None:
+        """``on_end`` is called with the bytes of the body received when it ends."""
+        super().__init__(
+            answer.status_code,
+            headers=answer.headers,
+            stream=answer.stream,
+            extensions=answer.extensions,
+        )
+        self._on_end = on_end
+
+    async def aread(self) -> bytes:
+        """Return the decompressed body; raises BodyTooLarge beyond ``most`` bytes."""
+        self.is_endless = False
+        return await super().aread()
 
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        """Yield the decompressed body in pieces; raises BodyTooLarge beyond ``MAX_BODY`` bytes."""
+        """Yield the decompressed body in pieces; raises BodyTooLarge beyond ``most`` bytes, unless
+        the response is endless.
+        """
         total = 0
         try:
             async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
                 async for piece in pieces:
                     total += len(piece)
-                    if total > MAX_BODY:  # R18b
-                        raise BodyTooLarge
+                    if total > self.most and not self.is_endless:  # R18b
+                        raise BodyTooLarge(f"the answer is over {self.most >> 20} MB")
                     if self.hear is not None:
                         self.hear(piece)
                     yield piece
         finally:
-            if self.report is not None and self.contact is not None:
-                size = sum(map(len, chain.from_iterable(self.headers.raw)))
-                size += self.num_bytes_downloaded
-                self.report(self.contact.replace(at=time.time(), received=size))
+            self._on_end(self.num_bytes_downloaded)
+
+
+def head_size(message: httpx2.Request | httpx2.Response) -> int:
+    """Return the bytes of a message's headers, for a request also those of its body."""
+    size = sum(map(len, chain.from_iterable(message.headers.raw)))
+    is_request = isinstance(message, httpx2.Request)
+    return size + (int(message.headers.get("content-length", 0)) if is_request else 0)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -164,9 +185,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if report is not None and not self._is_known:
             self._is_known = True
             report(contact)
-        size = sum(map(len, chain.from_iterable(sent.headers.raw)))
-        size += int(sent.headers.get("content-length", 0))
-        contact = contact.replace(requests=1, sent=size)
+        contact = contact.replace(requests=1, sent=head_size(sent))
         try:
             answer = await self._inner.handle_async_request(sent)
         except BaseException as error:
@@ -174,13 +193,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 unsent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
                 report(contact.replace(sent=0) if unsent else contact)
             raise
-        response = BoundedResponse(
-            answer.status_code,
-            headers=answer.headers,
-            stream=answer.stream,
-            extensions=answer.extensions,
-        )
-        response.report, response.contact = report, contact
+
+        def report_end(size: int) -> None:
+            """Report the whole exchange; ``size``: bytes of the body."""
+            if report is not None:
+                received = head_size(answer) + size
+                report(contact.replace(at=time.time(), received=received))
+
+        response = BoundedResponse(answer, report_end)
         if response.status_code < 300:  # R11c
             return response
         try:

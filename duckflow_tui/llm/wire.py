@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from duckflow_tui.state.base import JsonObject
 
@@ -120,6 +128,26 @@ class _Wire(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
+def _drop_invalid(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Return the validated value; None if it is invalid."""
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+def _list_objects(value: object) -> object:
+    """Return an object as a list of one, and a list without nulls; anything else unchanged."""
+    if isinstance(value, list):
+        return [entry for entry in cast("list[object]", value) if entry is not None]
+    return [cast("object", value)] if isinstance(value, dict) else value
+
+
+_T = TypeVar("_T")
+#: A field that a reply can do without: in another form it counts as absent.
+_Minor = Annotated[_T | None, WrapValidator(_drop_invalid)]
+
+
 class WireFunction(_Wire):
     """A piece of a call: the name once, the arguments in slices. (Some servers send them whole, as
     an object.)
@@ -133,37 +161,30 @@ class WireCall(_Wire):
     """A piece of one native call."""
 
     index: int | None = None
-    id: str | None = None
+    id: _Minor[str] = None
     function: WireFunction | None = None
-    extra_content: dict[str, Any] | None = None
+    extra_content: _Minor[dict[str, Any]] = None
 
 
 class WirePart(_Wire):
-    """A part of a content list."""
+    """A part of a content list: of the answer, or of reasoning (Mistral)."""
 
     text: str | None = None
+    thinking: _Minor[list[WirePart]] = None
 
 
 class WireMessage(_Wire):
     """A delta of a stream, or the message of a plain completion."""
 
     content: str | list[WirePart] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_details: list[dict[str, Any]] | None = None
-    extra_content: dict[str, Any] | None = None
-    refusal: str | None = None
-    tool_calls: list[WireCall] | None = None
+    reasoning_content: _Minor[str] = None
+    reasoning: _Minor[str] = None
+    reasoning_details: _Minor[list[dict[str, Any]]] = None
+    extra_content: _Minor[dict[str, Any]] = None
+    refusal: _Minor[str] = None
+    tool_calls: Annotated[list[WireCall] | None, BeforeValidator(_list_objects)] = None
     function_call: WireFunction | None = None
     """The one call of a reply, as it was written before there were several."""
-
-
-def _keep_object(value: object) -> object:
-    """Return an object unchanged, anything else as None."""
-    return cast("object", value) if isinstance(value, dict) else None
-
-
-_Counts = Annotated[dict[str, Any] | None, BeforeValidator(_keep_object)]
 
 
 class WireChoice(_Wire):
@@ -172,8 +193,8 @@ class WireChoice(_Wire):
     index: int | None = None
     delta: WireMessage | None = None
     message: WireMessage | None = None
-    finish_reason: str | None = None
-    usage: _Counts = None  # where Moonshot states them
+    finish_reason: _Minor[str] = None
+    usage: _Minor[dict[str, Any]] = None  # where Moonshot states them
 
 
 class WireChunk(_Wire):
@@ -184,8 +205,8 @@ class WireChunk(_Wire):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     choices: list[WireChoice] | None = None
-    usage: _Counts = None
-    x_groq: _Counts = None
+    usage: _Minor[dict[str, Any]] = None
+    x_groq: _Minor[dict[str, Any]] = None
     """Where Groq states the counts, as its ``usage``."""
     error: Any = None
 
@@ -218,12 +239,7 @@ def read_entries(answer: object) -> list[JsonObject]:
     return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]
 
 
-def _keep_amount(value: object) -> object:
-    """Return a finite number of at least 0 unchanged, anything else as None."""
-    return value if type(value) in (int, float) and 0 <= cast("float", value) < math.inf else None
-
-
-_Stated = Annotated[float | None, BeforeValidator(_keep_amount)]
+_Amount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 _Tokens = Annotated[int, Field(strict=True, ge=0, le=_MOST_TOKENS)]
 
 
@@ -244,7 +260,7 @@ class WireUsage(_Wire):
     completion_tokens: _Tokens = Field(
         0, validation_alias=AliasChoices("completion_tokens", "output_tokens")
     )
-    total_tokens: _Stated = None
+    total_tokens: _Minor[_Amount] = None
     prompt_details: _TokenDetails | None = Field(
         None, validation_alias=AliasChoices("prompt_tokens_details", "input_tokens_details")
     )
@@ -255,7 +271,7 @@ class WireUsage(_Wire):
     cached_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
-    cost: _Stated = None
+    cost: _Minor[_Amount] = None
     """US dollars, where the server states them."""
 
     @property

@@ -301,7 +301,7 @@ def _list_ids(given: Any) -> list[str]:
 
 
 def _read_claims(given: Any) -> list[RequirementClaim]:
-    claims = (read_requirement(entry, []) for entry in _list_entries(given))
+    claims = map(read_requirement, _list_entries(given))
     return [claim for claim in claims if claim is not None]
 
 

@@ -135,21 +135,17 @@ _KIND_NAMES: Final = ("kind", "type", "method")
 _VALUE_NAMES: Final = ("value", "command", "cmd", "path", "file", "target", "what", "description")
 
 
-def read_requirement(item: object, warnings: list[str]) -> RequirementClaim | None:
+def read_requirement(item: object) -> RequirementClaim | None:
     """Read a requirement from a model's reply, an object or plain text; None where it has no text.
-    Other unreadable fields get their defaults and a sentence in ``warnings``.
+    Other unreadable fields get their defaults.
     """
     fields = _name_fields(item) or {"requirement": item}
     text = _pick_field(fields, (*_TEXT_NAMES, *_TEXT_NAMES_JA))
     if not isinstance(text, str) or not text.strip():
-        warnings.append("a requirement without text is left out")
         return None
-    given = _pick_field(fields, _PRIORITY_NAMES)
-    priority = 1 if given is None else read_priority(given)
-    if priority is None:
-        warnings.append("a priority is not 1, 2 or 3, taken as 1")
-    check = _read_check(_pick_field(fields, _CHECK_NAMES), warnings)
-    return RequirementClaim(requirement=text.strip(), priority=priority or 1, check=check)
+    priority = read_priority(_pick_field(fields, _PRIORITY_NAMES)) or 1
+    check = _read_check(_pick_field(fields, _CHECK_NAMES))
+    return RequirementClaim(requirement=text.strip(), priority=priority, check=check)
 
 
 def _name_fields(given: object) -> JsonObject:
@@ -163,7 +159,7 @@ def _pick_field(fields: JsonObject, names: Sequence[str]) -> object:
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
-def _read_check(value: object, warnings: list[str]) -> Check:
+def _read_check(value: object) -> Check:
     """Read a check; one that cannot be read becomes ``judgement``."""
     if isinstance(value, list) and value:
         value = cast("list[object]", value)[0]
@@ -189,7 +185,6 @@ def _read_check(value: object, warnings: list[str]) -> Check:
     if kind == "file_exists" and name != kind and ": " in words:
         kind = "file_contains"
     if kind is None or (kind != "judgement" and not words):
-        warnings.append("a requirement's check cannot be read, left to judgement")
         return Check(value=words)  # what it names is what to look at
     return Check(kind=kind, value=words)
 

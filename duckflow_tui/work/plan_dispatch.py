@@ -171,7 +171,7 @@ class PlanDesk:
                 raise self._make_fault("no_requirement", Outcome.INVALID, given=given, ids=ids)
         claims = None
         if arguments.requirements is not None or arguments.waives:
-            read = (read_requirement(item, []) for item in arguments.requirements or ())
+            read = map(read_requirement, arguments.requirements or ())
             claims = tuple(claim for claim in read if claim is not None)
         return PlanChange(
             change_id=self._parts.ids("change"),

@@ -673,7 +673,7 @@ def test_of_a_broken_file_the_user_is_told_at_the_start(tmp_path: Path, language
 def test_a_broken_file_of_keys_holds_none(tmp_path: Path) -> None:
     for data in (b"{", b"[]", b"[" * 100_000, b"\xff"):
         (tmp_path / "keys.json").write_bytes(data)
-        assert KeyStore(tmp_path).get_key(FAR.model_copy(update={"key_place": "file"})) == ""
+        assert KeyStore(tmp_path, Ring(refuses=True)).get_secret("far") == ""
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b'{"https://a.example b": 5}'])

@@ -54,6 +54,11 @@ TEXTS = {
     "no index": stream({"choices": [{"delta": {"content": "Hi there."}}]}, END),
     "a message in place of a delta": stream(
         {"choices": [{"message": {"content": "Hi there."}, "finish_reason": "stop"}]}),
+    "thoughts among the parts": stream(chunk(content=[
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]), *HI, END),
+    "fields of other forms": stream(chunk(
+        content="Hi there.", refusal=False, reasoning={"text": "Hm."}, reasoning_content=[],
+        reasoning_details={}, extra_content=[], tool_calls=[None]), END),
     "calls that are an empty list": stream(*HI, chunk(tool_calls=[]),
                                            chunk("stop", tool_calls=None)),
 }  # fmt: skip
@@ -94,6 +99,9 @@ CALLS = {
         {"index": at, "id": f"c{at}", "function": {"name": READ, "arguments": given}}
         for at, given in enumerate((A, B))]), chunk("tool_calls")),
     "an end that says stop": stream(called(A, index=0, id="x"), called(B, index=1, id="y"), END),
+    "an object in place of a list, ids that are numbers": stream(
+        chunk(tool_calls={"index": 0, "id": 1, "function": {"name": READ, "arguments": A}}),
+        chunk(tool_calls={"index": 1, "id": 2, "function": {"name": READ, "arguments": B}}), END),
     "one id for both": stream(called(A, index=0, id="x"), called(B, index=1, id="x"), END),
 }  # fmt: skip
 

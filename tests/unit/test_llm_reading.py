@@ -98,7 +98,7 @@ def test_missing_checks_are_not_stated_and_stop_nothing(operation: str) -> None:
         ({"args": ["a.py"]}, "args must be an object"),
         ({"args": '{"path": "a", "path": "b"}'}, "uplicate key"),
         ({"operation": None}, "operation is missing"),
-        ({"operation": "file_ops.readfile"}, "the closest are file_ops.read_file"),
+        ({"operation": "file_ops.reed_file"}, "the closest are file_ops.read_file"),
         ({"operation": "shell.write_file"}, "file_ops.write_file"),
         ({"operation": "zzz"}, "there is no operation “zzz”"),
     ],
@@ -118,6 +118,10 @@ def test_a_malformed_action_is_named_and_left_out(wrong: dict[str, Any], words: 
         ({"operation": "read_file"}, {"path": "a.py"}),
         ({"operation": "file_ops__read_file"}, {"path": "a.py"}),
         ({"operation": "functions.file_ops__read_file"}, {"path": "a.py"}),
+        ({"operation": "fileOps.ReadFile"}, {"path": "a.py"}),
+        ({"operation": "file-ops/read-file"}, {"path": "a.py"}),
+        ({"args": {"name": "read_file", "arguments": '{"path": "a.py"}'}}, {"path": "a.py"}),
+        ({"args": {"path": ["a.py"]}}, {"path": "a.py"}),
         ({"operation": None, "name": "read_file"}, {"path": "a.py"}),
         ({"args": None, "arguments": {"path": "b.py"}}, {"path": "b.py"}),
         ({"args": None, "path": "c.py", "last": "9"}, {"path": "c.py", "last": 9}),
@@ -215,11 +219,11 @@ def test_what_does_no_harm_is_only_a_warning() -> None:
     assert made.next_step is NextStep.CONTINUE
     assert made.task_profile is None
     assert [claim.priority for claim in made.requirements] == [1, 3]
-    assert made.state_delta.goal == ""
+    assert made.state_delta.goal is None
     assert made.state_delta.constraints == ("one",)
     assert len(made.actions[0].alternatives) == 9
     text = "\n".join(reader.warnings)
-    for part in ("confidence 1.7", "“mood”", "step DONE", "“finish”", "colour", "12 alternatives"):
+    for part in ("“mood”", "step “DONE”", "“finish”", "“SOMETHING”", "“extra”"):
         assert part in text
 
 
@@ -285,13 +289,12 @@ def test_a_requirement_says_how_it_is_decided_and_what_cannot_be_read_is_left_to
         {"kind": ["command"], "value": 3},
     ]
     asked = [{"requirement": f"r{n}", "check": check} for n, check in enumerate(checks)]
-    made, reader = read(decision(requirements=asked))
+    made, _ = read(decision(requirements=asked))
     found = [(claim.check.kind, claim.check.value) for claim in made.requirements]
     assert found[:2] == [("command", "pytest -q"), ("file_contains", "a.py: def f")]
     # What an unknown kind names is still to be looked at.
     assert [kind for kind, _ in found[2:]] == ["judgement"] * 7
     assert [value for _, value in found[2:]] == ["", "", "", "x", "pytest", "", ""]
-    assert sum("check cannot be read" in warning for warning in reader.warnings) == 4
 
 
 @pytest.mark.parametrize(
@@ -301,7 +304,7 @@ def test_a_requirement_says_how_it_is_decided_and_what_cannot_be_read_is_left_to
 def test_a_confidence_may_come_as_text(written: str, meant: float | None) -> None:
     made, reader = read(decision(confidence=written))
     assert made.confidence == meant
-    assert bool(reader.warnings) == (meant in (None, 1.0))
+    assert bool(reader.warnings) == (meant is None)
 
 
 def test_only_a_reply_is_forgiven_what_a_journal_is_not() -> None:
@@ -327,6 +330,11 @@ FOREIGN: list[tuple[str, JsonObject, str, JsonObject]] = [
     ("read", {"filePath": "a", "startLine": 3}, "read_file", {"path": "a", "start_line": 3}),
     ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True},
      "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y", "all": True}]}),
+    ("StrReplaceFile", {"path": "a", "edit": {"before": "x", "after": "y"}},
+     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
+    ("search_replace",
+     {"file_path": "a", "content": "<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE"},
+     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
     ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]},
      "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
     ("Grep", {"pattern": "x.*", "path": "src", "output_mode": "content"},

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckflow_tui.llm.foreign_calls import bare_name
 from duckflow_tui.llm.patches import read_patch
 from duckflow_tui.llm.text_calls import TextCall, read_calls
 
@@ -21,7 +22,11 @@ OWN: dict[str, dict[str, Any]] = {
     "file_ops.delete_file": {"path": TEXT},
     "decide": {"rationale": TEXT},
 }
-KNOWN = {**OWN, **{name.replace(".", "__"): fields for name, fields in OWN.items()}}
+KNOWN = {
+    **OWN,
+    **{name.replace(".", "__"): fields for name, fields in OWN.items()},
+    **{bare_name(name): fields for name, fields in OWN.items()},
+}
 NAME = "file_ops__read_file"
 ARGS = {"path": "a.py", "start_line": 3}
 BODY = json.dumps({"name": NAME, "arguments": ARGS})
@@ -92,7 +97,9 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_a_call_is_read_in_the_form_the_model_has(form: str, before: str) -> None:
     found = read_calls(f"{before}\n\n{FORMS[form]}", KNOWN)
-    assert [(call.name in (NAME, READ), call.arguments) for call in found.calls] == [(True, ARGS)]
+    assert [(bare_name(call.name), call.arguments) for call in found.calls] == [
+        (bare_name(READ), ARGS)
+    ]
     assert (found.rest, found.unread) == (before, False)
 
 

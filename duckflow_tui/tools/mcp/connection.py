@@ -492,12 +492,23 @@ class Connection:
 
     # --- calls ----------------------------------------------------------------------------------
 
-    async def call(self, tool: str, args: JsonObject, progress: Progress) -> types.CallToolResult:
-        """Call a tool and return the server's result; ``progress`` receives notes on the way.
-        Raises ConnectionFailed. A cancellation is sent to the server.
+    async def call(self, tool: str, args: JsonObject, tell: Progress) -> types.CallToolResult:
+        """Call a tool and return the server's result; ``tell`` receives notes on the way, at most
+        ten a second. Raises ConnectionFailed. A cancellation is sent to the server.
         """
-        told = _Progress(progress)
-        return await self.ask(lambda client: client.call_tool(tool, args, progress_callback=told))
+        loop, next_at = asyncio.get_running_loop(), 0.0
+
+        async def pass_on(progress: float, total: float | None, message: str | None) -> None:
+            """Pass on a note of the server unless one was passed on just before."""
+            nonlocal next_at
+            if loop.time() >= next_at:
+                next_at = loop.time() + 0.1
+                part = f"{progress:g}/{total:g}" if total else f"{progress:g}"
+                tell(printable_line(f"{part} {message or ''}", 120))
+
+        return await self.ask(
+            lambda client: client.call_tool(tool, args, progress_callback=pass_on)
+        )
 
     async def ask(self, send: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request with ``send`` and return the server's answer. Raises ConnectionFailed."""
@@ -549,22 +560,6 @@ class Connection:
         done, _ = await asyncio.wait({self.over}, timeout=_REASON_S)
         reason = self.over.result() if done else ""
         return reason or self._words("server.why.closed")
-
-
-class _Progress:
-    """Formats progress notes of a server and passes on at most ten a second."""
-
-    def __init__(self, tell: Progress) -> None:
-        self._tell = tell
-        self._next = 0.0
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        now = asyncio.get_running_loop().time()
-        if now < self._next:
-            return
-        self._next = now + 0.1
-        part = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-        self._tell(printable_line(f"{part} {message or ''}", 120))
 
 
 def _first_exception(group: BaseExceptionGroup[Exception]) -> Exception:

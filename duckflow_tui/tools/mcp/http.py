@@ -5,50 +5,24 @@ and counted traffic.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import httpx2
 
 from duckflow_tui.llm.endpoints import origin_of
-from duckflow_tui.llm.transport import Proxy, WayClosed, find_proxy, open_transport
+from duckflow_tui.llm.transport import (
+    BoundedResponse,
+    Proxy,
+    WayClosed,
+    find_proxy,
+    head_size,
+    open_transport,
+)
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import HostContacted
 
 MAX_BODY: Final = 4 * 1024 * 1024  # decoded bytes of an answer, or of one event of a stream (R18)
-
-
-class _BoundedResponse(httpx2.Response):
-    """A response that fails once its body is too large, and reports the bytes of its body at the
-    end.
-    """
-
-    body_read: Callable[[int], None]  # called with the bytes of the body at its end
-
-    async def aread(self) -> bytes:
-        """Return the decoded body. Raises httpx2.StreamError beyond MAX_BODY. Streams of events are
-        not read here but iterated, with a limit for each event.
-        """
-        if not hasattr(self, "_content"):
-            body = bytearray()
-            async with aclosing(self.aiter_bytes()) as pieces:
-                async for piece in pieces:
-                    body += piece
-                    if len(body) > MAX_BODY:
-                        limit = MAX_BODY // 1024 // 1024
-                        raise httpx2.StreamError(f"the answer is over {limit} MB")
-            self._content = bytes(body)
-        return self._content
-
-    async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        """Yield the decoded body, and report its size at the end."""
-        try:
-            async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        finally:
-            self.body_read(self.num_bytes_downloaded)
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
@@ -96,18 +70,15 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
                 raise
             raise httpx2.ConnectError(f"{proxy.variable}: {error}") from error
         except BaseException:
-            self._report_traffic(request, proxy, sent=_head_size(request))
+            self._report_traffic(request, proxy, sent=head_size(request))
             raise
-        self._report_traffic(request, proxy, sent=_head_size(request), received=_head_size(answer))
+        self._report_traffic(request, proxy, sent=head_size(request), received=head_size(answer))
         if answer.status_code == 404 and "mcp-session-id" in request.headers:
             self._on_session_lost()
-        response = _BoundedResponse(
-            answer.status_code,
-            headers=answer.headers,
-            stream=answer.stream,
-            extensions=answer.extensions,
+        response = BoundedResponse(
+            answer, lambda size: self._report_traffic(request, proxy, received=size)
         )
-        response.body_read = lambda size: self._report_traffic(request, proxy, received=size)
+        response.most, response.is_endless = MAX_BODY, True  # the SDK limits what it iterates over
         return response
 
     def _report_traffic(
@@ -138,13 +109,6 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         """Close all connections."""
         for way in self._ways.values():
             await way.aclose()
-
-
-def _head_size(message: httpx2.Request | httpx2.Response) -> int:
-    """Return the bytes of a message's headers, for a request also those of its body."""
-    size = sum(len(name) + len(value) for name, value in message.headers.raw)
-    is_request = isinstance(message, httpx2.Request)
-    return size + (int(message.headers.get("content-length", 0)) if is_request else 0)
 
 
 def http_client(

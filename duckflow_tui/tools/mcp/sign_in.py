@@ -2,7 +2,7 @@
 the protocol.
 
 Tokens belong to the server's origin. They are stored in the system's keyring, or else in the
-private file of the program's keys; a separate file notes only in which of them.
+private file of the program's keys.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from duckflow_tui.llm.connections import KeyPlace, KeyStore
+from duckflow_tui.llm.connections import KeyStore
 from duckflow_tui.llm.endpoints import origin_of
-from duckflow_tui.places import lock_folder, read_plain_file, write_private
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ToldError
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
@@ -34,12 +33,9 @@ if TYPE_CHECKING:
         OAuthToken,
     )
 
-SIGN_INS: Final = "mcp_sign_ins.json"
-MAX_FILE: Final = 64 * 1024  # bytes
 REDIRECT_S: Final = 600.0  # seconds that the user has for signing in
 _UNAUTHORIZED: Final = 401
 _PORTS: Final = (49152, 16_000)  # first of the dynamic ports, and how many are used
-_PLACES: Final = TypeAdapter(dict[str, KeyPlace])
 _SECRETS: Final = ("access_token", "refresh_token", "client_secret")  # members that are secret
 
 
@@ -63,24 +59,13 @@ class KeptTokens:
         parts = urlsplit(config.url)
         self._user = f"mcp {parts.scheme}://{parts.netloc} {config.name}"
         self._keys = keys
-        self._file = keys.folder / SIGN_INS
         self._kept: dict[str, Any] | None = None  # all stored parts, once they were read
         #: Origins that the user allowed for signing in; stored with the tokens.
         self.sites: set[str] = {origin_of(config.url)}
 
-    def has_tokens(self) -> bool:
-        """Whether tokens are stored. Reads a file, but no keyring."""
-        return self._user in self._read_places()
-
     def drop(self) -> None:
-        """Delete the tokens; blocks on the keyring."""
-        with lock_folder(self._file.parent):
-            places = self._read_places()
-            place = places.pop(self._user, None)
-            if place is not None:
-                self._write_places(places)
-        if place is not None:
-            self._keys.drop_secret(self._user, place)
+        """Delete the tokens; blocks on the keyring. Raises OSError."""
+        self._keys.drop_secret(self._user)
         self._kept = None
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -125,7 +110,7 @@ class KeptTokens:
         self._withhold(_list_secrets(value))
         kept = await self._load()
         kept[part] = value
-        await asyncio.to_thread(self._write, json.dumps(kept))
+        await asyncio.to_thread(self._keys.put_secret, self._user, json.dumps(kept))
 
     async def _load(self) -> dict[str, Any]:
         """Return all stored parts, read at the first call; their secrets are withheld."""
@@ -142,32 +127,12 @@ class KeptTokens:
 
     def _read(self) -> dict[str, Any]:
         """Read all parts from the keyring or the private file; empty for none. Blocking."""
-        place = self._read_places().get(self._user)
-        secret = self._keys.get_secret(self._user, place) if place is not None else ""
+        secret = self._keys.get_secret(self._user)
         try:
             found: object = json.loads(secret or "{}")
         except ValueError:
             return {}
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-    def _write(self, secret: str) -> None:
-        """Store all parts, as JSON, and note where. Blocking."""
-        place = self._keys.put_secret(self._user, secret)
-        with lock_folder(self._file.parent):
-            self._write_places({**self._read_places(), self._user: place})
-
-    def _read_places(self) -> dict[str, KeyPlace]:
-        """Return where the secrets of each server are stored; empty where the file cannot
-        be read.
-        """
-        try:
-            return _PLACES.validate_json(read_plain_file(self._file, MAX_FILE) or b"{}")
-        except (OSError, ValueError):
-            return {}
-
-    def _write_places(self, places: dict[str, KeyPlace]) -> None:
-        """Write the file that notes where the secrets of each server are stored."""
-        write_private(self._file, json.dumps(places, indent=1).encode())
 
 
 def _list_secrets(part: object) -> list[str]:
@@ -178,8 +143,8 @@ def _list_secrets(part: object) -> list[str]:
 
 
 class SignIn(httpx2.Auth):
-    """Authentication of the requests to one server: with stored tokens, and by signing in once the
-    server answers 401. A server that never asks for it gets no token.
+    """Authentication of the requests to one server: once it answers 401, with the stored tokens or
+    by signing in. A server that never asks for it gets no token.
     """
 
     def __init__(
@@ -191,8 +156,7 @@ class SignIn(httpx2.Auth):
         wait_for_user: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """``ask_to_open`` asks the user to open a page, ``ask_to_contact`` whether requests may go
-        to another site; ``wait_for_user`` suspends the server's time limits meanwhile. Reads a
-        file.
+        to another site; ``wait_for_user`` suspends the server's time limits meanwhile.
         """
         self._ask_to_open = ask_to_open
         self._ask_to_contact = ask_to_contact
@@ -200,7 +164,7 @@ class SignIn(httpx2.Auth):
         self._port = redirect_port(config)
         self._tokens = tokens
         self._provider = self._make_provider(config, tokens)
-        self._is_used = tokens.has_tokens()
+        self._is_used = False
         self._redirect: asyncio.Future[dict[str, str]] | None = None
         self._listener: asyncio.Server | None = None
 
@@ -237,8 +201,8 @@ class SignIn(httpx2.Auth):
         flow = self._provider.async_auth_flow(request)
         try:
             sent = await flow.__anext__()
-            if context.is_token_valid():
-                answer = None  # another request has signed in meanwhile: repeat this one
+            if sent is not request or context.is_token_valid():
+                answer = None  # the tokens are renewed, or sent with the request again
             while True:
                 if answer is None:
                     await self._check_site(sent)
