@@ -58,6 +58,7 @@ setattr(textual.screen, "UPDATE_PERIOD", 1 / 15)  # noqa: B010  # Textual names 
 
 drawing.install()
 key_guard.DELAY_S = KEY_DELAY
+key_guard.STAY_S = KEY_DELAY
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

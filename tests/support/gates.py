@@ -173,7 +173,8 @@ class GateApp(App[None]):
         card: Any = self.card
         self.keep_gates = False
         self.gates = ()
-        card.proposed, card.alike, card._proposal = (proposed or {}).get, alike, ""
+        card.proposed, card.alike = (proposed or {}).get, alike
+        card.remarks.forget_proposal()
         self.composer.value = ""
         self.composer.focus()
         for view in self.query(DiffView):

@@ -18,11 +18,16 @@ from duckflow_tui.state.calls import OperationFinished, OperationRequested
 from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes import question_pane
+from duckflow_tui.ui.panes import key_guard
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 EDIT = "file_ops.edit_file"
 FIRST, SECOND = "call_00000001", "call_00000002"
+
+
+@pytest.fixture(autouse=True)
+def stay_as_for_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_guard, "STAY_S", 2.0)
 
 
 @dataclass
@@ -177,15 +182,20 @@ async def test_a_paste_between_two_gates_reaches_the_composer() -> None:
         assert play.app.bench.focused is play.app.bench.composer
 
 
-async def test_the_last_call_of_a_reply_gives_the_focus_back_when_it_ends() -> None:
+async def test_a_second_y_after_the_last_approval_of_a_reply_is_no_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was meant for the gate, which keeps the keys for a moment and then goes by itself."""
+    monkeypatch.setattr(key_guard, "STAY_S", 0.5)
     async with first_gate(FIRST) as play:
+        composer = play.app.bench.composer
         await play.pilot.press("y")
         await settled(play.pilot, lambda: bool(play.fake.answers))
-        await play.pilot.pause()
-        assert play.at_gate  # the file may have changed: then the same call asks again
         play.finish(FIRST)
-        await settled(play.pilot, lambda: play.app.bench.focused is play.app.bench.composer)
+        await play.pilot.press("y")
+        await settled(play.pilot, lambda: play.app.bench.focused is composer)
         assert not play.app.bench.question.display
+        assert (composer.text, len(play.fake.answers)) == ("", 1)
 
 
 async def test_a_rejection_gives_the_focus_back_at_once() -> None:
@@ -210,7 +220,7 @@ async def test_a_message_that_was_begun_gets_the_focus_back_at_once() -> None:
 async def test_a_call_that_takes_long_does_not_keep_the_focus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(question_pane, "STAY", 0.05)
+    monkeypatch.setattr(key_guard, "STAY_S", 0.05)
     async with first_gate(FIRST, SECOND) as play:
         await play.pilot.press("y")
         await settled(play.pilot, lambda: play.app.bench.focused is play.app.bench.composer)

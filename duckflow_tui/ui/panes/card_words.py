@@ -79,11 +79,9 @@ def card_question(
     waiting: int = 1,
     remarks: Mapping[str, str],
     whole: bool = False,
-    chosen: str = "",
 ) -> QuestionSpec:
     """Return the card as a question. ``waiting`` is the number of open questions, ``remarks`` are
-    by step id; ``whole``: new files line by line; ``chosen``: the reference of the row at the
-    cursor.
+    by step id; ``whole``: new files line by line.
     """
     heading, subject = card_heading(card, plan, words), card_subject(card, plan, words)
     rows = card_rows(card, plan, words, whole=whole)
@@ -105,7 +103,8 @@ def card_question(
         choices=choices,
         unlisted=more,
         at_once=frozenset({LOOK.key}) if LOOK in card.options else frozenset(),
-        hint=words(hint_of(card, chosen)),
+        hint=words(hint_of(card)),
+        hint_at_row=words("card.hint_go_to") if card.kind in CONSULTS else "",
         leads_here="card.hint_answer" if is_asked else "gate.hint",
         prompt=consult_question(card, words),
         blocks="card.changed_meanwhile" if changed else "",
@@ -220,14 +219,12 @@ def _effect_words(card: Card, action: str, words: Catalogue) -> str:
     return words("consult.effects_join").join(told)
 
 
-def hint_of(card: Card, chosen: str) -> str:
-    """Return the entry that names the keys besides the options; ``chosen`` is the reference at the
-    cursor.
+def hint_of(card: Card) -> str:
+    """Return the entry that names the keys besides the options: for questions about the work also
+    those that lead to a message, where a row has one.
     """
     if card.kind not in CONSULTS:
         return "gate.hint_focused"
-    if chosen:
-        return "card.hint_go_to"
     leads = card.situation is not None and any(tried.ref for tried in card.situation.tried)
     return "card.hint_walk" if leads else "card.hint_later"
 

@@ -54,6 +54,10 @@ ANEW_S: Final = 1.0
 #: Seconds that a key waits before it acts; whoever is typing text presses the next one sooner.
 DELAY_S = 0.4
 
+#: Seconds that an answered question keeps the focus where no other is open yet: a second press of
+#: the key is no text, and the next question of the same reply can be answered without going to it.
+STAY_S = 2.0
+
 Act = Callable[[], Awaitable[object]]
 Typed = events.Key | events.Paste
 

@@ -9,9 +9,12 @@ from typing import Literal
 from rich.cells import cell_len
 from rich.text import Text
 
+from duckflow_tui.state.gates import Card, Gate
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.request import QuestionRow
 from duckflow_tui.ui.panes.strips import fit
+
+Asked = Gate | Card
 
 REFUSES = "n"  # the key that says no to every question
 
@@ -80,6 +83,7 @@ class QuestionSpec:
     rows: Sequence[QuestionRow]
     choices: Sequence[AnswerChoice]
     hint: str  # further keys, shown while the keys act
+    hint_at_row: str = ""  # the same while a row has the cursor; empty: no other
     leads_here: str = "gate.hint"  # entry that names the key which focuses the question
     path: QuestionRow | None = None  # the full subject, shown where the title cuts it
     arguments: Sequence[QuestionRow] = ()
@@ -94,3 +98,12 @@ class QuestionSpec:
     def find_choice(self, key: str) -> AnswerChoice | None:
         """Return the choice of this key; None where it has none."""
         return next((c for c in (*self.choices, *self.unlisted) if c.key == key), None)
+
+
+def id_of(asked: Asked | None) -> str:
+    """The id of a gate or card; empty for none."""
+    match asked:
+        case Gate(gate_id=key) | Card(card_id=key):
+            return key
+        case None:
+            return ""

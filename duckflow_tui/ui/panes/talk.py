@@ -21,7 +21,8 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.card_words import step_number
 from duckflow_tui.ui.panes.composer import Composer
-from duckflow_tui.ui.panes.question_pane import Asked, QuestionPane, id_of
+from duckflow_tui.ui.panes.question import Asked, id_of
+from duckflow_tui.ui.panes.question_pane import QuestionPane
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.session_host import AppOptions
 from duckflow_tui.words.catalogue import Catalogue
@@ -50,7 +51,7 @@ class Talk(Vertical):
         self.question = QuestionPane(clock, id="question")
         self.question.proposed = self._proposed_text
         self.question.alike = self._asked_alike
-        self.question.kept = self._kept_remarks
+        self.question.remarks.load_stored = self._kept_remarks
         self.transcript: Transcript | None = None
         self.welcome: Welcome | None = None
         self.start: Start | None = None
@@ -91,7 +92,7 @@ class Talk(Vertical):
             engine.keep_remarks("", ())
             host_of(self).status.show_notice("gate.remarks_dropped", count=count, stays=True)
 
-    def on_question_pane_remarked(self, event: QuestionPane.Remarked) -> None:
+    def on_question_frame_remarked(self, event: QuestionPane.Remarked) -> None:
         """Store the user's remarks."""
         event.stop()
         engine = host_of(self).session.get_writable_engine()
@@ -211,7 +212,7 @@ class Talk(Vertical):
         said = (len(state.messages), aside)
         begun = (state.turn is None, len(state.queue), len(state.running)) if self.start else ()
         mode = (state.session, state.mode) if self.start else ()
-        return state.gates, state.cards, plans, may_ask_again(state), *said, *begun, *mode
+        return state.gates, state.cards, plans, *said, *begun, *mode
 
     def show(self, state: AgentState) -> None:
         """Show the open question; the chat gets some room if something was said meanwhile."""
@@ -225,7 +226,6 @@ class Talk(Vertical):
             plan=next((p for p in state.plans if card and p.plan_id == card.plan_id), None),
             waiting=len(state.gates) + len(state.cards),
             step=step_words(shown, state, self.words) if isinstance(shown, Gate) else "",
-            may_ask_again=may_ask_again(state),
         )
         self.asks = card.kind if card is not None else None
         self.gates_open = isinstance(shown, Gate) or question.is_staying
@@ -322,21 +322,3 @@ def step_words(gate: Gate, state: AgentState, words: Catalogue) -> str:
     """Return the step that a gate belongs to, as ``step 2``; empty for none."""
     number = step_number(state.active_plan, gate.step_id) if gate.step_id else "?"
     return "" if number == "?" else words("plan.step_number", number=number)
-
-
-def may_ask_again(state: AgentState) -> bool:
-    """Whether the current reply may still open a gate, because one of its calls is running or has
-    not begun.
-    """
-    if state.turn is None or state.turn.pause != "running" or state.live:
-        return False
-    if state.running:
-        return True
-    ended: set[str] = set()
-    for message in reversed(state.messages):
-        if isinstance(message, OperationMessage):
-            ended.add(message.call_id)
-        elif isinstance(message, AssistantMessage):
-            actions = message.decision.actions if message.decision is not None else ()
-            return any(action.call_id not in ended for action in actions)
-    return False
