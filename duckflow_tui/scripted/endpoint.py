@@ -131,7 +131,7 @@ class ScriptedEndpoint:
     async def start(self) -> None:
         """Listen on 127.0.0.1; the port is free to choose unless one was given."""
         self._server = await asyncio.start_server(
-            self._accept, "127.0.0.1", self._port, limit=MAX_HEAD
+            self._accept_connection, "127.0.0.1", self._port, limit=MAX_HEAD
         )
         self._port = self._server.sockets[0].getsockname()[1]
 
@@ -166,7 +166,7 @@ class ScriptedEndpoint:
         self._queues.setdefault(purpose, []).extend(replies)
 
     def of(self, purpose: str) -> list[Request]:
-        """The chat requests of one purpose, oldest first."""
+        """Return the POST requests of one purpose so far, oldest first."""
         return [r for r in self.requests if r.purpose == purpose and r.method == "POST"]
 
     async def wait_for(self, count: int, deadline_s: float = 10.0) -> None:
@@ -177,33 +177,40 @@ class ScriptedEndpoint:
     async def reached(self, hold: str, deadline_s: float = 10.0) -> None:
         """Return once a reply waits at this hold; raises TimeoutError."""
         async with asyncio.timeout(deadline_s):
-            await self._hold(hold).reached.wait()
+            await self._get_hold(hold).reached.wait()
 
     async def wait_for_hangup(self, hold: str, deadline_s: float = 10.0) -> None:
         """Return once the client has hung up on a reply that waits at this hold; raises
         TimeoutError.
         """
         async with asyncio.timeout(deadline_s):
-            await self._hold(hold).left.wait()
+            await self._get_hold(hold).left.wait()
 
     def release(self, hold: str) -> None:
-        """Let the rest of the replies with this hold through."""
-        self._hold(hold).released.set()
+        """Let the rest of the replies with this hold through, now and from now on."""
+        self._get_hold(hold).released.set()
 
-    def _hold(self, name: str) -> _Hold:
+    def _get_hold(self, name: str) -> _Hold:
+        """Return the hold of this name, made where it is new."""
         return self._holds.setdefault(name, _Hold())
 
     # --- connections -------------------------------------------------------------------------
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Serve a new connection in a task of its own."""
         # Not a coroutine: asyncio would report its cancellation at the end as an error.
-        task = asyncio.get_running_loop().create_task(self._connected(reader, writer))
+        task = asyncio.get_running_loop().create_task(self._serve_connection(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Serve the requests of a connection until it ends or the script cuts it, then close it."""
         try:
-            while await self._serve(reader, writer):
+            while await self._serve_request(reader, writer):
                 pass
         except (
             ConnectionError,
@@ -220,22 +227,26 @@ class ScriptedEndpoint:
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """One request; false when the client has gone."""
+    async def _serve_request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Read one request, record it and answer it. Returns False when the client has gone. Raises
+        ConnectionError, ConnectionCut and asyncio's errors of incomplete reads.
+        """
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError as error:
             if not error.partial:
                 return False
             raise
-        request = await _read(head, reader)
+        request = await _read_request(head, reader)
         self.requests.append(request)
         async with self._arrived:
             self._arrived.notify_all()
         answer = Answer(writer, reader)
         path = request.path.partition("?")[0].removeprefix(self._base)
         if self._guard is not None and (reply := self._guard(request)) is not None:
-            await self._say(request, reply, answer)
+            await self._send_reply(request, reply, answer)
         elif (
             self._script.key
             and request.headers.get("authorization") != f"Bearer {self._script.key}"
@@ -245,12 +256,15 @@ class ScriptedEndpoint:
             rows = [{"id": name, "object": "model"} for name in self._script.models]
             await answer.send_whole(200, json.dumps({"object": "list", "data": rows}))
         elif request.method == "POST" and path in ("/chat/completions", "/responses"):
-            await self._chat(request, answer)
+            await self._answer_model_call(request, answer)
         else:
             await answer.error(404, f"there is nothing at {request.method} {request.path}")
         return True
 
-    async def _chat(self, request: Request, answer: Answer) -> None:
+    async def _answer_model_call(self, request: Request, answer: Answer) -> None:
+        """Answer a call of a model with the reply that the script has for it; with status 400 where
+        the script refuses a part of the body, a call has no result, or no reply is left.
+        """
         for refusal in self._script.refuses:
             if refusal.refuses(request.json):
                 await answer.error(refusal.status, refusal.words)
@@ -258,13 +272,16 @@ class ScriptedEndpoint:
         if call_id := unpaired_call(request.json):
             await answer.error(400, f"No tool output found for function call {call_id}.")
             return
-        reply = self._take(request)
+        reply = self._take_reply(request)
         if reply is None:
             await answer.error(400, f"the script has nothing left to say ({request.purpose})")
             return
-        await self._say(request, reply, answer)
+        await self._send_reply(request, reply, answer)
 
-    async def _say(self, request: Request, reply: Reply, answer: Answer) -> None:
+    async def _send_reply(self, request: Request, reply: Reply, answer: Answer) -> None:
+        """Send a reply after its delay, whole or as a stream as the request asks; or the fault in
+        its place.
+        """
         await asyncio.sleep(reply.first_delay_s)
         fault = reply.fault or Fault()
         if await send_whole_fault(fault, answer):
@@ -276,9 +293,12 @@ class ScriptedEndpoint:
             await answer.send_whole(200, speech.completion())
             return
         await answer.begin()
-        await self._speak(reply, fault, speech, answer)
+        await self._stream_reply(reply, fault, speech, answer)
 
-    def _take(self, request: Request) -> Reply | None:
+    def _take_reply(self, request: Request) -> Reply | None:
+        """Return the first queued reply that fits the request and take it from the queue unless it
+        repeats; else that of the author, else the fallback. None without any.
+        """
         queue = self._queues.get(request.purpose, [])
         for at, reply in enumerate(queue):
             if reply.when is None or reply.when.matches(request.json):
@@ -290,7 +310,12 @@ class ScriptedEndpoint:
         fallback = self._script.fallback
         return fallback.get(request.purpose) or fallback.get("*")
 
-    async def _speak(self, reply: Reply, fault: Fault, speech: Speech, answer: Answer) -> None:
+    async def _stream_reply(
+        self, reply: Reply, fault: Fault, speech: Speech, answer: Answer
+    ) -> None:
+        """Stream the events of a reply, with its pauses, holds and faults. Raises ConnectionCut
+        where the script cuts the connection.
+        """
         if reply.raw:
             for piece in reply.raw:
                 await asyncio.sleep(reply.delay_s)
@@ -324,15 +349,17 @@ class ScriptedEndpoint:
 
     async def _hold_reply(self, name: str, answer: Answer) -> None:
         """Wait until this hold is released. Raises ConnectionCut where the client hung up."""
-        hold = self._hold(name)
+        hold = self._get_hold(name)
         hold.reached.set()
         if not await answer.is_waited_for(hold.released.wait()):
             hold.left.set()
             raise ConnectionCut
 
 
-async def _read(head: bytes, reader: asyncio.StreamReader) -> Request:
-    """The request that begins with this head. Raises ConnectionCut for one that is too large."""
+async def _read_request(head: bytes, reader: asyncio.StreamReader) -> Request:
+    """Read the rest of the request that begins with this head; a body that is no JSON object counts
+    as empty. Raises ConnectionCut for one that is too large.
+    """
     first, _, rest = head.partition(b"\r\n")
     method, path, _ = (*first.decode("latin-1").split(" ", 2), "", "")[:3]
     headers = {name.lower(): value for name, value in parse_headers(BytesIO(rest)).items()}

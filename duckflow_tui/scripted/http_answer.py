@@ -28,7 +28,9 @@ class Answer:
         self._added = bytearray()  # events that go out together
 
     async def is_waited_for(self, until: Coroutine[Any, Any, object]) -> bool:
-        """Wait for this; False where the client hung up before."""
+        """Wait for ``until``. Returns True once it has ended, False where the client hung up
+        before.
+        """
         ends = asyncio.ensure_future(until)
         gone = asyncio.ensure_future(self._reader.read(1))
         try:
@@ -46,9 +48,9 @@ class Answer:
         kind: str = "application/json",
         headers: dict[str, str] | None = None,
     ) -> None:
-        """An answer of known length."""
+        """Send an answer of known length."""
         raw = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
-        self._head(
+        self._write_head(
             status, {"content-type": kind, "content-length": str(len(raw)), **(headers or {})}
         )
         for start in range(0, len(raw), _PIECE):
@@ -57,13 +59,13 @@ class Answer:
         await self._writer.drain()
 
     async def error(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        """An error object in the usual form."""
+        """Send an error object in OpenAI's form."""
         error = {"message": message, "type": "scripted", "param": None, "code": None}
         await self.send_whole(status, json.dumps({"error": error}), headers=headers)
 
     async def begin(self, headers: dict[str, str] | None = None) -> None:
-        """Start an event stream."""
-        self._head(
+        """Send the head of an event stream."""
+        self._write_head(
             200,
             {
                 "content-type": "text/event-stream; charset=utf-8",
@@ -75,7 +77,7 @@ class Answer:
         await self._writer.drain()
 
     def add(self, event: JsonObject | str) -> None:
-        """One event of the stream, which goes out with the next ``flush``."""
+        """Add an event to those that go out with the next ``flush``."""
         data = event if isinstance(event, str) else json.dumps(event, ensure_ascii=False)
         name = "" if isinstance(event, str) else event.get("type", "")
         kind = f"event: {name}\n" if name else ""
@@ -87,18 +89,19 @@ class Answer:
         await self.piece(added)
 
     async def piece(self, raw: bytes) -> None:
-        """A piece of the body."""
+        """Send bytes of a stream's body at once; nothing for none."""
         if raw:
             self._writer.write(b"%x\r\n%b\r\n" % (len(raw), raw))
             await self._writer.drain()
 
     async def end(self) -> None:
-        """Send the rest and the end of the stream."""
+        """Send the added events and the end of the stream."""
         await self.flush()
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
 
-    def _head(self, status: int, headers: dict[str, str]) -> None:
+    def _write_head(self, status: int, headers: dict[str, str]) -> None:
+        """Write the status line and the headers."""
         lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Scripted')}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))

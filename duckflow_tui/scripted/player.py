@@ -49,17 +49,19 @@ class _Take:
     ended: bool = False  # by an outcome that the recording does not have
 
     def choose(self, body: JsonObject, lines: Lines) -> StoryReply:
-        """The reply to this request; the one before where the request does not hold it."""
+        """Return the recording's reply to this request, by the outcome of the calls before it; the
+        one before again where the request does not hold it yet.
+        """
         sent = self.sent
         if sent is None:
-            return self._follow(lines)
+            return self._next_reply(lines)
         if not _is_received(self.text, body):
             return sent
         told = {"messages": _list_conversation(body)}
         for outcome, replies in sent.after.items():
             if When(gate=outcome).matches(told):
                 self.replies = list(replies)
-                return self._follow(lines)
+                return self._next_reply(lines)
         stop = next((name for name in _STOPS if When(gate=name).matches(told)), "")
         if sent.calls and stop:
             self.replies, self.ended = [], True
@@ -68,9 +70,12 @@ class _Take:
         if len(sent.calls) > 1 and When(gate="skipped").matches(told):
             # One call a decision: the others came back and are asked for one by one.
             return sent.model_copy(update={"calls": sent.calls[1:], "after": {}})
-        return self._follow(lines)
+        return self._next_reply(lines)
 
-    def _follow(self, lines: Lines) -> StoryReply:
+    def _next_reply(self, lines: Lines) -> StoryReply:
+        """Take the next recorded reply; the one for a recording that has ended where none
+        is left.
+        """
         return self.replies.pop(0) if self.replies else lines.spent
 
 
@@ -93,39 +98,43 @@ class StoryPlayer:
 
     @property
     def _lines(self) -> Lines:
+        """The replies that belong to no story, in the language of the session."""
         return load_lines(self._language)
 
     def reply(self, request: Request) -> Reply | None:
         """The reply to a request; None for a purpose that the demo does not know."""
         match request.purpose:
             case "main" | "task":
-                return self._decide(request)
+                return self._make_decision(request)
             case "satisfaction":
-                return self._pace(data=self._judge())
+                return self._make_reply(data=self._judge_requirements())
             case "plan" if self._story is not None:
-                return self._pace(data=_write_plan(self._story))
+                return self._make_reply(data=_write_plan(self._story))
             case "tasks":
-                return self._pace(data=self._list_tasks(request))
+                return self._make_reply(data=self._list_tasks(request))
             case purpose:
-                data = self._answer(purpose, request.text)
-                return None if data is None else self._pace(data=data)
+                data = self._answer_purpose(purpose, request.text)
+                return None if data is None else self._make_reply(data=data)
 
     # --- decisions -----------------------------------------------------------------------------
 
-    def _decide(self, request: Request) -> Reply:
+    def _make_decision(self, request: Request) -> Reply:
+        """Return the next decision of the recording that the request's thread follows."""
         take = self._find_take(request)
         if self._began_steps:
             take.replies = [each for each in take.replies if not each.unless_begun]
         recorded = take.choose(request.json, self._lines)
         is_first = take.story is not None and recorded is take.story.main[0]
-        decision = self._write(
+        decision = self._write_decision(
             recorded, take.story, _quote_result(take.text, request.json), is_first=is_first
         )
         take.sent, take.text = recorded, str(decision["reply"] or decision["rationale"])
-        return self._pace(recorded.thinks, decision=decision)
+        return self._make_reply(recorded.thinks, decision=decision)
 
     def _find_take(self, request: Request) -> _Take:
-        """The recording of the thread; a story begins with its request."""
+        """Return the recording that the request's thread follows, begun where it is new: a story by
+        its request, a step by its description, an answer beside the work by the words.
+        """
         key = (request.purpose, request.thread)
         if request.is_aside:
             return self._takes.setdefault(key, self._take_aside(request.json))
@@ -152,6 +161,9 @@ class StoryPlayer:
         return take
 
     def _take_aside(self, body: JsonObject) -> _Take:
+        """Return the recording of an answer beside the work: the story's own to these very words,
+        else the line for all others.
+        """
         texts = (_text_of(message) for message in reversed(list_messages(body)))
         said = next((text for text in texts if text.startswith(BESIDE_THE_WORK)), "")
         said = said.removeprefix(BESIDE_THE_WORK)
@@ -160,6 +172,9 @@ class StoryPlayer:
         return _Take([next(known, self._lines.beside)])
 
     def _take_step(self, body: JsonObject) -> _Take:
+        """Return the recording of the step that the request is about, behind the calls its list of
+        tasks had.
+        """
         notes = [m for m in map(_text_of, list_messages(body)) if m.startswith(_NOTES)]
         step = self._find_step(notes[-1] if notes else "")
         if step is None:
@@ -168,10 +183,13 @@ class StoryPlayer:
         return _Take(listed.replies if listed is not None else list(step.main))
 
     def _find_step(self, tail: str) -> StoryStep | None:
+        """Return the step of the present story whose description this text holds; None
+        without one.
+        """
         steps = self._story.steps if self._story is not None else ()
         return next((step for step in steps if step.description in tail), None)
 
-    def _write(
+    def _write_decision(
         self, recorded: StoryReply, story: Story | None, result: str, *, is_first: bool
     ) -> JsonObject:
         """A decision as a model writes it; the first of a story names what is asked for."""
@@ -200,7 +218,7 @@ class StoryPlayer:
                 {
                     "requirement": each.text,
                     "priority": each.priority,
-                    "check": self._fill(each.check),
+                    "check": self._fill_placeholders(each.check),
                 }
                 for each in story.requirements
             ]
@@ -208,9 +226,10 @@ class StoryPlayer:
         return decision
 
     def _write_call(self, call: StoryCall) -> JsonObject:
+        """Return a recorded call as an action of a decision."""
         action: JsonObject = {
             "operation": call.operation,
-            "args": self._fill(call.args),
+            "args": self._fill_placeholders(call.args),
             "reasoning": call.reason,
             "intent": call.intent,
         }
@@ -218,7 +237,8 @@ class StoryPlayer:
             action["alternatives"] = [{"label": label} for label in call.alternatives]
         return action
 
-    def _fill(self, args: JsonObject) -> JsonObject:
+    def _fill_placeholders(self, args: JsonObject) -> JsonObject:
+        """Return the arguments with the command of the tests and the named rate filled in."""
         command = self._command_of(self._story)
         filled = json.dumps(args, ensure_ascii=False).replace("{rate}", self._rate)
         return {
@@ -227,15 +247,17 @@ class StoryPlayer:
         }
 
     def _command_of(self, story: Story | None) -> str:
+        """Return the command that runs the story's tests; all tests without a story."""
         return tests_command(self._command, story.tests if story is not None else "")
 
     def _next_request(self, story: Story | None) -> str:
+        """Return the request of the story that comes next; empty for none."""
         return load_story(story.next, self._language).request if story and story.next else ""
 
     # --- other purposes ------------------------------------------------------------------------
 
-    def _judge(self) -> JsonObject:
-        """Scores by what the project's files hold now."""
+    def _judge_requirements(self) -> JsonObject:
+        """Return the judge's reply, with scores by what the project's files hold now."""
         requirements = self._story.requirements if self._story is not None else ()
         scores = {each.text: float(self._is_met(each)) for each in requirements}
         missing = [text for text, score in scores.items() if not score]
@@ -254,6 +276,9 @@ class StoryPlayer:
         }
 
     def _is_met(self, requirement: Requirement) -> bool:
+        """Whether the file of a requirement holds one of its parts; True where it names none, False
+        where the file cannot be read.
+        """
         if not requirement.holds:
             return True
         try:
@@ -273,15 +298,15 @@ class StoryPlayer:
             "tasks": [
                 {
                     "operation": call.operation,
-                    "args": self._fill(call.args),
+                    "args": self._fill_placeholders(call.args),
                     "description": call.intent,
                 }
                 for call in calls
             ]
         }
 
-    def _answer(self, purpose: str, text: str) -> JsonObject | None:
-        """The same for every story, but for the report on a step."""
+    def _answer_purpose(self, purpose: str, text: str) -> JsonObject | None:
+        """Return the reply to a purpose that all stories share; None for another purpose."""
         lines, step = self._lines, self._find_step(text)
         summary = lines.report.replace("{step}", step.name if step is not None else "")
         answers: dict[str, JsonObject] = {
@@ -306,8 +331,10 @@ class StoryPlayer:
         gone = {step.id for step in self._story.steps if step.name in changes}
         return [each.text for each in self._story.requirements if each.step in gone]
 
-    def _pace(self, thinks: str = "", **parts: Any) -> Reply:
-        """A reply that takes about as long as a real one."""
+    def _make_reply(self, thinks: str = "", **parts: Any) -> Reply:
+        """Return a reply that takes about as long as a real one, or no time where the player is
+        fast.
+        """
         if self._fast:
             return Reply(reasoning=thinks, chunk_size=64, **parts)
         length = len(thinks) + len(json.dumps(parts, ensure_ascii=False))
@@ -326,6 +353,7 @@ def tests_command(command: str, modules: str) -> str:
 
 
 def _write_plan(story: Story) -> JsonObject:
+    """Return the story's plan as a model writes it."""
     return {
         "name": story.plan_name,
         "goal": story.goal,
@@ -376,4 +404,5 @@ def _is_received(text: str, body: JsonObject) -> bool:
 
 
 def _text_of(message: JsonObject) -> str:
+    """Return the text of a message; empty for none."""
     return cast("str", message.get("content") or "")

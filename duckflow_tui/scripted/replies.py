@@ -43,15 +43,18 @@ class When(_Part):
     """Regular expression, searched in all messages (ignores case)."""
 
     def matches(self, body: JsonObject) -> bool:
-        """Whether this request is meant."""
+        """Whether a request fulfils all the conditions that are given."""
         fresh = new_text(body)
-        if self.gate and not self._gate(fresh, body):
+        if self.gate and not self._matches_gate(fresh, body):
             return False
         if self.pattern and not re.search(self.pattern, fresh, re.I | re.S):
             return False
         return not self.anywhere or bool(re.search(self.anywhere, all_text(body), re.I | re.S))
 
-    def _gate(self, fresh: str, body: JsonObject) -> bool:
+    def _matches_gate(self, fresh: str, body: JsonObject) -> bool:
+        """Whether the new text tells of this outcome of a call; for ``alternative:N`` also whether
+        it holds the label of the N-th alternative that the last reply offered.
+        """
         kind, _, number = self.gate.partition(":")
         if kind != "alternative":
             return bool(re.search(_OUTCOMES.get(kind, re.escape(kind)), fresh))
@@ -134,10 +137,12 @@ class Reply(_Part):
     fault: Fault | None = None
 
     def content_for(self, body: JsonObject) -> tuple[str, tuple[ScriptedCall, ...]]:
-        """Content and native calls of this reply for this request."""
+        """Return the content and the native calls of this reply for a request: a decision as native
+        calls where the request offers functions, else as JSON.
+        """
         if self.decision is not None:
             if offered := offered_functions(body):
-                return _native(self.decision, offered)
+                return _make_native_calls(self.decision, offered)
             return _object_text(self.decision), ()
         if self.data is not None:
             return json.dumps(self.data, ensure_ascii=False), ()
@@ -160,7 +165,7 @@ class RefusedPart(_Part):
 
     @property
     def words(self) -> str:
-        """The whole script of a server."""
+        """The message of the refusal."""
         return self.message or f"{self.name} is not supported by this model"
 
 
@@ -183,12 +188,12 @@ def new_text(body: JsonObject) -> str:
     for at, message in enumerate(messages):
         if message.get("role") == "assistant":
             start = at + 1
-    return "\n".join(_text(message) for message in messages[start:])
+    return "\n".join(_content_text(message) for message in messages[start:])
 
 
 def all_text(body: JsonObject) -> str:
     """The text of all messages."""
-    return "\n".join(_text(message) for message in list_messages(body))
+    return "\n".join(_content_text(message) for message in list_messages(body))
 
 
 def list_messages(body: JsonObject) -> list[JsonObject]:
@@ -210,6 +215,7 @@ def list_messages(body: JsonObject) -> list[JsonObject]:
 
 
 def _as_message(item: JsonObject) -> JsonObject:
+    """Return an item of the Responses API as a message of chat completions."""
     match item.get("type"):
         case "function_call":
             function = {name: item.get(name) for name in ("name", "arguments")}
@@ -249,7 +255,8 @@ def offered_functions(body: JsonObject) -> set[str]:
     return {str(tool.get("function", tool)["name"]) for tool in tools}
 
 
-def _text(message: JsonObject) -> str:
+def _content_text(message: JsonObject) -> str:
+    """Return the text of a message; empty where its content is none."""
     content = message.get("content")
     return content if isinstance(content, str) else ""
 
@@ -260,17 +267,18 @@ def _last_alternatives(body: JsonObject) -> list[str]:
     labels: list[str] = []
     if last is None:
         return labels
-    for source in (_text(last), *_argument_texts(last)):
+    for source in (_content_text(last), *_argument_texts(last)):
         try:
             value: object = json.loads(source)
         except ValueError:
             continue
         if isinstance(value, dict):
-            labels.extend(_labels(cast("JsonObject", value)))
+            labels.extend(_list_labels(cast("JsonObject", value)))
     return labels
 
 
 def _argument_texts(message: JsonObject) -> list[str]:
+    """Return the arguments of a message's native calls as they were sent."""
     found: list[str] = []
     for call in cast("list[JsonObject]", message.get("tool_calls") or []):
         function = cast("JsonObject", call.get("function") or {})
@@ -278,7 +286,7 @@ def _argument_texts(message: JsonObject) -> list[str]:
     return found
 
 
-def _labels(fields: JsonObject) -> list[str]:
+def _list_labels(fields: JsonObject) -> list[str]:
     """Alternatives as JSON has them, objects with a label, or as native calls do, texts."""
     made = (cast("list[JsonObject]", fields.get(name) or []) for name in ("actions", "calls"))
     return [
@@ -289,11 +297,17 @@ def _labels(fields: JsonObject) -> list[str]:
 
 
 def _object_text(decision: JsonObject) -> str:
+    """Return a decision as JSON with rationale and reply in front, as a model writes it."""
     first = {name: decision[name] for name in ("rationale", "reply") if name in decision}
     return json.dumps({**first, **decision}, ensure_ascii=False)
 
 
-def _native(decision: JsonObject, offered: set[str]) -> tuple[str, tuple[ScriptedCall, ...]]:
+def _make_native_calls(
+    decision: JsonObject, offered: set[str]
+) -> tuple[str, tuple[ScriptedCall, ...]]:
+    """Return the reply's text and its native calls: the judgement first, then each action; one
+    whose function is not offered goes by the function for all other calls.
+    """
     judgement = {k: v for k, v in decision.items() if k not in ("reply", "actions")}
     calls = [ScriptedCall(name=DECIDE, arguments=judgement)] if judgement else []
     for action in cast("list[JsonObject]", decision.get("actions") or []):

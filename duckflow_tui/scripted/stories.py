@@ -135,14 +135,14 @@ def choose_language(language: str) -> Language:
 
 @cache
 def load_story(name: str, language: Language) -> Story:
-    """A story in one language."""
-    return Story.model_validate({"language": language, **_read(name, language)})
+    """Return a story in one language. Cached; raises OSError for an unknown name."""
+    return Story.model_validate({"language": language, **_read_file(name, language)})
 
 
 @cache
 def load_lines(language: Language) -> Lines:
-    """The replies that belong to no story."""
-    return Lines.model_validate(_read("lines", language))
+    """Return the replies that belong to no story. Cached."""
+    return Lines.model_validate(_read_file("lines", language))
 
 
 @cache
@@ -169,7 +169,8 @@ def is_same(text: str, other: str) -> bool:
     return plain == others
 
 
-def _read(name: str, language: Language) -> dict[str, object]:
+def _read_file(name: str, language: Language) -> dict[str, object]:
+    """Return the table of a recording's file in one language."""
     return cast(
         "dict[str, object]",
         _localize(tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8")), language),
@@ -177,6 +178,7 @@ def _read(name: str, language: Language) -> dict[str, object]:
 
 
 def _localize(value: object, language: Language) -> object:
+    """Return a value with each table of both languages replaced by the text of this one."""
     if isinstance(value, list):
         return [_localize(each, language) for each in cast("list[object]", value)]
     if not _is_table(value):
@@ -187,4 +189,5 @@ def _localize(value: object, language: Language) -> object:
 
 
 def _is_table(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether the value is a table."""
     return isinstance(value, dict)

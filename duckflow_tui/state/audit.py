@@ -174,6 +174,7 @@ def sum_counts(rows: Iterable[AuditCounts]) -> AuditCounts:
 
 
 def _count_entries(entries: list[AuditEntry], undone: frozenset[str]) -> AuditCounts:
+    """Return the counts over these entries of one operation."""
     kinds = [entry.kind for entry in entries]
     return AuditCounts(
         asked=sum(kind in ASKED for kind in kinds),
@@ -205,6 +206,7 @@ def _kind_of(call: OperationMessage) -> AuditKind | None:
 
 
 def _call_entry(call: OperationMessage, kind: AuditKind) -> AuditEntry:
+    """Return the entry of a call that was decided in this way."""
     previews = call.gate.previews if call.gate is not None else call.previews
     previews = () if call.result.touched else previews  # a command is its own subject
     paths = dict.fromkeys(preview.target or preview.path for preview in previews)
@@ -229,6 +231,9 @@ def _call_entry(call: OperationMessage, kind: AuditKind) -> AuditEntry:
 
 
 def _rule_entry(change: RuleChange, number: int, place: str) -> AuditEntry:
+    """Return the entry of a rule that was added or revoked; ``number`` is its place in the log,
+    ``place`` the call whose gate gave it.
+    """
     grant = change.grant
     return AuditEntry(
         ref=f"rule_{number}",

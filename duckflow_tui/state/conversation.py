@@ -224,6 +224,6 @@ class AssistantReplied(Event, kind="assistant_message"):
 
 
 def _clear_sent_draft(state: AgentState, text: str) -> None:
-    """Clear the draft where its text was sent."""
+    """Clear the draft where it holds just this text."""
     if state.draft.strip() == text:
         state.draft = ""

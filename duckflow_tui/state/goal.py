@@ -629,6 +629,7 @@ def _list_earlier(
 
 
 def _get_objective(state: AgentState) -> TaskObjective:
+    """Return the current objective. Raises StateError without one."""
     if state.objective is None:
         raise StateError("there is no objective")
     return state.objective

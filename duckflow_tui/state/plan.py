@@ -387,6 +387,9 @@ def _index_of(steps: Sequence[Step], step_id: str) -> int:
 
 
 def _insertion_index(steps: Sequence[Step], after: str | None) -> int:
+    """Return the index behind the step ``after``; the end for None, 0 for an empty id. Raises
+    PlanProblem ``no_step``.
+    """
     if after is None:
         return len(steps)
     return _index_of(steps, after) + 1 if after else 0
@@ -432,6 +435,7 @@ def compare_plans(old: Plan, new: Plan) -> tuple[StepDifference, ...]:
 
 
 def _get_content(step: Step) -> tuple[str, str, tuple[str, ...]]:
+    """Return what a step says is to be done, to compare steps by."""
     return step.name, step.description, step.depends_on
 
 

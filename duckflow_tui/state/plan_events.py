@@ -232,6 +232,7 @@ def _reopened_status(plan: Plan) -> PlanStatus:
 
 
 def _check_idle(state: AgentState, plan: Plan) -> None:
+    """Raise StateError while the plan is being worked on."""
     working = state.work is not None and state.work.plan_id == plan.plan_id
     if working or any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps):
         raise StateError(f"plan {plan.plan_id} is being worked on")
@@ -436,6 +437,7 @@ def _check_plan(plan: Plan) -> None:
 
 
 def _replace_plan(state: AgentState, plan: Plan) -> None:
+    """Put the plan in the place of the one with its id."""
     state.plans = tuple(plan if p.plan_id == plan.plan_id else p for p in state.plans)
 
 

@@ -236,6 +236,9 @@ def can_be_undone(state: AgentState) -> bool:
 
 
 def _index_of(messages: list[Message], message_id: str) -> int:
+    """Return the index of this message of the user, the newest where an id occurs twice. Raises
+    StateError.
+    """
     for at in range(len(messages) - 1, -1, -1):
         message = messages[at]
         if isinstance(message, UserMessage) and message.message_id == message_id:

@@ -202,12 +202,14 @@ class TurnFinished(TurnResult, Event, kind="turn_finished"):
 
 
 def _halt_plans(state: AgentState, halted: Halt) -> None:
+    """Halt every plan that may go on."""
     state.plans = tuple(
         plan.replace(halted=halted) if plan.may_go_on else plan for plan in state.plans
     )
 
 
 def _get_turn(state: AgentState) -> TurnInfo:
+    """Return the running turn. Raises StateError without one."""
     if state.turn is None:
         raise StateError("no turn runs")
     return state.turn

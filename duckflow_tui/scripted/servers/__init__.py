@@ -19,7 +19,7 @@ class DemoServer:
 
     @property
     def args(self) -> tuple[str, ...]:
-        """For the Python that runs the program."""
+        """The arguments that start it with the Python that runs the program."""
         return "-I", "-m", f"{__name__}.{self.name}"
 
 

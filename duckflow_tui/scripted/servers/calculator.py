@@ -25,7 +25,7 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Decimal, Decimal], Decimal]
 
 
 def calculate(work: Callable[[], Decimal]) -> JsonObject:
-    """The result as a number, exact to 50 digits; raises ToolProblem."""
+    """Do the work and return its result as a number, exact to 50 digits. Raises ToolProblem."""
     try:
         with localcontext() as context:
             context.prec = DIGITS
@@ -40,37 +40,44 @@ def calculate(work: Callable[[], Decimal]) -> JsonObject:
 
 
 def of_two(work: Callable[[Decimal, Decimal], Decimal]) -> Callable[..., JsonObject]:
-    """A tool of two numbers, ``a`` and ``b``."""
+    """Return a tool's function of two numbers, ``a`` and ``b``, that returns the result of
+    ``work``.
+    """
 
     def run(a: float, b: float) -> JsonObject:
-        return calculate(lambda: work(_number(a), _number(b)))
+        return calculate(lambda: work(_to_decimal(a), _to_decimal(b)))
 
     return run
 
 
 def evaluate(expression: str) -> JsonObject:
-    """Numbers, + - * / // % ** and brackets; nothing else is looked at. Raises ToolProblem."""
+    """Return the value of an expression of numbers, + - * / // % ** and brackets. Raises
+    ToolProblem, also for anything else in it.
+    """
     if len(expression) > LONGEST:
         raise ToolProblem(f"an expression has at most {LONGEST} characters")
     try:
         tree = ast.parse(expression.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise ToolProblem("this is no expression") from error
-    return calculate(lambda: _value(tree.body))
+    return calculate(lambda: _evaluate_node(tree.body))
 
 
-def _value(node: ast.expr) -> Decimal:
+def _evaluate_node(node: ast.expr) -> Decimal:
+    """Return the value of a part of an expression. Raises ToolProblem for a part that is not
+    allowed.
+    """
     match node:
         case ast.Constant(value=bool()):
             pass
         case ast.Constant(value=int() | float() as value):
-            return _number(value)
+            return _to_decimal(value)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand)
+            return -_evaluate_node(operand)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _value(operand)
+            return _evaluate_node(operand)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            one, other = _value(left), _value(right)
+            one, other = _evaluate_node(left), _evaluate_node(right)
             if isinstance(op, ast.Pow) and abs(other) > LARGEST_POWER:
                 raise ToolProblem(f"an exponent is at most {LARGEST_POWER}")
             return _OPERATORS[type(op)](one, other)
@@ -79,7 +86,8 @@ def _value(node: ast.expr) -> Decimal:
     raise ToolProblem("only numbers, + - * / // % ** and brackets are known here")
 
 
-def _number(value: object) -> Decimal:
+def _to_decimal(value: object) -> Decimal:
+    """Convert a number. Raises ToolProblem for another value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ToolProblem("a and b are numbers")
     return Decimal(str(value))

@@ -10,7 +10,9 @@ from duckflow_tui.scripted.servers.serving import JsonObject, Tool, ToolProblem,
 
 
 def current_time(timezone: str = "") -> JsonObject:
-    """The time now, to the second. Raises ToolProblem for a zone that is not known."""
+    """Return the present time to the second, in local time for no zone. Raises ToolProblem for an
+    unknown zone.
+    """
     now = datetime.now(UTC)
     if not timezone:
         local = now.astimezone()
@@ -22,6 +24,7 @@ def current_time(timezone: str = "") -> JsonObject:
 
 
 def _describe_moment(moment: datetime, timezone: str) -> JsonObject:
+    """Return a moment's date, time and weekday under the name of its time zone."""
     return {
         "datetime": moment.isoformat(timespec="seconds"),
         "date": moment.strftime("%Y-%m-%d"),

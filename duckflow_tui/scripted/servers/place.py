@@ -19,12 +19,14 @@ _SKIES: Final = ("sunny", "cloudy", "light rain", "windy", "fog")
 
 
 def where_am_i() -> JsonObject:
-    """The place where the demo takes place."""
+    """Return the made-up city of the demo and its country."""
     return {"city": CITY, "country": CITIES[CITY][0], "made_up": True}
 
 
 def get_weather(city: str) -> JsonObject:
-    """The weather of a city today, the same all day. Raises ToolProblem for an unknown city."""
+    """Return a city's made-up weather of today, the same all day. Raises ToolProblem for an unknown
+    city.
+    """
     name = next((known for known in CITIES if known.casefold() == city.strip().casefold()), None)
     if name is None:
         raise ToolProblem(f"only these are known here: {', '.join(CITIES)}")

@@ -31,7 +31,7 @@ class Tool:
 
     @property
     def entry(self) -> JsonObject:
-        """As the list of tools tells it."""
+        """The tool as ``tools/list`` returns it."""
         return {
             "name": self.name,
             "description": self.description,
@@ -46,7 +46,7 @@ class Tool:
 
 
 def serve(name: str, tools: tuple[Tool, ...]) -> None:
-    """Answer until the input ends."""
+    """Answer the requests on standard input until it ends; a line that is no request is ignored."""
     by_name = {tool.name: tool for tool in tools}
     for line in sys.stdin.buffer:
         try:
@@ -54,10 +54,11 @@ def serve(name: str, tools: tuple[Tool, ...]) -> None:
         except ValueError:
             continue
         if isinstance(message, dict) and "id" in message and "method" in message:
-            _send(sys.stdout.buffer, _answer(name, by_name, message))  # type: ignore[reportUnknownArgumentType]  # JSON
+            _send_message(sys.stdout.buffer, _make_answer(name, by_name, message))  # type: ignore[reportUnknownArgumentType]  # JSON
 
 
-def _answer(name: str, tools: dict[str, Tool], request: JsonObject) -> JsonObject:
+def _make_answer(name: str, tools: dict[str, Tool], request: JsonObject) -> JsonObject:
+    """Return the JSON-RPC answer to a request, an error for an unknown method or tool."""
     params: JsonObject = request.get("params") or {}
     answer: JsonObject = {"jsonrpc": "2.0", "id": request["id"]}
     match request["method"]:
@@ -73,7 +74,7 @@ def _answer(name: str, tools: dict[str, Tool], request: JsonObject) -> JsonObjec
         case "tools/list":
             answer["result"] = {"tools": [tool.entry for tool in tools.values()]}
         case "tools/call" if params.get("name") in tools:
-            answer["result"] = _called(tools[params["name"]], params.get("arguments") or {})
+            answer["result"] = _call_tool(tools[params["name"]], params.get("arguments") or {})
         case "tools/call":
             answer["error"] = {"code": _BAD_PARAMS, "message": "there is no such tool"}
         case _:
@@ -81,7 +82,10 @@ def _answer(name: str, tools: dict[str, Tool], request: JsonObject) -> JsonObjec
     return answer
 
 
-def _called(tool: Tool, arguments: JsonObject) -> JsonObject:
+def _call_tool(tool: Tool, arguments: JsonObject) -> JsonObject:
+    """Run a tool and return its result, marked as an error where the tool refuses or the arguments
+    do not fit.
+    """
     try:
         result = tool.run(**arguments)
     except ToolProblem as problem:
@@ -93,6 +97,7 @@ def _called(tool: Tool, arguments: JsonObject) -> JsonObject:
     return {"content": [{"type": "text", "text": text}], "structuredContent": result}
 
 
-def _send(out: BinaryIO, message: JsonObject) -> None:
+def _send_message(out: BinaryIO, message: JsonObject) -> None:
+    """Write a message as one line of JSON."""
     out.write(json.dumps(message, ensure_ascii=False).encode() + b"\n")
     out.flush()

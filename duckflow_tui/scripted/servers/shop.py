@@ -69,7 +69,7 @@ class Shop:
         self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
         self._database.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, MAX_QUERY)
         self._database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        self._database.set_authorizer(_only_reading)
+        self._database.set_authorizer(_authorize)
         self._until = 0.0
         self._database.set_progress_handler(lambda: time.monotonic() > self._until, _LOOK_EVERY)
 
@@ -79,7 +79,7 @@ class Shop:
 
     def list_tables(self) -> JsonObject:
         """The names of all tables."""
-        found = self._rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        found = self._run_query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
         return {"tables": [row["name"] for row in found["rows"]]}
 
     def get_table_schema(self, table: str) -> JsonObject:
@@ -87,16 +87,19 @@ class Shop:
         known = self.list_tables()["tables"]
         if table not in known:
             raise ToolProblem(f"there is no table {table!r}; there are {', '.join(known)}")
-        found = self._rows(
+        found = self._run_query(
             "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
         )
         return {"table": table, "schema": " ".join(str(found["rows"][0]["sql"]).split())}
 
     def query(self, sql: str) -> JsonObject:
-        """The rows of a SELECT, at most 200. Raises ToolProblem."""
-        return self._rows(sql)
+        """Return the rows of a SELECT, at most 200. Raises ToolProblem."""
+        return self._run_query(sql)
 
-    def _rows(self, sql: str, values: tuple[str, ...] = ()) -> JsonObject:
+    def _run_query(self, sql: str, values: tuple[str, ...] = ()) -> JsonObject:
+        """Run a query within its limits and return at most 200 rows, and whether there are more.
+        Raises ToolProblem.
+        """
         self._until = time.monotonic() + self._longest
         try:
             cursor = self._database.execute(sql, values)
@@ -105,14 +108,17 @@ class Shop:
         except sqlite3.Warning as error:
             raise ToolProblem("one statement at a time") from error
         except sqlite3.Error as error:
-            raise ToolProblem(_words(error, self._longest)) from error
-        told = [dict(zip(names, map(_plain, row), strict=True)) for row in rows[:MAX_ROWS]]
+            raise ToolProblem(_describe_error(error, self._longest)) from error
+        told = [dict(zip(names, map(_make_jsonable, row), strict=True)) for row in rows[:MAX_ROWS]]
         return {"rows": told, "more": len(rows) > MAX_ROWS}
 
 
-def _only_reading(
+def _authorize(
     action: int, first: str | None, second: str | None, database: str | None, inner: str | None
 ) -> int:
+    """Allow reading and harmless functions, and deny everything else; SQLite's authorizer
+    callback.
+    """
     if action in _READING:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN:
@@ -120,7 +126,8 @@ def _only_reading(
     return sqlite3.SQLITE_DENY
 
 
-def _words(error: sqlite3.Error, longest: float) -> str:
+def _describe_error(error: sqlite3.Error, longest: float) -> str:
+    """Return why a query failed, in words for a model."""
     text = str(error)
     if text == "interrupted":
         return f"the query took more than {longest:g} seconds"
@@ -129,12 +136,13 @@ def _words(error: sqlite3.Error, longest: float) -> str:
     return text
 
 
-def _plain(value: object) -> object:
+def _make_jsonable(value: object) -> object:
+    """Return the value; for bytes their number in words."""
     return f"{len(value)} bytes" if isinstance(value, bytes) else value
 
 
 def tools(shop: Shop) -> tuple[Tool, ...]:
-    """The tools of a shop."""
+    """Return the tools that read this shop."""
     return (
         Tool("list_tables", "Lists the tables of the shop's database.", shop.list_tables),
         Tool(
