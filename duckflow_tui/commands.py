@@ -177,8 +177,8 @@ def rename(session: Engine, argument: str, say: Say) -> None:
 
 
 def add_denial(session: Engine, argument: str, say: Say) -> None:
-    """Deny calls that match a rule in this session; ``argument`` is ``deny`` and the
-    rule's words.
+    """Deny calls that match a rule in this session; ``argument`` is ``deny`` and the rule's words.
+    Says what is denied now, or why the argument cannot be used.
     """
     verb, _, words = argument.strip().partition(" ")
     if verb != "deny" or not words.strip():

@@ -129,7 +129,9 @@ async def probe_model(
 async def _ask_two_things(
     target: Target, environ: Mapping[str, str], learned: LearnedModels, report: ProbeReport
 ) -> ProbeReport:
-    """Send the two requests and complete the report; raises LlmError."""
+    """Ask the model for a reply with native calls, then for one in a JSON schema, and return the
+    report completed by what it could do and how fast. Raises LlmError.
+    """
     from duckflow_tui.llm.service import LLMService
 
     endpoint, model = target

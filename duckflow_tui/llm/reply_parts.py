@@ -108,7 +108,9 @@ class ReplySplitter:
             self._take_text(self._head)
 
     def _take_answer(self, text: str) -> None:
-        """Pass text to the answer, without blanks at its beginning."""
+        """Pass text to the answer. Blanks at its beginning are held back until more comes, and left
+        out behind reasoning.
+        """
         if not self._has_begun:
             text, self._blank = self._blank + text, ""
             begin = text.lstrip()

@@ -147,6 +147,9 @@ class FileRead:
 
     @property
     def name(self) -> str:
+        """The path, with the numbers of the lines that were read where it was not the
+        whole file.
+        """
         return f"{self.path}, lines {self.lines}" if self.lines else self.path
 
 

@@ -208,6 +208,7 @@ def format_gates(state: AgentState) -> str:
 
 
 def format_running(state: AgentState) -> str:
+    """Return a line for each call that has started and not finished."""
     return "\n".join(f"- {r.call_text}" for r in state.running if r.started)
 
 
@@ -217,6 +218,7 @@ def list_changed_outside(state: AgentState) -> str:
 
 
 def _format_value(value: Any) -> str:
+    """Return an argument as JSON on one line, cut to a limit."""
     if isinstance(value, str):
         return canonical_json(short_line(value, _ARGUMENT))
     return short_line(canonical_json(value), _ARGUMENT)
@@ -487,10 +489,12 @@ def _format_type(schema: JsonObject, definitions: JsonObject, depth: int) -> str
 
 
 def _get_properties(schema: JsonObject) -> dict[str, JsonObject]:
+    """Return the schemas of an object's properties by name; empty where the schema has none."""
     return {
         name: _as_object(member) for name, member in _as_object(schema.get("properties")).items()
     }
 
 
 def _as_object(value: object) -> dict[str, Any]:
+    """Return the value where it is a JSON object; else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

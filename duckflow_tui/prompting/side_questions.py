@@ -452,10 +452,12 @@ def _format_errors(errors: Sequence[ExecutionError]) -> str:
 
 
 def _format_newest(items: Sequence[str]) -> str:
+    """Return the newest items as a list, each cut to two lines' length."""
     return _format_list([short_line(item, 2 * LINE) for item in items[-_LIST:]])
 
 
 def _format_list(items: Sequence[str]) -> str:
+    """Return the items as a list, one a line."""
     return "\n".join(format_bullets(items))
 
 

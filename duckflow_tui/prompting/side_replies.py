@@ -301,6 +301,7 @@ def _list_ids(given: Any) -> list[str]:
 
 
 def _read_claims(given: Any) -> list[RequirementClaim]:
+    """Return the requirements in a model's list; entries without text are left out."""
     claims = map(read_requirement, _list_entries(given))
     return [claim for claim in claims if claim is not None]
 

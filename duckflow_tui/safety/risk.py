@@ -477,8 +477,9 @@ def _open_below(fd: int, entry: DirectoryEntry) -> int | None:
 def _make_entry(
     found: os.DirEntry[str], here: _Level, depth: int, outside: bool, sizes: bool, zones: ZoneMap
 ) -> DirectoryEntry | None:
-    """Return the entry with its kind, zone and size; None for the app's temporary files and for a
-    file that vanished.
+    """Return the entry with its kind, zone and, with ``sizes``, its size in bytes; None for the
+    app's temporary files and for a file that vanished or was replaced meanwhile. ``outside``:
+    the directory lies outside the workspace.
     """
     name = found.name
     path = here.prefix + name

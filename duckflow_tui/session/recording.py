@@ -83,7 +83,8 @@ class Recording:
 
     def report_health(self, health: JournalHealth) -> None:
         """Record in the state, and tell the user, where the session has become unsafe, or safe
-        again; nothing where that did not change.
+        again; nothing where that did not change. Before ``follow_store`` the report is kept for
+        it; once frozen it is dropped.
         """
         self._health = health
         if self._told is None or self.frozen:

@@ -105,7 +105,9 @@ NAMED: Final = 6  # files that are told by name
 
 
 def name_files(paths: Sequence[str]) -> str:
-    """Return the first of these paths and the number of the others."""
+    """Return the first six paths, separated by commas, and the number of the others as ``…
+    (+3)``.
+    """
     said = ", ".join(one_line(path, 200) for path in paths[:NAMED])
     return said if len(paths) <= NAMED else f"{said}, {ELLIPSIS} (+{len(paths) - NAMED})"
 

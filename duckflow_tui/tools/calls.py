@@ -192,8 +192,8 @@ class Together:
     allowed: dict[str, Consent] = field(default_factory=dict[str, "Consent"])  # by call id
 
     def with_all_changes(self, access: Access) -> Access:
-        """Return the access with the fact WIDE and the removed lines of the whole decision, where
-        they apply.
+        """Return the access with the most lines that the decision or the call removes, and with the
+        fact WIDE where the decision changes many files (``WIDE_FILES``).
         """
         facts = access.facts | {CallFact.WIDE} if self.files >= WIDE_FILES else access.facts
         removed = max(access.removed_lines, self.removed)

@@ -184,7 +184,7 @@ class Undoing:
 
     async def redo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
         """Redo the changes that were undone last and those, undone with them, of the other calls
-        that the same gate allowed.
+        that the same gate allowed. Returns a report that says so where nothing was undone.
         """
         state = self.store.state
         calls = {m.call_id: m for m in list_all_calls(state)}

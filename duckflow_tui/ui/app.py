@@ -417,7 +417,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.bench.show_pane("diff")
 
     async def _show_session_diff(self, engine: Engine) -> None:
-        """Open the diff of the whole session, unless a gate is open."""
+        """Open the diff of the whole session; while a gate is open, only show a notice. A notice
+        names the newest command whose changes are not known.
+        """
         found, command = await engine.session_diff()
         state, pane = engine.store.state, self.bench.diff
         if state.gates:  # the diff that is shown must be the one its keys answer
@@ -429,7 +431,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.status.show_notice("diff.session_command", command=command)
 
     def action_vitals(self, place: VitalsPlace) -> None:
-        """Set where the gauges are shown; see ``VitalsPlace``."""
+        """Set where the gauges are shown, save that as a setting, and show it in a notice; see
+        ``VitalsPlace``.
+        """
         self._choose_setting("ui.vitals", place)
         self.status.show_notice(f"vitals.{place}")
 

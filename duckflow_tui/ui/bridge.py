@@ -91,6 +91,7 @@ class Bridge:
             self._app.set_timer(wait, self._show)
 
     def _show(self) -> None:
+        """Hand the Store's present state to the app, whose watchers draw it."""
         self._waiting = False
         self._shown_at = self._monotonic()
         if self._store is not None:
@@ -103,4 +104,5 @@ class Bridge:
 
 
 def _same(old: object, new: object) -> bool:
+    """Whether two values are the same object, or equal numbers or texts."""
     return old is new or (isinstance(old, int) and old == new)

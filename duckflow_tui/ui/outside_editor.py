@@ -110,6 +110,7 @@ async def run_on_terminal(
 
 @contextmanager
 def _no_terminal_as_os_error() -> Generator[None]:
+    """Raise OSError where the app cannot hand over the terminal in the block."""
     try:
         yield
     except SuspendNotSupported as error:

@@ -76,6 +76,7 @@ class RecordedSession(SessionHost):
             self._app.call_later(self._measure, store)
 
     def _measure(self, store: Store) -> None:
+        """Measure the chat's blocks a few at a time, while this store is shown."""
         chat = self._app.bench.talk.transcript
         if chat is not None and store is self.store and chat.measure(_AT_ONCE):
             self._app.call_later(self._measure, store)

@@ -103,7 +103,9 @@ class Player:
         self._wake_player()
 
     def change_speed(self, by: Back) -> None:
-        """Set the next higher or lower speed, where there is one."""
+        """Set the next higher speed, or for a negative ``by`` the next lower one, where there is
+        one.
+        """
         beyond = [speed for speed in SPEEDS if (speed - self.speed) * by > 0]
         self.speed = min(beyond, key=lambda speed: abs(speed - self.speed), default=self.speed)
         self._wake_player()
@@ -131,10 +133,12 @@ class Player:
             self.on_change()
 
     async def _wait_for_key(self) -> None:
+        """Wait until the user moves, pauses or changes the speed."""
         self._moved.clear()
         await self._moved.wait()
 
     def _wake_player(self) -> None:
+        """End the player's wait and report the change."""
         self._moved.set()
         self.on_change()
 
@@ -216,5 +220,6 @@ class Player:
         self.on_leap(self.store)
 
     def _make_store(self) -> Store:
+        """Return a Store with the state at the present position, which records nothing."""
         state = self.tape.state_at(self.position)
         return Store(state, self.clock, _Nowhere(), last_seq=self.position)

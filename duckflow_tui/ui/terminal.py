@@ -96,6 +96,7 @@ class TerminalGuard:
             frame.restore_modes()
 
     def _force(self) -> None:
+        """Restore the terminal and end the process at once."""
         self.restore()
         os._exit(self.exit_status or 1)
 
@@ -212,6 +213,7 @@ def clipboard_sequence(text: str, environ: Mapping[str, str] = os.environ) -> st
 
 
 def _through_tmux(sequence: str, environ: Mapping[str, str]) -> str:
+    """Wrap an escape sequence so that tmux passes it on; outside tmux it is returned unchanged."""
     if not environ.get("TMUX"):
         return sequence
     return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

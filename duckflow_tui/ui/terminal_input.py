@@ -124,16 +124,21 @@ class TerminalInput:
 
     @property
     def _silence_limit(self) -> float:
+        """Seconds of silence after which pending bytes count as complete."""
         if self._in_paste:
             return PASTE_SILENCE
         return constants.ESCAPE_DELAY if self._may_be_escape_key else SEQUENCE_SILENCE
 
     @property
     def _is_lone_escape(self) -> bool:
+        """Whether only an escape character is pending."""
         return bytes(self._pending) == b"\x1b"
 
     @property
     def _may_be_escape_key(self) -> bool:
+        """Whether the pending escape may be the key, which this terminal sends as that
+        character.
+        """
         return self._is_lone_escape and not self._sends_escape_sequence
 
     def _read_pending(self, *, keep_incomplete: bool) -> list[Message]:

@@ -224,6 +224,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.invalidate()
 
     def watch_vitals_place(self) -> None:
+        """Show the gauges in column and tabs unless they are off, and lay out anew."""
         self.side.vitals_on = self.all_tabs.vitals_on = self.vitals_place != "off"
         self._lay_out()
 

@@ -346,7 +346,9 @@ class Asker:
         return reply
 
     async def _record_reply(self, reply: DecisionReply, decision: TurnDecision | None) -> None:
-        """Add a reply and its decision to the conversation."""
+        """Add a reply and its decision to the conversation, with its raw text and calls where they
+        could not be used; returns once it is on disk.
+        """
         self.last_reply = reply.text or self.last_reply
         await self._store.commit(
             AssistantReplied(

@@ -150,7 +150,9 @@ class PaceKeeper:
         self._signs.loop = loop
 
     def next_loop(self) -> int:
-        """Count and record one more loop; return its number within the attempt."""
+        """Count and record one more loop; return its number within the attempt, or within the step
+        that runs.
+        """
         self._signs.loop += 1
         if self._signs.since_asked is not None:
             self._signs.since_asked += 1
@@ -305,9 +307,9 @@ class PaceKeeper:
         self._update_stamina(VitalCause.EXTENDED, {"by": str(by)})
 
     def grow_limit(self) -> tuple[int, int] | None:
-        """At the limit, raise it without asking if the work makes progress; return the old and new
-        limit. None if not at the limit, without progress, or for a simple question that a user
-        can be asked about.
+        """At the limit, raise it without asking if the work makes progress, record that, and return
+        the old and new limit. None if not at the limit, without progress, at the step's highest
+        limit, or for a simple question that a user can be asked about.
         """
         now, headless = self.limit, self._store.state.session.headless
         old = now.max_loops

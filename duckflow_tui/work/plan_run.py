@@ -203,9 +203,9 @@ class PlanRun:
         return None
 
     def _choose_mode(self, step: Step) -> ExecutionMode:
-        """Choose how to run a step: the mode of an interrupted run, a task list if one with open
-        tasks exists, else the setting. ``auto`` means a task list where the user approves step
-        by step (C9), unless calls for the step are already there.
+        """Return how to run a step: the mode of an interrupted run, else a task list where one with
+        open tasks is there, else the setting. ``auto`` means a task list where the user approved
+        step by step (C9) and no calls were left to the step, else adaptive.
         """
         if find_interruption(self._store.state, step.step_id) and step.mode is not None:
             return step.mode

@@ -306,8 +306,9 @@ class Reviewer:
             return merge_evaluations(first, first, items)
 
     async def _ask_missing(self, case: _Case, found: Judgement) -> MissingInfoAnalysis | None:
-        """Ask the fast role what is missing, the most important first (S1-9), where the evaluator
-        named nothing; None, after a notice, where it could not answer.
+        """Ask the fast role what is missing, for a judgement whose evaluator named nothing, and
+        return it with the most important first (S1-9); None, after a notice, where it could not
+        answer.
         """
 
         def read(reply: MissingReply) -> MissingInfoAnalysis:

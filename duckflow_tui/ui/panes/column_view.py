@@ -167,6 +167,7 @@ class ColumnView(ScrollView):
         bar.position = self.scroll_y
 
     def _move_to(self, line: int) -> None:
+        """Scroll to a line at once, without the effects of scrolling by the user."""
         self._moving = True
         line = max(0, min(line, self.max_scroll_y))
         self.scroll_target_y = self.scroll_y = line
@@ -216,6 +217,7 @@ class ColumnView(ScrollView):
         return strip
 
     def _row_on(self, line: int) -> tuple[LinePosition | None, Row]:
+        """Return the place and the segments of a line; None and no segments outside the blocks."""
         place = self._column.position_at(line)
         return place, [] if place is None else self._column.row_at(place)
 
@@ -274,6 +276,7 @@ class ColumnView(ScrollView):
         return Strip([Segment(lead), Segment(text, style)]).adjust_cell_length(width, style)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Draw the rows in view; where the user scrolled, follow new content only at the end."""
         if round(old_value) == round(new_value):
             return
         self.refresh(self.size.region)
@@ -456,12 +459,14 @@ class ColumnView(ScrollView):
             self.call_later(self._search_more, search)
 
     def _search_more(self, search: BlockSearch) -> None:
+        """Go on with a search that was interrupted, unless it is over or another one has begun."""
         if search is self._search and search.first:
             self._search_on()
             if self._on_more is not None:
                 self._on_more()
 
     def _text_of(self, block: Block) -> str:
+        """Return the text of a block that a search reads, kept for the length of the search."""
         if block not in self._texts:
             self._texts[block] = block.search_text(self._look)
         return self._texts[block]

@@ -253,6 +253,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._tell(self.Submitted(self, text, later=later, own=own, quoted=quoted))
 
     def _tell(self, message: Message) -> None:
+        """Post a message as this widget's own, so that its screen hears it too."""
         # Enter may have been handed on by the screen, and what a screen sends it does not hear.
         self.post_message(message.set_sender(self))
 
@@ -285,6 +286,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._show_hint()
 
     def watch_own(self) -> None:
+        """Show that the text is the user's own command."""
         self.set_class(self.own, "-own")
         self._show_hint()
 
@@ -323,10 +325,14 @@ class Composer(TextArea, inherit_bindings=False):
         self._paste_text(event.text)
 
     def _paste_text(self, text: str) -> None:
+        """Insert pasted text with LF line ends; a long paste is shown folded. Text with an ``@``
+        marks the draft as quoted.
+        """
         self._quoted = self._quoted or "@" in text
         self._insert_text(self._pastes.fold_paste(text.replace("\r\n", "\n").replace("\r", "\n")))
 
     def _insert_text(self, text: str) -> None:
+        """Replace the selection by a text and put the cursor behind it."""
         result = self.replace(text, *self.selection)
         self.move_cursor(result.end_location)
 
@@ -407,6 +413,9 @@ class Composer(TextArea, inherit_bindings=False):
         self._completions.close()
 
     def action_take_or_queue(self) -> None:
+        """Take the chosen completion; else write the suggested text into an empty composer; else,
+        while work runs, send the draft for later.
+        """
         if self._completions.is_open:
             self.take_candidate(self._chosen_candidate())
         elif not self.text and not self.suggested and self.work == "running":

@@ -335,9 +335,13 @@ class DiffView(LineView, can_focus=True):
         self._change_choice(self.document.toggle)
 
     def action_only_hunk(self) -> None:
+        """Take the hunk at the cursor alone."""
         self._change_choice(self.document.only)
 
     def _change_choice(self, change: Callable[[HunkId], bool]) -> None:
+        """Change which hunks are left out by ``change``, called with the hunk at the cursor; where
+        only all of them can be taken, say why instead.
+        """
         whole = self.whole_reason
         self.refused = f"diff.whole.{whole}" if whole else ""
         if whole is None and change(self.document.hunks[self.at].hunk_id):
@@ -491,6 +495,7 @@ class DiffView(LineView, can_focus=True):
         self._strips.clear()
 
     def _lines_of_hunk(self, index: int) -> tuple[int, int]:
+        """Return the first and the last line of a hunk."""
         hunk = self.document.hunks[index]
         layout = self._laid_out
         return layout.top_of(hunk.first), layout.tops[layout.entry_of[hunk.last] + 1] - 1
@@ -501,6 +506,7 @@ class DiffView(LineView, can_focus=True):
         return layout.top_of(row), layout.tops[layout.entry_of[row] + 1]
 
     def _in_sight(self, row: int) -> bool:
+        """Whether a part of a row is visible; False for a negative row."""
         if row < 0:
             return False
         top, stop = self._lines_of(row)

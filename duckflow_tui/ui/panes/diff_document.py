@@ -339,6 +339,7 @@ class DiffDocument:
             end = hunk.old_end
 
     def _pair_changes(self, index: int) -> None:
+        """Pair each removed row from ``index`` on with the added row that takes its place."""
         while index < len(self.rows):
             if self.rows[index].mark == " ":
                 index += 1
@@ -383,6 +384,7 @@ def _line_rows(file: int, hunk: int, lines: Iterable[DiffLine]) -> Iterator[Diff
 
 
 def _fold_blanks(blanks: list[DiffRow]) -> Iterator[DiffRow]:
+    """Yield the blank rows, or where there are many a single row that counts them."""
     if len(blanks) < BLANK_RUN:
         yield from blanks
         return

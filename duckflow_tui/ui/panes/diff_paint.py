@@ -65,6 +65,9 @@ def _spans_with_words(text: str, spans: tuple[Span, ...]) -> tuple[Span, ...]:
 
 
 def _changed_spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span, ...]:
+    """Return the spans of the words outside ``kept``, in characters of the joined text; ``kept``
+    are ranges of word indexes.
+    """
     starts = [0]
     for word in words:
         starts.append(starts[-1] + len(word))

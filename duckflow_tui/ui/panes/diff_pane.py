@@ -95,6 +95,7 @@ def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Te
 
 
 def _applied_words(ending: FinishedCall, words: Catalogue) -> str:
+    """Return that a change was applied, with the number of hunks that the user left out."""
     answer, gate = ending.message.answer, ending.message.gate
     if answer is None or gate is None or not answer.left_out:
         return words("diff.verdict.applied")
@@ -103,6 +104,9 @@ def _applied_words(ending: FinishedCall, words: Catalogue) -> str:
 
 
 def _reason_words(message: OperationMessage, words: Catalogue) -> str:
+    """Return why a call was not carried out, with the user's words or the result's summary; empty
+    for one that was.
+    """
     result = message.result
     if result.outcome is Outcome.OK:
         return ""

@@ -177,6 +177,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         self._fit_foot()
 
     def _fit_foot(self) -> None:
+        """Make room for the foot, and draw again."""
         self.fit_lines()
         self.refresh()
 
@@ -293,12 +294,14 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
     # --- time -------------------------------------------------------------------------------
 
     def _tick_as_needed(self) -> None:
+        """Start, slow down or stop the timer by what moves in the plan."""
         moves = self._tree.at_work is not None
         self._spin_until(
             (SPIN if self._is_spinning else COUNT) if moves and self.is_mounted else 0.0
         )
 
     def _spin_until(self, beat: float) -> None:
+        """Draw the spinner every ``beat`` seconds from now on; never for 0."""
         if beat == self._beat:
             return
         self._beat = beat
@@ -331,6 +334,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
             self.call_after_refresh(self._show_step, step.step_id)
 
     def _show_step(self, step_id: str) -> None:
+        """Scroll so that a step and its tasks are visible; nothing for one that is not listed."""
         spot = self._tree.find_spot(step_id)
         if spot is not None:
             lines = 1 + len(self._tree.step_at(spot).task_list)
@@ -428,6 +432,9 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
         self._open_form(new=True)
 
     def _open_form(self, *, new: bool) -> None:
+        """Open the form of the step at the cursor, or with ``new`` of one behind it; nothing
+        without a step, or in a session that is only read.
+        """
         step, plan = self.cursor_step, self._tree.plan
         host = host_of(self)
         if step is not None and plan is not None and host.session.get_writable_engine() is not None:
@@ -436,6 +443,9 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
             host.push_screen(StepForm(self.words, plan, step, new=new), self._apply_edit)
 
     async def _apply_edit(self, edit: PlanEdit | None) -> None:
+        """Apply an edit of the plan and show the problem that prevents it; nothing for None, or in
+        a session that is only read.
+        """
         engine = host_of(self).session.get_writable_engine() if edit is not None else None
         if engine is not None and edit is not None:
             self.problem = self.words.localize(await engine.plan.edit_steps((edit,)))
@@ -450,6 +460,7 @@ class PlanPane(LineView, SidePane, can_focus=True):  # pyright: ignore[reportInc
             await self._apply_edit(PlanEdit(op="drop", step_id=step.step_id))
 
     async def action_move_step(self, by: int) -> None:
+        """Move the step at the cursor up or down by one place, where there is one."""
         step, plan = self.cursor_step, self._tree.plan
         if step is None or plan is None:
             return

@@ -136,7 +136,9 @@ class ReplayBar(Rows, can_focus=True):
     # drawing
 
     def lines(self, width: int) -> list[Row]:
-        """Return the track, with the figures before it where the bar has no border."""
+        """Return the track; where the bar has no border, the figures before it, and where that
+        leaves too little room the figures alone.
+        """
         palette = self.palette
         if self._framed:
             self._track_at = (0, width)

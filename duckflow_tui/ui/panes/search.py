@@ -96,6 +96,7 @@ class BlockSearch(Search[TextMatch]):
             self.at += len(matches)
 
     def _match_text(self, text: str, index: int) -> list[TextMatch]:
+        """Return the matches in the text of the block ``index``."""
         return [TextMatch(index, nth) for nth, _ in enumerate(self.pattern.finditer(text))]
 
     def find_hits(self, rows: Sequence[Row], look: Look) -> list[list[Hit]]:

@@ -111,6 +111,9 @@ class Side(Vertical):
         return pane.pane_name in self.holding and not (self.is_narrow and pane is self.diff)
 
     def _name_goal(self) -> None:
+        """Show the progress of the requirements in the goal pane's title, unless it shows the
+        vitals.
+        """
         title = self._titles[self.goal]
         title.more = "" if self.goal.shows_vitals else self.goal.ledger.progress
         title.invalidate()

@@ -198,7 +198,9 @@ class StatusLine(Rows):
         return "working" if self._turn is not None else "calm"
 
     def _left_parts(self, palette: Palette) -> list[BarPart]:
-        """Return context, calls, cost and background commands."""
+        """Return what there is to say of context, calls, cost, a session that is not recorded,
+        background commands and failed servers; nothing before there is a session.
+        """
         if not self._session.session_id:
             return []
         usage, quiet = self._usage, ink(palette.quiet)

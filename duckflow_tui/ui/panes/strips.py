@@ -180,6 +180,7 @@ def _fitting_end(text: str, start: int, width: int) -> int:
 
 
 def _wide_ones(text: str, start: int, stop: int) -> int:
+    """Return the number of wide characters between two indexes of a text."""
     piece = text[start:stop]
     return 0 if piece.isascii() else len(_EACH_WIDE.findall(piece))
 

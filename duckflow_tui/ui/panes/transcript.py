@@ -309,6 +309,7 @@ class Transcript(ColumnView, can_focus=True):
                 block.opened = reply.thought.opened
 
     def _draw_late(self) -> None:
+        """Draw the state whose drawing was put off."""
         self._later = None
         if self._state is not None:
             self.show_state(self._state)
@@ -376,6 +377,7 @@ class Transcript(ColumnView, can_focus=True):
             self._draw_live()
 
     def _lay_over(self, row: Row, place: LinePosition, line: int) -> Row:
+        """Return a row with the gutter of a step and the mark of the cursor laid over it."""
         block = self._column.block_at(place.index)
         if block.step_id and row and self._look.margin:
             row = draw_gutter(row, ink(self._look.palette.ai))

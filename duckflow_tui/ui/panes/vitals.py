@@ -137,6 +137,7 @@ class VitalsPane(LineView, can_focus=True):
         self.invalidate(layout=self.explained)
 
     def watch_explained(self) -> None:
+        """Show the gauges or their explanation from the top."""
         self.invalidate(layout=True)
         self.scroll_to(0, 0, animate=False)
 

@@ -273,6 +273,7 @@ def _kept_lines(sum_: str, raw: float, change: VitalChange, words: Catalogue) ->
 
 
 def _whole_figures(change: VitalChange, *names: str) -> dict[str, int]:
+    """Return inputs of a change's formula as integers by name; 0 for a missing one."""
     return {name: int(change.inputs.get(name, 0)) for name in names}
 
 
@@ -471,6 +472,7 @@ def _factor_texts(limit: LoopLimit) -> tuple[str, str]:
 
 
 def _in_range(product: float, limit: LoopLimit) -> int:
+    """Round a product down to an integer within the limit's range."""
     return min(max(int(round(product, DIGITS)), limit.lowest), limit.highest)
 
 
