@@ -57,7 +57,7 @@ class _Take:
             return self._next_reply(lines)
         if not _is_received(self.text, body):
             return sent
-        told = {"messages": _list_conversation(body)}
+        told = {"messages": _list_conversation_of(self.text, body)}
         for outcome, replies in sent.after.items():
             if When(gate=outcome).matches(told):
                 self.replies = list(replies)
@@ -379,17 +379,32 @@ def _list_new_words(body: JsonObject) -> list[str]:
     return found
 
 
+def _list_conversation_of(sent: str, body: JsonObject) -> list[JsonObject]:
+    """The messages of a request up to this reply, and those behind it without later replies, which
+    are answers beside the work; none where the reply is not among them.
+    """
+    messages = _list_conversation(body)
+    own = [at for at, message in enumerate(messages) if _is_reply(message, sent)]
+    behind = own[-1] + 1 if own else 0
+    after = [message for message in messages[behind:] if message.get("role") != "assistant"]
+    return [*messages[:behind], *after] if own else []
+
+
 def _quote_result(sent: str, body: JsonObject) -> str:
     """The last lines of the newest result of the reply that was sent."""
-    texts, begun = list[str](), False
-    for message in _list_conversation(body):
+    texts = list[str]()
+    for message in _list_conversation_of(sent, body):
         if message.get("role") == "assistant":
-            is_own = _is_received(sent, {"messages": [message]})
-            begun, texts = is_own, [] if is_own else texts
-        elif begun and (_is_result(message) or not texts):
+            texts = []
+        elif _is_result(message) or not texts:
             texts.append(_text_of(message))
     lines = texts[-1].splitlines() if texts else []
     return "\n".join([line for line in lines if any(map(str.isalnum, line))][-_RESULT_LINES:])
+
+
+def _is_reply(message: JsonObject, text: str) -> bool:
+    """Whether this message is the reply with this text."""
+    return message.get("role") == "assistant" and _is_received(text, {"messages": [message]})
 
 
 def _is_result(message: JsonObject) -> bool:

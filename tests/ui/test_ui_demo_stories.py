@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from support.app_states import settled
 from support.pinned import ManualClock
 from support.prepared import UNTOUCHED
@@ -84,3 +85,20 @@ async def test_a_stuck_model_asks_and_a_word_of_the_user_brings_it_to_the_end(
         await user.decides("y")
         await user.sees('TAX_RATE = Decimal("0.08")', "/undo")
         assert 'TAX_RATE = Decimal("0.08")' in user.text("src/shop/pricing.py")
+
+
+@pytest.mark.parametrize("asked_first", [True, False])
+async def test_a_rejection_is_answered_as_one_also_around_a_question_beside_the_work(
+    tmp_path: Path, asked_first: bool
+) -> None:
+    async with seat(tmp_path) as user:
+        await user.says(list_requests("en")["bug"])
+        await user.sees("Edit src/shop/pricing.py")
+        if asked_first:
+            await user.says("what does the receipt print?")
+            await user.sees("what does the receipt print?")
+        await user.decides("n", "enter")
+        if not asked_first:
+            await user.says("what does the receipt print?")
+        await user.sees("I leave that edit out")
+        assert "The edit is in" not in user.screen
