@@ -120,7 +120,7 @@ class CompletionList(Rows):
         if names is None or whose is not engine or (names.complete and not self.is_open):
             names = FileNames(engine.workspace_files())
             self._names = engine, names
-            self.run_worker(names.read(), group="names", exclusive=True, exit_on_error=False)
+            self.run_worker(names.read, group="names", exclusive=True, exit_on_error=False)
         async for found in names.matches(token.query, FILES):
             self.show_candidates((*resources, *(Candidate(path) for path in found)))
 

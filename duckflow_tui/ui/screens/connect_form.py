@@ -107,7 +107,7 @@ class ConnectForm(Form[WrittenConnection | None]):
     def apply(self) -> None:
         """Ask the server about the entered connection, unless it is being asked."""
         if not self._asking:
-            self.run_worker(self._submit_once(), exit_on_error=False)
+            self.run_worker(self._submit_once, exit_on_error=False)
 
     async def _submit_once(self) -> None:
         """Ask the server; ``apply`` starts this only where it is not being asked already."""

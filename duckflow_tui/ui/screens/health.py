@@ -33,7 +33,7 @@ class HealthSource(ListSource[Found]):
 
     def on_open(self) -> None:
         """Start the checks."""
-        self.page.run_worker(self._run_checks(), exit_on_error=False)
+        self.page.run_worker(self._run_checks, exit_on_error=False)
 
     async def _run_checks(self) -> None:
         """Run the checks one by one and show each; put the cursor on the first broken one."""

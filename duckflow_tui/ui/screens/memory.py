@@ -36,7 +36,7 @@ class MemorySource(StateSource[MemoryLine]):
 
     def on_open(self) -> None:
         """Start to read the notes."""
-        self.page.run_worker(self._read_notes(), exclusive=True, exit_on_error=False)
+        self.page.run_worker(self._read_notes, exclusive=True, exit_on_error=False)
 
     async def _read_notes(self) -> None:
         """Read the notes and draw them; an error is reported."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
@@ -60,7 +61,8 @@ class ServerSource(StateSource[McpServer]):
         server = self.chosen_item
         if server is not None and (server != self._read_for or self.is_ticking()):
             self._read_for = server
-            self.page.run_worker(self._read_log(server.name), exclusive=True, exit_on_error=False)
+            read = partial(self._read_log, server.name)
+            self.page.run_worker(read, exclusive=True, exit_on_error=False)
 
     async def _read_log(self, name: str) -> None:
         """Read the newest lines of a server's log and draw them if they changed."""
@@ -74,7 +76,6 @@ class ServerSource(StateSource[McpServer]):
 
     def is_ticking(self) -> bool:
         """Whether a server is running, whose log grows without an event."""
-        # A log grows without an event.
         return any(s.status in ("starting", "ready") for s in self.state.servers)
 
     def render_row(self, item: McpServer, width: int) -> Row:

@@ -59,20 +59,18 @@ class SessionSource(ListSource[Listed]):
 
     def on_open(self) -> None:
         """Start to read the catalog."""
-        self.page.run_worker(self._read_catalog(), group="reading", exit_on_error=False)
+        self.page.run_worker(self._read_catalog, group="reading", exit_on_error=False)
 
     def on_filter(self) -> None:
         """Start a search for the filter's words."""
         self._pattern = pattern_of(self.page.query_text)
-        self.page.run_worker(
-            self._run_search(), group="search", exclusive=True, exit_on_error=False
-        )
+        self.page.run_worker(self._run_search, group="search", exclusive=True, exit_on_error=False)
 
     def on_choose(self) -> None:
         """Start to read the preview of the chosen session."""
         self._walked = True
         self.page.run_worker(
-            self._read_preview(), group="preview", exclusive=True, exit_on_error=False
+            self._read_preview, group="preview", exclusive=True, exit_on_error=False
         )
 
     # --- reading -------------------------------------------------------------------------------
@@ -218,12 +216,12 @@ class SessionSource(ListSource[Listed]):
         """Switch between sessions and trash."""
         self._trash = not self._trash
         self.page.put_cursor("")
-        self.page.run_worker(self.reload(), group="reading", exit_on_error=False)
+        self.page.run_worker(self.reload, group="reading", exit_on_error=False)
 
     def _turn_everywhere(self) -> None:
         """Switch between this workspace and all of them."""
         self._everywhere = not self._everywhere
-        self.page.run_worker(self.reload(), group="reading", exit_on_error=False)
+        self.page.run_worker(self.reload, group="reading", exit_on_error=False)
 
     async def _rename_session(self, facts: SessionFacts) -> None:
         """Ask for a name and rename the session."""

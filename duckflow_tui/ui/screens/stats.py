@@ -30,7 +30,7 @@ class StatsSource(ListSource[Month]):
 
     def on_open(self) -> None:
         """Start to read the sessions."""
-        self.page.run_worker(self._read_months())
+        self.page.run_worker(self._read_months)
 
     async def _read_months(self) -> None:
         """Read the workspace's sessions and sum their figures by month."""
