@@ -24,6 +24,7 @@ from duckflow_tui.settings import (
     CHOSEN_FOR_NOW,
     Loaded,
     Origin,
+    change_setting,
     find_section,
     load_settings,
 )
@@ -152,8 +153,7 @@ class Sessions:
 
         places = self.choice.places
         said = save_setting(places, key, value, say, by_flag=by_flag)
-        section, name = find_section(self.choice.settings, key)
-        setattr(section, name, value)  # shared by every choice of this process
+        change_setting(self.choice.settings, key, value)  # shared by every choice of this process
         after = load_settings(places)
         section, name = find_section(after.settings, key)
         kept = getattr(section, name) == value

@@ -15,7 +15,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
@@ -353,9 +352,15 @@ def _list_section(key: str, words: str, section: BaseModel) -> Iterator[Setting]
 
 
 def find_section(settings: Settings, key: str) -> tuple[BaseModel, str]:
-    """Return the section of a dotted key, and the name of its field there."""
+    """Return the section of a dotted key, and the name of its field there. Raises KeyError for an
+    endpoint that there is not.
+    """
     *sections, name = key.split(".")
-    return reduce(getattr, sections, settings), name
+    section: Any = settings
+    for part in sections:
+        named = isinstance(section, dict)  # the endpoints, by name
+        section = section[part] if named else getattr(section, part)
+    return section, name
 
 
 def check_value(settings: Settings, key: str, value: object) -> object:
@@ -363,9 +368,18 @@ def check_value(settings: Settings, key: str, value: object) -> object:
     Raises ValidationError.
     """
     section, name = find_section(settings, key)
-    copy = section.model_copy()
-    setattr(copy, name, value)
-    return getattr(copy, name)
+    fields = {field: getattr(section, field) for field in type(section).model_fields}
+    return getattr(type(section).model_validate({**fields, name: value}), name)
+
+
+def change_setting(settings: Settings, key: str, value: object) -> None:
+    """Set a valid value; an endpoint, which others may hold, is replaced by a changed copy."""
+    section, name = find_section(settings, key)
+    if isinstance(section, Endpoint):
+        section = section.model_copy(update={name: value})
+        settings.endpoints[section.name] = section
+    else:
+        setattr(section, name, value)
 
 
 def load_settings(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from duckflow_tui.places import Places, lock_folder, write_private
 from duckflow_tui.settings import Say, load_settings
@@ -53,9 +54,9 @@ def save_setting(
 
 
 def write_setting(path: Path, key: str, value: object) -> None:
-    """Set the value under this dotted key of a TOML file, created where it is missing; everything
-    else in it stays, comments and order included. Raises OSError, and ValueError for a file that
-    is not TOML.
+    """Set the value under this dotted key of a TOML file, created where it is missing, or for None
+    remove it; everything else in it stays, comments and order included. Raises OSError, and
+    ValueError for a file that is not TOML.
     """
     import tomlkit
 
@@ -70,5 +71,11 @@ def write_setting(path: Path, key: str, value: object) -> None:
             pass
         document = tomlkit.parse(text)
         table = reduce(lambda at, part: at.setdefault(part, tomlkit.table()), sections, document)
-        table[name] = str(value) if isinstance(value, str) else value  # an enum as its text
+        if value is None:
+            with suppress(KeyError):
+                del table[name]
+        elif isinstance(value, tuple):
+            table[name] = list(cast("tuple[object, ...]", value))
+        else:
+            table[name] = str(value) if isinstance(value, str) else value  # an enum as its text
         write_private(path, document.as_string().encode(), mode)

@@ -90,6 +90,19 @@ def test_a_file_is_made_for_its_user_alone(tmp_path: Path) -> None:
     assert [path.name for path in places.config.iterdir()] == ["settings.toml"]
 
 
+def test_a_list_and_a_value_that_is_unset_are_written_to_an_endpoint(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('[endpoints.a]  # mine\nbase_url = "http://h/v1"\nmax_output = 9\n')
+    write_setting(file, "endpoints.a.max_output", None)
+    write_setting(file, "endpoints.a.context", 80)
+    write_setting(file, "sandbox.env", ("X", "Y"))
+    assert tomllib.loads(file.read_text()) == {
+        "endpoints": {"a": {"base_url": "http://h/v1", "context": 80}},
+        "sandbox": {"env": ["X", "Y"]},
+    }
+    assert "# mine" in file.read_text()
+
+
 def test_a_link_stays_one_and_the_file_keeps_its_rights(tmp_path: Path) -> None:
     """As of people who have their settings in a repository of their own."""
     places, real = places_of(tmp_path), tmp_path / "dotfiles" / "duckflow.toml"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
@@ -28,22 +29,26 @@ from duckflow_tui.settings import (
     find_section,
     list_choices,
     list_settings,
+    sift_denials,
 )
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.list_source import ListSource, PageAction, make_row
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
 from duckflow_tui.ui.session_host import AT_ONCE, AppOptions
 
-#: Sections that have pages of their own, or entries with names.
-_ELSEWHERE: Final = ("endpoints", "mcp", "roles")
+#: Sections that have pages of their own.
+_ELSEWHERE: Final = ("mcp", "roles")
 #: Values that allow more without asking; a further Enter confirms them.
 _WIDENS: Final = (("approval.mode", "trusted"), ("sandbox.level", "none"))
+#: Lists that decide what may be read or run; a further Enter confirms each change.
+_GUARDED: Final = ("approval.deny", "sandbox.read", "sandbox.env")
 
 
 class SettingSource(ListSource[Setting]):
     """Every setting by section; changed values stand out. Enter changes one: a boolean toggles, one
-    of a few words is chosen from a list, a number or text is edited on the row.
+    of a few words is chosen from a list; a number, a text or a list is edited on the row.
     """
 
     def __init__(self, options: AppOptions, models: ModelsInUse | None, wanted: str = "") -> None:
@@ -89,27 +94,37 @@ class SettingSource(ListSource[Setting]):
         )
 
     def _can_change(self, item: Setting) -> bool:
-        """Whether the page can write the setting's value."""
-        if self._options.keep is None or item.key.partition(".")[0] in _ELSEWHERE:
+        """Whether the page can write the setting's value: it is no table, and an endpoint's is in
+        the settings file.
+        """
+        section, *names = item.key.split(".")
+        if self._options.keep is None or section in _ELSEWHERE or isinstance(item.value, Mapping):
             return False
-        return isinstance(item.value, str | int | float)
+        if section != "endpoints":
+            return True
+        origin = self._origins.get(f"endpoints.{names[0]}.base_url")
+        return len(names) == 2 and origin is not None and bool(origin.line)
 
     def _change(self, item: Setting) -> None:
-        """Toggle a boolean, offer the words of a choice, or open a field on the row."""
+        """Toggle a boolean, offer the words of a choice, or open a field on the row. A list is
+        written there as in TOML, and an empty field unsets what may be unset.
+        """
         if isinstance(item.value, bool):
             self._take_value(item, not item.value)
         elif choices := list_choices(item.field):
             rows = [Choice(choice, choice) for choice in choices]
-            now = str(item.value)
+            chosen = str(item.value)
 
             def take_choice(value: str | None) -> None:
                 """Save the chosen value, if it is another one."""
-                if value is not None and value != now:
+                if value is not None and value != chosen:
                     self._take_value(item, value)
 
-            self.host.push_screen(PickList(self.words, item.key, rows, now=now), take_choice)
+            self.host.push_screen(PickList(self.words, item.key, rows, now=chosen), take_choice)
         else:
-            self.page.edit_row(str(item.value), lambda text: self._take_value(item, text))
+            now = "" if item.value is None else item.value
+            text = now if isinstance(now, str) else json.dumps(now, ensure_ascii=False)
+            self.page.edit_row(text, lambda text: self._take_value(item, _read_typed(item, text)))
 
     def _take_value(self, item: Setting, value: object) -> str:
         """Save the value if it is valid, after a question if it widens what runs unasked; return
@@ -121,6 +136,11 @@ class SettingSource(ListSource[Setting]):
         except ValidationError as error:
             code, params = describe_fault(error, type(find_section(settings, item.key)[0]))
             return self.words(f"settings.why.{code}", **params)
+        if item.key == "approval.deny":
+            faults: list[LocalizedText] = []
+            sift_denials(list(cast("tuple[object, ...]", value)), faults.append)
+            if faults:
+                return self.words(f"settings.why.{faults[0].key}", **faults[0].params)
 
         def save() -> None:
             """Start to save the value."""
@@ -128,6 +148,9 @@ class SettingSource(ListSource[Setting]):
 
         if (item.key, value) in _WIDENS:
             self.page.ask_first(self.words("settings.widens", value=str(value)), save)
+        elif item.key in _GUARDED:
+            said = self._format_value(value)
+            self.page.ask_first(self.words("settings.becomes", key=item.key, value=said), save)
         else:
             save()
         return ""
@@ -259,6 +282,18 @@ class SettingSource(ListSource[Setting]):
             names = ", ".join(cast("Mapping[str, Any]", value))
             return self.words("settings.hidden", names=names)
         return make_visible(json.dumps(value, ensure_ascii=False))
+
+
+def _read_typed(item: Setting, text: str) -> object:
+    """Return the value that a typed text stands for; a text that is no list where one is needed is
+    returned unchanged.
+    """
+    if not text and type(None) in get_args(item.field.annotation):
+        return None
+    if isinstance(item.value, tuple):
+        with suppress(ValueError):
+            return json.loads(text)
+    return text
 
 
 def _create_file(path: Path) -> None:
