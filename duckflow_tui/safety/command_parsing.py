@@ -64,10 +64,6 @@ _RESERVED: Final = words_of(
 )
 
 
-#: Commands of bash that can set variables, PATH among them, or evaluate their arguments.
-_SETS: Final = words_of("getopts let mapfile printf read readarray test wait")
-
-
 class SimpleCommand(NamedTuple):
     """One plain command and the operator that joins it to the one before: ``&&``, ``||``, ``;``,
     ``|``.
@@ -295,7 +291,7 @@ class _Plain:
 
     def _end_command(self) -> None:
         """Add the collected words to the commands, if there are any; raises _NotPlain where they
-        begin with a reserved word of bash, set a variable or are too many.
+        begin with a reserved word of bash or are too many.
         """
         if not self._argv:
             return
@@ -303,26 +299,10 @@ class _Plain:
             raise _NotPlain("compound")
         if not self._argv[0] or (self._parts and not self._joiner):
             raise _NotPlain("unparsed")
-        if self._argv[0] in _SETS and _sets_variable(self._argv):  # R04e
-            raise _NotPlain("assignment")
         self._parts.append(SimpleCommand(tuple(self._argv), self._joiner))
         self._argv, self._joiner = [], ""
         if len(self._parts) > MAX_PARTS:  # R06e
             raise _NotPlain("too_many")
-
-
-def _sets_variable(argv: list[str]) -> bool:
-    """Whether a command in ``_SETS`` sets a variable, or looks one up by a name that may hold code:
-    ``test -v 'a[$(x)]'`` runs ``x``.
-    """
-    program, *words = argv
-    match program:
-        case "printf":
-            return bool(words) and words[0].startswith("-v")
-        case "test":
-            return not {"-v", "-R"}.isdisjoint(words)
-        case _:
-            return True
 
 
 def _split_tokens(text: str) -> list[str]:

@@ -25,11 +25,7 @@ from duckflow_tui.safety.git_places import (
     git_dirs,
     is_repository,
 )
-from duckflow_tui.safety.names import (
-    holds_secrets,
-    is_protected,
-    is_secret_name,
-)
+from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name
 from duckflow_tui.safety.paths import Identity
 from duckflow_tui.safety.workspace import Workspace
 
@@ -144,9 +140,8 @@ def find_guarded_places(workspace: Workspace, known: KnownSecrets | None = None)
         return _scan_workspace(workspace, ())
     found = _scan_workspace(workspace, known)
     room, linked = known.add_paths(found.secret)
-    found = (
-        _scan_workspace(workspace, known) if linked else found
-    )  # its other name may have come first
+    if linked:  # its other name may have come first
+        found = _scan_workspace(workspace, known)
     beside = (path for path in known.list_outside(workspace.root) if path not in found.secret)
     return found._replace(secret=(*found.secret, *beside), whole=found.whole and room)
 
@@ -169,11 +164,8 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
             names, folders, files, met = _list_folder(workspace, folder, known)
         except OSError as error:
             if error.errno not in _GONE:
-                whole = (
-                    error.errno == errno.EACCES
-                    and bool(folder)
-                    and _note_closed_place(here, closed)
-                )
+                closable = error.errno == errno.EACCES and folder
+                whole = bool(closable) and _note_closed_place(here, closed)
             continue
         seen += len(names)
         if not shut and is_repository({name.lower() for name in names & _SHAPE}):

@@ -102,9 +102,8 @@ class Verdict:
     can_grant_step: bool = False
     can_grant_project: bool = False
     can_grant_routine: bool = False
-    grant_pattern: str = (
-        ""  # of the gate: operation, space, subject; ``*#`` and a hash for a server's tool
-    )
+    #: Of the gate: operation, space, subject; ``*#`` and a hash for a server's tool.
+    grant_pattern: str = ""
     grant_only: str = ""  # of the gate: this file alone, or this program in the sandbox
     ruling: Ruling | None = None  # row, mode and rules that decided, for the record
 

@@ -179,9 +179,8 @@ def _find_keys(text: str) -> Iterator[Span]:
         if _is_random(found[1]):
             yield found.span(1)
     for found in _search_windows(_QUERY, text):
-        is_hash = (
-            _HEX.fullmatch(found[2]) and "sig" not in found[1].lower()
-        )  # the hash of a version
+        # A hexadecimal value is the hash of a version, unless it is a signature.
+        is_hash = _HEX.fullmatch(found[2]) and "sig" not in found[1].lower()
         if _is_random(found[2]) and not is_hash:
             yield found.span(2)
     for line in _search_windows(_COOKIE_LINE, text):
@@ -218,9 +217,8 @@ def _find_key_runs(text: str, at: int, stop: int, gap: int) -> Iterator[Span]:
     last, joined = at, ""
     alike: list[Span] = []  # runs of the same length, not yet random together
     while (found := _KEY_RUN.search(text, at, min(stop, last + gap))) is not None:
-        run = (
-            _KEY_RUN.match(text, found.start(), stop) or found
-        )  # complete where the gap's end cut it
+        # Complete where the end of the gap cut it.
+        run = _KEY_RUN.match(text, found.start(), stop) or found
         at = run.end()
         if not alike or alike[-1][1] - alike[-1][0] != len(run[1]):
             joined, alike = "", []
@@ -259,9 +257,8 @@ def _find_names(text: str) -> Iterator[re.Match[str]]:
     in order.
     """
     for start in range(0, len(text), _WINDOW):
-        part = (
-            text[start : start + _WINDOW + _OVERLAP].replace("İ", "I").lower()
-        )  # of the same length
+        # Of the same length: "İ" in lower case has two characters.
+        part = text[start : start + _WINDOW + _OVERLAP].replace("İ", "I").lower()
         places: list[int] = []
         for stem in (*_STEMS, *_JAPANESE):
             stop = _WINDOW + len(stem) - 1  # a stem that begins in the window is found
@@ -425,9 +422,8 @@ def _spell_secret(secret: str) -> set[str]:
         forms |= {"".join(f"{mark}{byte:02x}" for byte in raw) for mark in ("\\x", "\\u00")}
         for encoding in ("utf-8", "utf-16-le"):
             raw = secret.encode(encoding, "replace")
-            for before in range(
-                3
-            ):  # offset in a group; characters shared with other bytes are left out
+            # At each offset in a group of three; characters shared with other bytes are left out.
+            for before in range(3):
                 coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
                 inner = coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)]
                 forms |= {inner, inner.translate(_URL_SAFE)}

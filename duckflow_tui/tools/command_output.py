@@ -18,9 +18,8 @@ from duckflow_tui.state.calls import TAIL, apply_carriage_returns
 from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.results import MAX_RESULT
 
-HALF: Final = (
-    MAX_RESULT - 4_096
-) // 2  # bytes of head and of tail, less room for a few lines between
+#: Bytes of head and of tail, less room for a few lines between.
+HALF: Final = (MAX_RESULT - 4_096) // 2
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
 _WINDOW: Final = 1_000_000  # bytes redacted at once, extended to the end of a line
 _LONG_LINE: Final = 64 * 1024  # characters of a line from which on it is kept as finished

@@ -144,9 +144,8 @@ class RunningCommand:
         self._keepers = keepers
         self._proxy = proxy
         self.unread: tuple[str, ...] = ()  # paths of secret files that its sandbox hides
-        self.later: Callable[[], tuple[str, ...]] = (
-            tuple  # later secrets that it can read; blocking
-        )
+        #: Returns the later secrets that it can read; blocking.
+        self.later: Callable[[], tuple[str, ...]] = tuple
         #: The first path in a text, relative to a folder, that its sandbox hides; blocking.
         self.find_hidden_path: Callable[[str, Path], str] = lambda text, folder: ""
         self._began = time.monotonic()

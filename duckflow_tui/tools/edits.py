@@ -18,10 +18,7 @@ from duckflow_tui.tools.operation import Arguments
 
 
 class Edit(Arguments):
-    old: str = Field(
-        default="",
-        description="Exactly as it stands, long enough to occur once.",
-    )
+    old: str = Field(default="", description="Exactly as it stands, long enough to occur once.")
     new: str
     all: bool = Field(default=False, description="Every occurrence.")
     lines: SkipJsonSchema[str] = ""  # instead of ``old``; a range that a refusal offered

@@ -26,13 +26,7 @@ from duckflow_tui.tools.diffs import (
     size_words,
 )
 from duckflow_tui.tools.edits import Edit, EditRefused, apply_edits
-from duckflow_tui.tools.operation import (
-    Arguments,
-    Edits,
-    Operation,
-    ToolContext,
-    ToolFault,
-)
+from duckflow_tui.tools.operation import Arguments, Edits, Operation, ToolContext, ToolFault
 
 MAX_EDITS: Final = 50
 _MAX_LINES: Final = MAX_COMPARED // 2

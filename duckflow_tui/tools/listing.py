@@ -15,12 +15,7 @@ from typing import Final, NamedTuple
 from pydantic import Field, field_validator
 
 from duckflow_tui.safety.names import words_of
-from duckflow_tui.safety.paths import (
-    MAX_PATH,
-    DirectoryEntry,
-    FileKind,
-    Place,
-)
+from duckflow_tui.safety.paths import MAX_PATH, DirectoryEntry, FileKind, Place
 from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.lines import split_bare_lines

@@ -23,14 +23,7 @@ from duckflow_tui.state.base import (
     plain_schema,
 )
 from duckflow_tui.state.gates import FilePreview
-from duckflow_tui.state.operations import (
-    Effect,
-    FileChange,
-    Need,
-    OperationSpec,
-    Outcome,
-    Weight,
-)
+from duckflow_tui.state.operations import Effect, FileChange, Need, OperationSpec, Outcome, Weight
 from duckflow_tui.tools.changes import PlannedChange
 
 

@@ -208,9 +208,8 @@ class HostProxy:
                     why = "was refused: it leads to an address that is not public"
                     raise self._refuse_request(shown, f"{shown} {why} ({', '.join(addresses)})")
                 failed: OSError | None = None
-                for (
-                    address
-                ) in allowed:  # only the checked addresses: the name may resolve to others later
+                # Only the checked addresses: the name may resolve to others later.
+                for address in allowed:
                     try:
                         return await asyncio.open_connection(address, port)
                     except OSError as error:

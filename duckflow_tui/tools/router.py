@@ -373,9 +373,8 @@ class ToolRouter:
             version=operation.version,
             hosts=() if operation.hosts is None else operation.hosts(args),
         )
-        check_denied(
-            call, self._judge_access(access, call.step_id)
-        )  # before a preview reads anything
+        # Before a preview reads anything.
+        check_denied(call, self._judge_access(access, call.step_id))
         shown = call.args  # in the gate: all that will be used (R14)
         if call.edited is not None:
             shown = {"path": operation.paths(args)[0], "content": call.edited}
@@ -613,10 +612,8 @@ class ToolRouter:
                 await self._record_start(call)
                 return await work.run()
         await self._record_start(call)
-        most, faults = (
-            operation.retries if operation.effect is Effect.READ else 0,
-            list[ToolFault](),
-        )
+        most = operation.retries if operation.effect is Effect.READ else 0
+        faults: list[ToolFault] = []
         while True:
             try:
                 output = await work.run()

@@ -27,11 +27,7 @@ from typing import Final, Literal, NamedTuple
 
 from duckflow_tui.safety.file_changes import remove_tree
 from duckflow_tui.safety.git_places import git_dirs
-from duckflow_tui.safety.guarded import (
-    Guarded,
-    KnownSecrets,
-    find_guarded_places,
-)
+from duckflow_tui.safety.guarded import Guarded, KnownSecrets, find_guarded_places
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Identity, Location, PathRefused, walk_path
 from duckflow_tui.safety.workspace import Workspace
@@ -64,10 +60,7 @@ _TEST_S: Final = 15.0  # seconds that the self-test of one kind may take
 
 #: System folders, which hold nothing of the user's: never hidden.
 _SYSTEM: Final = frozenset(
-    map(
-        Path,
-        ("/", "/etc", "/nix", "/opt", "/private", "/private/var", "/usr", "/usr/local", "/var"),
-    )
+    map(Path, words_of("/ /etc /nix /opt /private /private/var /usr /usr/local /var"))
 )
 #: Folders that hold homes.
 _HOMES: Final = (Path("/home"), Path("/root"), Path("/Users"))
@@ -337,9 +330,7 @@ class Sandbox:
                 "outside": self._outside_folders(),
                 "witness": str(witness),
                 # Paths elsewhere are hidden: a write there reaches nothing.
-                "closed": [
-                    path for path in self._closed_paths() if Path(path).is_relative_to(root)
-                ],
+                "closed": list(filter(self._is_inside, self._closed_paths())),
                 "port": listening.getsockname()[1],
                 "socket": path,
                 "abstract": abstract,
@@ -514,10 +505,8 @@ class Sandbox:
         there may lead anywhere.
         """
         root, written = self._workspace.root, (self._workspace.root, self._choice.folder)
-        git, theirs = (
-            [path for path in git_dirs(root) if not passes_through(str(path), written)],
-            "",
-        )
+        git = [path for path in git_dirs(root) if not passes_through(str(path), written)]
+        theirs = ""
         with contextlib.suppress(OSError, ValueError, IndexError):
             theirs = str(Path(git[0], (git[0] / "gitdir").read_text("utf-8").strip()).resolve())
         if theirs != str(root / ".git"):

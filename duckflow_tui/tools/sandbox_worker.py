@@ -267,9 +267,9 @@ def bubblewrap_argv(plan: dict[str, Any], mounts: list[Mount], inside: list[str]
     )
     argv += [*shared, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     ways = {"write": "--bind", "empty": "--tmpfs", "sealed": "--tmpfs"}
-    for mount in (
-        mount for mount in mounts if mount.kind != "link"
-    ):  # bubblewrap would follow a link
+    for mount in mounts:
+        if mount.kind == "link":
+            continue  # bubblewrap would follow it
         source = [] if mount.kind in ("empty", "sealed") else [mount.source or "/dev/null"]
         argv += [] if source else empty
         argv += [ways.get(mount.kind, "--ro-bind"), *source, mount.target]

@@ -27,20 +27,7 @@ class Machine(NamedTuple):
     denied: tuple[int, ...]
 
 
-_NEWER = (
-    425,
-    426,
-    427,
-    428,
-    429,
-    430,
-    431,
-    432,
-    433,
-    442,
-    443,
-    467,
-)  # the same on every architecture
+_NEWER = (*range(425, 434), 442, 443, 467)  # the same on every architecture
 
 #: From the kernel's own tables: io_uring, mounts and namespaces, keyrings, bpf, perf events,
 #: userfaultfd, modules, kexec, file handles, clocks, swap, quotas, accounting, reboot, raw ports.

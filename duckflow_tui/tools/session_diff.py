@@ -12,13 +12,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import LocalizedText, hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.rewind import list_all_calls
-from duckflow_tui.tools.changes import (
-    TAKEN,
-    ChangeKind,
-    PlannedChange,
-    compare_bytes,
-    mode_fact,
-)
+from duckflow_tui.tools.changes import TAKEN, ChangeKind, PlannedChange, compare_bytes, mode_fact
 from duckflow_tui.tools.diffs import MAX_COMPARED, join_hunks
 from duckflow_tui.tools.operation import Blobs
 from duckflow_tui.tools.undo import place_of

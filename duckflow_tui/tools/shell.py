@@ -70,14 +70,10 @@ class Run(Arguments):
     )
     cwd: str = "."
     timeout_s: float | None = Field(default=None, ge=1)
-    background: bool = Field(
-        default=False,
-        description="For servers: returns at once.",
-    )
-    hosts: list[str] = Field(
-        default_factory=list, max_length=MOST
-    )  # described to the model together with ``outside``
-    outside: bool = False  # of the sandbox; described when the sandbox has held a command back
+    background: bool = Field(default=False, description="For servers: returns at once.")
+    # Both are described to the model when the sandbox has held a command back.
+    hosts: list[str] = Field(default_factory=list, max_length=MOST)
+    outside: bool = False  # of the sandbox
 
     @field_validator("hosts", mode="before")
     @classmethod

@@ -123,14 +123,12 @@ class _Look:
 
     stamps: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])
     readable: set[str] = field(default_factory=set[str])  # regular files that are not secret
-    folders: dict[str, int] = field(
-        default_factory=dict[str, int]
-    )  # those not ignored, with their modes
+    #: Those not ignored, with their modes.
+    folders: dict[str, int] = field(default_factory=dict[str, int])
     ignored: dict[str, str] = field(default_factory=dict[str, str])  # file → its topmost folder
     closed: set[str] = field(default_factory=set[str])  # repositories and folders of the app
-    obeyed: dict[str, _Stamp] = field(
-        default_factory=dict[str, _Stamp]
-    )  # files that other programs act on
+    #: Files that other programs act on.
+    obeyed: dict[str, _Stamp] = field(default_factory=dict[str, _Stamp])
     began: int = field(default_factory=time.time_ns, init=False)
     rules: dict[str, bytes | None] = field(default_factory=dict[str, bytes | None])
     #: Topmost ignored folders not looked at in full; "" stands for the files that are not ignored.

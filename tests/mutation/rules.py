@@ -77,11 +77,6 @@ SWITCHES: Final = (
     Switch("an assignment before a program is plain", {"R04b": "if False:"}, (_LINES,)),
     Switch("a second line is plain", {"R04c": "if False:"}, (_LINES,)),
     Switch("patterns and variables are plain", {"R04d": "elif False:"}, (_LINES,)),
-    Switch(
-        "a command of bash that sets PATH is plain",
-        {"R04e": "if False:"},
-        ("unit/test_safety_bypass.py",),
-    ),
     Switch("the grammar alone is believed", {"R04f": "if False:"}, (_LINES,)),
     Switch("a command goes to another folder", {"R04g": "if False:"}, (_LINES,)),
     Switch(

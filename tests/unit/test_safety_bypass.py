@@ -105,12 +105,6 @@ case a in a) touch x;; esac
 [[ a[$(touch x)] -eq 0 ]]
 [ -v 'a[$(touch x)]' ]
 ((a[$(touch x)]))
-test -v 'a[$(touch x)]'
-test a -a -v 'a[$(touch x)]'
-test -R 'a[$(touch x)]'
-printf -v 'a[$(touch x)]' y
-printf -v PATH . && ls
-printf -vPATH . && ls
 let 'a[$(touch x)]'
 read PATH && ls
 mapfile -C 'touch x' -c 1
