@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from duckflow_tui.state.base import clip_value, one_line
+from duckflow_tui.state.base import clip_value, name_files, one_line
 from duckflow_tui.state.conversation import Level
 from duckflow_tui.state.processes import (
     BackgroundProcess,
@@ -155,9 +155,8 @@ class BackgroundCommands:
         new = [path for path in found if path not in entry.later]
         entry.later.update(new)
         if new:
-            paths = ", ".join(one_line(path, 100) for path in new[:6])
             command = one_line(entry.process.command, 60)
-            self.notices.warn("processes.secret_later", command=command, paths=paths)
+            self.notices.warn("processes.secret_later", command=command, paths=name_files(new))
 
     def _find_entry(self, process_id: str) -> _Entry:
         """Return the entry of a background command. Raises ToolFault for an unknown id."""

@@ -13,13 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duckflow_tui.state.base import hash_data, one_line
+from duckflow_tui.state.base import ELLIPSIS, hash_data, name_files, one_line
 from duckflow_tui.state.conversation import Level
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import Written
 from duckflow_tui.tools.snapshot import Before, FileCopies, Stamps
 
-_NAMED: Final = 6  # files or groups named in a notice
 _ALONE: Final = 3  # files of one group that are named one by one
 _MAX_BYTES: Final = 64_000_000  # read of a file of stamps
 
@@ -163,6 +162,5 @@ def _group_paths(written: Written) -> str:
     shown = list[str]()
     for top, paths in groups.items():
         shown += paths if len(paths) <= _ALONE else [f"{top}/ ({len(paths):,})"]
-    named = [one_line(path, 100) for path in shown[:_NAMED]]
-    more = [f"+{len(shown) - _NAMED:,}"] if len(shown) > _NAMED else []
-    return ", ".join([*named, *more, *([] if written.whole else ["…"])])
+    named = [name_files(shown)] if shown else []
+    return ", ".join([*named, *([] if written.whole else [ELLIPSIS])])

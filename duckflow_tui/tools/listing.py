@@ -39,7 +39,6 @@ MAX_TEXT: Final = 32_000_000  # characters of their paths, 160 each on average
 MAX_PICKED: Final = 100_000
 _NAMED: Final = 20  # names of a directory in the overview
 _TOPS: Final = 30  # directories in the overview
-_PART: Final = 1_000  # entries passed on at once
 
 
 class ListDir(Arguments):
@@ -76,46 +75,18 @@ async def walk_directory(
     workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
 ) -> Listing:
     """Return the entries below a directory without ignored ones, at most MAX_WALKED entries with
-    MAX_TEXT characters, and no deeper than MAX_DEPTH. ``depth`` None: all levels.
+    MAX_TEXT characters, and no deeper than MAX_DEPTH. ``depth`` None: all levels. Walks in a
+    thread, which ends soon after a cancellation.
     """
-    entries: list[DirectoryEntry] = []
-    ignored = deep = 0
-    cut = False
-    async for part in walk_parts(workspace, place, depth=depth, sizes=sizes):
-        entries.extend(part.entries)
-        ignored += part.ignored
-        deep += part.deep
-        cut = part.cut
-    return Listing(entries, ignored, cut, deep)
-
-
-async def walk_parts(
-    workspace: Workspace,
-    place: Place,
-    *,
-    depth: int | None,
-    sizes: bool = False,
-) -> AsyncGenerator[Listing, None]:
-    """Do as ``walk_directory`` in a thread and yield the entries in parts as they are found;
-    ``ignored`` and ``deep`` count per part.
-    """
-    loop = asyncio.get_running_loop()
-    parts: asyncio.Queue[Listing | None] = asyncio.Queue()
     stopped = threading.Event()
     outside = not place.real.is_relative_to(workspace.root)
     rules = ignore_rules(workspace, place)
-    top = "" if outside else place.resolved
 
-    def send(part: Listing | None) -> None:
-        """Pass a part from the thread to the loop, unless the walk was stopped."""
-        if not stopped.is_set():
-            loop.call_soon_threadsafe(parts.put_nowait, part)
-
-    def collect() -> None:
-        """Walk the directory and send its entries in parts; runs in a thread."""
-        rules.begin_at(top)
+    def collect() -> Listing:
+        """Walk the directory; runs in a thread."""
+        rules.begin_at("" if outside else place.resolved)
         entries: list[DirectoryEntry] = []
-        ignored = count = text = deep = 0
+        ignored = text = deep = 0
         shut: set[str] = set()  # ignored directories, not to be entered
         for entry in workspace.scan_directory(
             place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
@@ -126,27 +97,17 @@ async def walk_parts(
                 shut.add(entry.path)
                 continue
             entries.append(entry)
-            count += 1
             text += len(path)
             # A directory at the requested depth is not counted as too deep.
             deep += entry.deep and (depth is None or entry.depth < depth)
-            if stopped.is_set() or count >= MAX_WALKED or text >= MAX_TEXT:
-                break
-            if len(entries) >= _PART:
-                send(Listing(entries, ignored, deep=deep))
-                entries, ignored, deep = [], 0, 0
-        cut = count >= MAX_WALKED or text >= MAX_TEXT
-        send(Listing(entries, ignored, cut, deep))
+            if stopped.is_set() or len(entries) >= MAX_WALKED or text >= MAX_TEXT:
+                return Listing(entries, ignored, cut=True, deep=deep)
+        return Listing(entries, ignored, deep=deep)
 
-    walking = asyncio.create_task(asyncio.to_thread(collect))
-    walking.add_done_callback(lambda _: parts.put_nowait(None))
     try:
-        while (part := await parts.get()) is not None:
-            yield part
-        await walking
+        return await asyncio.to_thread(collect)
     finally:
         stopped.set()
-        walking.cancel()
 
 
 async def list_top(workspace: Workspace) -> tuple[str, ...]:
@@ -269,19 +230,14 @@ def quote_path(path: str) -> str:
 async def iter_files(
     workspace: Workspace, limit: int = MAX_PICKED
 ) -> AsyncGenerator[list[str], None]:
-    """Yield files of the workspace in batches as they are found, without ignored ones, at most
-    ``limit`` and MAX_TEXT, in no fixed order. ripgrep does the walking where it is installed,
-    else a thread.
+    """Yield files of the workspace without ignored ones, at most ``limit`` and MAX_TEXT, in no
+    fixed order: in batches as ripgrep finds them, or where it is not installed all at once.
     """
     program = find_program("rg", workspace.root)
     if program is None or not workspace.is_intact():
-        left = limit
-        async for part in walk_parts(workspace, workspace.locate_path("."), depth=None):
-            files = [entry.path for entry in part.entries if entry.kind is not FileKind.DIR][:left]
-            left -= len(files)
-            yield files
-            if not left:
-                return
+        walked = await walk_directory(workspace, workspace.locate_path("."), depth=None)
+        files = [entry.path for entry in walked.entries if entry.kind is not FileKind.DIR]
+        yield files[:limit]
         return
     left, room = limit, MAX_TEXT
     async with run_program([program, *RG_OPTIONS, "--files", "--null"], workspace.root) as process:

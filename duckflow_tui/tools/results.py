@@ -54,12 +54,6 @@ _TESTS: Final = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_|[._](?:test|spec)\.\w+$"
 )
 
-#: A line that opens a function or a class.
-_HEADING: Final = re.compile(
-    r"\s*(?:(?:export|public|private|protected|static|abstract|async|pub|default|final)\s+)*"
-    r"(?:def|class|func|function|fn|struct|enum|trait|interface|impl|module)\s+\w"
-)
-
 
 def reading_hint(handle: str) -> str:
     """Return the note that tells the model how to read the rest of a result."""
@@ -258,9 +252,8 @@ async def load_originals(state: AgentState, blobs: Blobs) -> dict[str, Original]
 
 async def net_change(before: Mapping[str, Original], workspace: Workspace) -> str:
     """Return the difference between these files and their present content, for the model: a line
-    for each file, then hunks with the heading of the function around them, source before tests,
-    at most 600 lines. Unchanged files are left out; files that are secret, outside, too large or
-    unreadable are only named.
+    for each file, then hunks, source before tests, at most 600 lines. Unchanged files are left
+    out; files that are secret, outside, too large or unreadable are only named.
     """
     heads: list[str] = []
     source: list[str] = []
@@ -284,17 +277,10 @@ async def net_change(before: Mapping[str, Original], workspace: Workspace) -> st
         diff = await compare_bytes(old, new)
         kind = "created" if old is None else "deleted" if new is None else "changed"
         heads.append(f"- {kind} {path}{moved} +{diff.added} −{diff.removed}")
-        text = (new or b"").decode("utf-8", "replace").split("\n")
         shown = tests if _TESTS.search(path) else source
         for hunk in join_hunks(diff.hunks):
-            above = ""
-            for line in reversed(text[: hunk.new_start]):
-                if _HEADING.match(line):
-                    above = line.strip()
-                    break
-            shown.append(f"@@ {path} {hunk.new_start} {above}".rstrip())
-            for row in hunk.lines:
-                shown.append(f"{row.mark}{row.text}")
+            shown.append(f"@@ {path} {hunk.new_start}")
+            shown += (f"{row.mark}{row.text}" for row in hunk.lines)
     shown = [*source, *tests]
     if len(shown) > _LINES:
         shown[_LINES:] = [f"{ELLIPSIS} {len(shown) - _LINES} more lines"]

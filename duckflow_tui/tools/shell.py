@@ -23,7 +23,7 @@ from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.safety.risk import assess_command
 from duckflow_tui.safety.rules import AllowRules
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
+from duckflow_tui.state.base import IdSource, Job, Spawn, name_files, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.operations import Effect, Need, Outcome
@@ -51,7 +51,6 @@ from duckflow_tui.tools.snapshot import Before, FileCopies
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
 IN_TERMINAL: Final = "!"  # begins a line of the user that runs on their terminal
-_NAMED: Final = 6  # paths that are named in a list
 _DEFAULT_LINES: Final = 50
 
 
@@ -312,7 +311,7 @@ class Shell:
         held = self._store.state.session.sandbox in HOLDS and not args.outside
         left, until_quit = await self._copies.list_limits(held=held)
         found = {"uncovered": left, "until_quit": until_quit}
-        return {name: _name_first_paths(paths) for name, paths in found.items() if paths}
+        return {name: name_files(paths) for name, paths in found.items() if paths}
 
     def _gate_facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         """Return the facts that the gate shows of a command: programs, folder, time limit, sandbox,
@@ -441,7 +440,7 @@ class Shell:
         below ``processes.``. Without paths, do nothing.
         """
         if paths:
-            command, shown = one_line(args.command, 100), _list_first_paths(tuple(paths))
+            command, shown = one_line(args.command, 100), name_files(paths)
             self._background.notices.warn(f"processes.{key}", command=command, paths=shown)
 
     def _prepare_own_line(self, args: Run, place: Place, context: ToolContext) -> Work:
@@ -640,25 +639,13 @@ def _is_hurried() -> bool:
     return task is not None and task.cancelling() > 1
 
 
-def _name_first_paths(paths: tuple[str, ...]) -> str:
-    """Return the first six paths and the number of the others, short enough for a gate."""
-    more = [f"+{len(paths) - _NAMED:,}"] if len(paths) > _NAMED else []
-    return ", ".join([*(one_line(path, 60) for path in paths[:_NAMED]), *more])
-
-
-def _list_first_paths(paths: tuple[str, ...]) -> str:
-    """Return the first six paths and the number of the others, for a sentence."""
-    named = ", ".join(one_line(path, 100) for path in paths[:_NAMED])
-    return named if len(paths) <= _NAMED else f"{named} and {len(paths) - _NAMED} more"
-
-
 def _add_touched(output: Output, seen: list[Touched], context: ToolContext) -> Output:
     """Return the output with a note on the changed files that undo does not cover."""
     if not seen:
         return output
     found, text = seen[0], output.text
     if found.uncovered:
-        paths = _list_first_paths(found.uncovered)
+        paths = name_files(found.uncovered)
         text = f"{text}\n{context.words('command.not_undone', paths=paths)}"
     return replace(output, text=text)
 

@@ -236,11 +236,11 @@ async def test_many_files_are_listed_without_holding_the_loop(
     for folder in range(40):
         path = root / f"d{folder}"
         path.mkdir(parents=True)
-        for name in range(100):
+        for name in range(300):
             os.close(os.open(path / f"f{name}.py", os.O_CREAT))
-    await _list_all(Bench(root), 4_000)
+    await _list_all(Bench(root), 12_000)
     monkeypatch.setenv("PATH", "/nowhere")
-    await _list_all(Bench(root), 4_000)
+    await _list_all(Bench(root), 12_000)
 
 
 async def _list_all(bench: Bench, count: int) -> None:
