@@ -151,7 +151,6 @@ class _Sessions:
     def _count_sessions(self, key: str, found: Sequence[SessionFacts]) -> str:
         """Return the number and size of these sessions in words, of the entry ``key``."""
         size = size_text(sum(facts.size for facts in found))
-        key = f"{key}_one" if len(found) == 1 else key
         return self._say(f"sessions.cli.{key}", count=len(found), size=size)
 
     def _count_elsewhere(self, *, trashed: bool) -> str:
@@ -230,8 +229,8 @@ class _Sessions:
         if args.force:
             self._catalog.prune(*gone)
         if not gone:
-            key = "trash_empty_here" if elsewhere else "trash_empty"
-            said = self._say(f"sessions.cli.{key}")
+            key = "cli.trash_empty_here" if elsewhere else "none_in_trash"
+            said = self._say(f"sessions.{key}")
         elif not args.force:
             said, status = self._count_sessions("would_prune", gone), FAILED
         else:

@@ -188,7 +188,9 @@ class ChatClient:
             finally:
                 completion.close()
             if not (completion.ended or completion.finish):
-                raise teller.make_error("cut", "the stream ended without an end", retryable=True)
+                raise teller.make_error(
+                    "cut", "the stream stopped before its end marker", retryable=True
+                )
 
     async def _read_chat(
         self,

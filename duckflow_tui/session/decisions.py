@@ -135,13 +135,15 @@ def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
         said = words(reason) if words.has(reason) else ruling.code
         return words("rules.why.always", reason=said)
     asks = words("rules.why.asks", what=what, mode=ruling.mode)
-    if entry.kind is AuditKind.DENIED:
-        return asks + words("rules.why.nobody")
-    rule = words("rules.why.rule_could" if entry.ruleable else "rules.why.rule_never")
     no_rule = f"gate.fact_value.rule.{entry.no_rule}"
-    tells_more = entry.no_rule != "not_named" and words.has(no_rule)
-    more = words("rules.why.no_rule", rule=words(no_rule)) if tells_more else ""
-    return f"{asks}{rule}{more}"
+    if entry.kind is AuditKind.DENIED:
+        more = words("rules.why.nobody")
+    elif entry.no_rule != "not_named" and words.has(no_rule):
+        rule = words(no_rule)
+        more = words("rules.why.no_rule", rule=f"{rule[:1].upper()}{rule[1:]}")
+    else:
+        more = words("rules.why.rule_could" if entry.ruleable else "rules.why.rule_never")
+    return words("gate.joint").join((asks, more))
 
 
 def is_undone(state: AgentState, entry: AuditEntry) -> bool:

@@ -183,7 +183,7 @@ class _Paper:
         for call_id, call in found.items():
             standing = state.list_standing_changes(call)
             for change in call.result.undoable_changes:
-                undone = f" · {self._words('export.undone')}" if change not in standing else ""
+                undone = f" · {self._words('decisions.undone')}" if change not in standing else ""
                 outside = f" · {self._words('export.left_behind')}" if call_id in left else ""
                 lines.append(f"- {_describe_change(change)}{outside}{undone}")
         self.add_block("\n".join(lines))

@@ -235,8 +235,7 @@ async def resume(
         for_model += " " + notices.words("resume.another_folder")
     notices.say("resume.resumed_consent" if had_consent else "resume.resumed", for_model=for_model)
     if lost:
-        key = "resume.reply_lost" if len(lost) == 1 else "resume.replies_lost"
-        notices.say(key, count=str(len(lost)))
+        notices.say("resume.replies_lost", count=str(len(lost)))
     if state.turn is not None and state.turn.pause == "paused":
         drafted = bool(state.draft.strip())
         notices.say("resume.interrupted_draft" if drafted else "resume.interrupted")

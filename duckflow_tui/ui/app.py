@@ -473,7 +473,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def _set_mode(self, engine: Engine, mode: ApprovalMode) -> None:
         """Set the approval mode and show a notice."""
         engine.set_mode(mode)
-        self.status.show_notice("shell.mode", mode=self.words(f"status.mode.{mode.value}"))
+        self.status.show_notice("shell.mode", mode=mode.value)
 
     # --- pages ------------------------------------------------------------------------------
 

@@ -60,7 +60,6 @@ class Source(NamedTuple):
         if self.server is not None:
             host, count = host_of_url(self.server.base_url), len(self.server.models)
             key = "wants_key" if self.server.wants_key else "no_models" if not count else "models"
-            key = "model" if key == "models" and count == 1 else key
             return self.server.kind or say("connect.server"), say(
                 f"connect.has.{key}", host=host, count=count
             )

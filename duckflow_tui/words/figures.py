@@ -41,17 +41,11 @@ def figures_words(operation: str, summary: str, words: Catalogue) -> str:
     as they are.
     """
     if operation == _SEARCH and (found := _FOUND.fullmatch(summary)):
-        matches, files = found.groups()
-        match = "transcript.match" if matches == "1" else "transcript.matches"
-        file = "transcript.match_file" if files == "1" else "transcript.match_files"
-        return words(
-            "transcript.found", matches=words(match, count=matches), files=words(file, count=files)
-        )
+        return words("transcript.found", matches=found[1], files=found[2])
     if operation.startswith("plan_tool.") and summary in _PLANNED:
         return words(f"transcript.planned.{summary}")
     if operation in ("plan_tool.propose", "task_tool.generate_list") and summary.isdecimal():
-        one = "one" if summary == "1" else "many"
-        return words(f"transcript.listed.{operation.partition('.')[0]}.{one}", count=summary)
+        return words(f"transcript.listed.{operation.partition('.')[0]}", count=summary)
     if operation.startswith("shell.") and (left := _EXIT.fullmatch(summary)):
         return words("output.exit", code=left[1]) + left[2]
     return summary
@@ -89,7 +83,7 @@ def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -
     """
     if outdated:
         said = verdict_words(review, words), words("review.outdated")
-        return words("review.and").join(said)
+        return " · ".join(said)
     met, counted = review.met_counts
     verdict = review.verdict
     said = [
@@ -103,7 +97,7 @@ def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -
             said.append(words("review.unproven"))
         if review.remarks:
             said.append(words("review.remarks", count=len(review.remarks)))
-        return words("review.and").join(said)
+        return " · ".join(said)
     if verdict == "unchecked":
         named = [i.requirement for i in review.items if i.requirement_id in review.unchecked]
     else:
@@ -113,8 +107,8 @@ def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -
     what = words("review.joined").join(" ".join(name.split()) for name in named[:_NAMED])
     if more := max(len(named) - _NAMED, 0):
         what += f" {words('review.more', count=more)}"
-    between = "review.colon" if verdict == "open" else "review.and"
-    return words(between).join([*said, what] if what else said)
+    between = ": " if verdict == "open" else " · "
+    return between.join([*said, what] if what else said)
 
 
 def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:

@@ -122,7 +122,7 @@ def test_the_markdown_fits_a_pull_request_and_holds_no_secret() -> None:
     assert "| edit | 3 | 2 | 1 | 2 | 0 | 1 |" in lines
     row = next(line for line in lines if "three" in line)
     assert row.startswith(
-        "| 2025-06-15 14:58 | by rule | edit `src/shop/pricing.py` | one \\| two ##"
+        "| 2025-06-15 14:58 | allowed by rule | edit `src/shop/pricing.py` | one \\| two ##"
     )
     assert "!\\[\\](http://x)" in row
     assert "hunter2" not in text
@@ -160,7 +160,7 @@ def test_what_no_rule_could_answer_is_said_once() -> None:
     asked = entry.replace(ruling=ruling, ruleable=True, no_rule="not_named")
     assert why_words(state, asked, EN).endswith("there was none.")
     elsewhere = asked.replace(no_rule="cd")
-    assert why_words(state, elsewhere, EN).endswith("outside the folder the rules cover)")
+    assert why_words(state, elsewhere, EN).endswith("No rule: outside the folder the rules cover.")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -350,7 +350,7 @@ async def test_a_command_of_the_app_runs_on_the_session_that_is_taken_up(tmp_pat
     ("digest", "sign", "told"),
     [
         (Reply(data={"digest": "five answers were given"}), "·", "tokens"),
-        (Reply(text='{"nothing": 1}'), "!", "without a summary (the model wrote none)"),
+        (Reply(text='{"nothing": 1}'), "!", "without a summary (the model returned none)"),
     ],
 )
 async def test_what_a_compaction_came_to_is_said(

@@ -66,11 +66,11 @@ def moves_of_ledger(s: Session, before: Figures, now: Figures) -> str:
     old = {item.requirement_id: item for item in before.items}
     added = [i for i in now.items if i.requirement_id not in old and i.requirement == SAID]
     if any(i.priority > old[i.requirement_id].priority for i in now.items if i not in added):
-        return "others come second"
+        return "comes first"
     if added:
         return "becomes a requirement"
     asked = s.server.of("requirements")
-    return "joins the request" if asked and SAID in asked[-1].text else ""
+    return "adds to the request" if asked and SAID in asked[-1].text else ""
 
 
 def moves_of_plan(s: Session, before: Figures, now: Figures) -> str:
@@ -122,8 +122,8 @@ async def effects_of(s: Session, way: str) -> tuple[set[str], set[str]]:
 
 #: Effects on nothing but what the model is told.
 TOLD = {
-    *("the same way", "drops the old approach", "asks elsewhere", "as before", "keeps a summary"),
-    *("shown here", "two new ways", "cause and fix"),
+    *("same approach", "drops the old approach", "looks elsewhere", "keeps a summary"),
+    *("shows a summary", "weighs two others", "shows cause and fix"),
 }
 HELD = done("Then so.").model_copy(update={"hold": HOLD})
 ASIDE = {"failure": (ANALYSIS,), "digest": (DIGEST,), "requirements": (found(), found())}

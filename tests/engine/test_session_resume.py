@@ -130,7 +130,7 @@ async def test_a_turn_cut_in_a_stream_comes_back_paused_and_goes_on_with_a_key(
     ) as made:
         assert made.state.turn is not None
         await made.until(lambda state: state.turn is not None and state.turn.pause == "paused")
-        assert made.notices()[-2:] == ["resume.reply_lost", "resume.interrupted"]
+        assert made.notices()[-2:] == ["resume.replies_lost", "resume.interrupted"]
         assert made.state.usage.calls == calls + 1  # it was sent, so it was spent
         assert made.state.usage.tokens_in > counted
         assert [q.text for q in made.state.queue] == ["and later this"]

@@ -189,7 +189,7 @@ def test_only_the_name_of_a_variable_can_be_kept(tmp_path: Path) -> None:
     """An address is written too; a variable that is empty is said at once."""
     with guarded() as base_url:
         with start(tmp_path, environ={"MY_OWN_KEY": KEY}) as terminal:
-            terminal.sees("with its address")
+            terminal.sees("and its address")
             terminal.type("1")
             terminal.sees("Address or provider name")
             terminal.type(base_url + "\t\t\x1b[C")

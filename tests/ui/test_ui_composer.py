@@ -75,15 +75,18 @@ async def test_keys_of_the_stock_widget_are_unbound(open_apps: OpenApps) -> None
         assert app.is_running
 
 
-async def test_a_large_paste_is_folded_and_sent_whole() -> None:
+@pytest.mark.parametrize(
+    ("language", "chip"), [("en", "[Pasted 132 lines · "), ("ja", "[貼り付け 132 行 · ")]
+)
+async def test_a_large_paste_is_folded_and_sent_whole(language: str, chip: str) -> None:
     fake = engine()
-    app = app_with(fake)
+    app = app_with(fake, language=language)
     text = "\n".join(f"line {number}" for number in range(132))
     async with standing(app) as pilot:
         await pilot.press("a", " ")
         app.post_message(events.Paste(text.replace("\n", "\r")))
-        await settled(pilot, lambda: "Pasted" in app.bench.composer.text)
-        assert app.bench.composer.text.startswith("a [Pasted 132 lines · ")
+        await settled(pilot, lambda: "[" in app.bench.composer.text)
+        assert app.bench.composer.text.startswith(f"a {chip}")
         await pilot.press("!", "enter")
         await settled(pilot, lambda: bool(fake.sent))
     assert fake.sent == [f"a {text}!"]

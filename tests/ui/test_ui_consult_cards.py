@@ -112,7 +112,6 @@ def test_each_option_says_what_it_is_and_what_it_does(language: str) -> None:
         assert known[f"card.answered.{option.action}"]
         if option.takes_text:
             assert known[f"card.ask_text.{option.action}"]
-            assert known[f"card.hint_text.{option.action}"]
             assert "{text}" in known[f"card.answered.{option.action}_because"]
 
 

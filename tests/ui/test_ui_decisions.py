@@ -66,8 +66,16 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
         rows = [board.source.render_row(item, 90) for item in board.list_items().values()]
         kinds = [row[2].text.strip() for row in rows]
         assert kinds == [
-            *("by rule", "yours", "revoked", "by --allow", "denied", "rejected", "approved"),
-            *("by rule", "rule", "approved", "rule", "mode", "rule"),
+            *(
+                "allowed by rule",
+                "yours",
+                "revoked",
+                "allowed by --allow",
+                "denied",
+                "rejected",
+                "approved",
+            ),
+            *("allowed by rule", "rule", "approved", "rule", "mode", "rule"),
         ]
         often = "asked 3 · approved 2 (67 %) · rejected 1 · auto-allowed"
         assert f"{often} 3 · denied 1 · undone 1" in text(app)
@@ -79,7 +87,7 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
     [
         ("rejected", ["4"]),
         ("denied", ["5"]),
-        ("by rule", ["8", "2"]),
+        ("allowed by rule", ["8", "2"]),
         ("undone", ["3"]),
         ("approved", ["3", "1"]),
         ("auto-allowed", ["8", "6", "2"]),
@@ -144,9 +152,9 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used(
     async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         await opened(app, pilot, "rules")
         rows = page(app)
-        assert "this session · used once" in next(r for r in rows if f"edit {GIVEN.path}  " in r)
-        assert "this project · used once" in next(r for r in rows if f"edit {KEPT.path}  " in r)
-        assert "--allow · used once" in next(r for r in rows if "python -m pytest:*" in r)
+        assert "this session · 1 use" in next(r for r in rows if f"edit {GIVEN.path}  " in r)
+        assert "this project · 1 use" in next(r for r in rows if f"edit {KEPT.path}  " in r)
+        assert "--allow · 1 use" in next(r for r in rows if "python -m pytest:*" in r)
         assert not any("src/shop/cart.py" in r and "used" in r for r in rows)  # revoked
         assert "set at 14:56" in next(r for r in rows if "standard mode" in r and "set" in r)
         await pilot.press("down")
@@ -160,7 +168,7 @@ async def test_what_is_denied_stands_among_the_rules(open_apps: OpenApps) -> Non
         engine.store.dispatch(GrantAdded(grant=denied))
         await opened(app, pilot, "rules")
         row = next(r for r in page(app) if "never: git push" in r)
-        assert "settings · used 0 times" in row
+        assert "settings · 0 uses" in row
         await pilot.press("down")
         await settled(pilot, lambda: "the settings (approval.deny) or --deny" in text(app))
         assert "denies git push" in text(app)
@@ -285,7 +293,7 @@ async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_sam
         await pilot.press("p")
         await settled(
             pilot,
-            lambda: "answered one approval, which you did not allow" in whole(app),
+            lambda: "answered 1 approval (1 not allowed)" in whole(app),
             "the rule",
         )
         assert "rejected  each discount has to act" in screen_text(app)

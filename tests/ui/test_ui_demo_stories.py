@@ -65,10 +65,10 @@ async def test_a_missed_requirement_is_seen_missing_and_then_seen_met(tmp_path: 
         await user.sees("Not done yet, attempt 1 of 3: The README says so", "Attempt 2 of 3")
         await user.decides("y")
         await user.sees("Now all three are there", "▸ Done: 3 of 3 · tests pass")
-        await user.sees("▸ Edited  pricing.py +5  test_savings.py +14")
+        await user.sees("▸ Edited pricing.py +5 test_savings.py +14")
         shown = user.screen
         for earlier, later in pairwise(
-            ("I look at how prices", "· 3 requirements", "▸ read ", "▸ Edited", "Both are in")
+            ("I'll look at how prices", "· 3 requirements", "▸ read ", "▸ Edited", "Both are in")
         ):
             assert shown.index(earlier) < shown.index(later)
         assert "`savings` tells" in user.text("README.md")

@@ -59,26 +59,26 @@ async def test_behind_a_command_the_last_change_of_files_stands_with_its_own_ver
         (
             Outcome.REJECTED,
             answer(GateChoice.REJECT, reason="too \x1b[2Jwide"),
-            "⊘ not applied: you rejected it: too ␛[2Jwide",
-            "⊘ 適用されていません: あなたが却下: too ␛[2Jwide",
+            "⊘ not applied: rejected: too ␛[2Jwide",
+            "⊘ 適用されていません: 却下: too ␛[2Jwide",
         ),
         (
             Outcome.DECLINED,
             answer(GateChoice.ALTERNATIVE, alternative=1),
-            "↪ not applied: you chose an alternative",
+            "↪ not applied: alternative chosen",
             "↪ 適用されていません: 代案を選択",
         ),
         (
             Outcome.ERROR,
             answer(GateChoice.ONCE),
-            "✗ not applied: it failed: disk full",
+            "✗ not applied: failed: disk full",
             "✗ 適用されていません: 失敗: disk full",
         ),
         (
             Outcome.STOPPED,
             None,
-            "✗ not applied: the work was stopped",
-            "✗ 適用されていません: 作業を停止",
+            "✗ not applied: stopped",
+            "✗ 適用されていません: 停止",
         ),
     ],
     ids=lambda value: str(value) if isinstance(value, Outcome) else "",
@@ -126,7 +126,7 @@ async def test_what_was_left_out_partly_made_or_undone_is_not_said_to_be_applied
     async with standing(app) as pilot:
         once = answer(GateChoice.ONCE)
         partly = await ends(1, Outcome.ERROR, once, change)
-        assert partly == "✗ only partly applied: it failed"
+        assert partly == "✗ only partly applied: failed"
         fewer = answer(GateChoice.ONCE, left_out=((0, 0),))
         assert await ends(2, Outcome.OK, fewer) == "✓ applied, 1 of 1 hunk left out"
         assert await ends(3, Outcome.OK, once, change) == "✓ applied"

@@ -528,7 +528,7 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         text = app.text()
         assert app.answers == []
         assert "edit src/shop/pricing.py" in text
-        assert "2 approvals; 1 of them you did not allow" in " ".join(text.split())
+        assert "2 approvals (1 not allowed)" in " ".join(text.split())
         assert "allowed once  the total was wrong" in text
         assert "rejected  the total was wrong" in text
         assert "p  this project: edit src/shop/pricing.py" in text

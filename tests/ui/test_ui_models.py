@@ -357,7 +357,7 @@ async def test_an_address_on_the_first_screen_is_tried_there(tmp_path: Path) -> 
 async def connected(seat: ModelSeat, address: str, key: str) -> None:
     """Write an address and a key behind ``/connect``."""
     await seat.says("/connect")
-    await seat.sees("Connect models", "another address or key")
+    await seat.sees("Connect models", "enter another address")
     seat.clock.advance(1)
     await seat.pilot.press("down", "enter")
     await seat.sees("Address or provider name")

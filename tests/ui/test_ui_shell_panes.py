@@ -90,7 +90,7 @@ async def test_the_vitals_tell_where_the_turn_stands_and_how_the_last_ended(lang
         for outcome in get_args(TurnOutcome):
             store.dispatch(TurnFinished(turn_id="turn_00000001", outcome=outcome))
             app.bench.vitals.show(store.state)
-            said = words(f"vitals.ended.{outcome}")
+            said = words(f"sessions.state.{outcome}")
             assert shown(app.bench.vitals).splitlines()[3].strip() == said
             store.dispatch(turn_started())
             app.bench.vitals.show(store.state)
@@ -114,19 +114,19 @@ async def test_a_turn_whose_change_was_taken_back_is_not_called_finished() -> No
 
         await pilot.press("f5")
         store.state.messages.append(message)
-        await says("finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
+        await says("done", TurnFinished(turn_id="turn_00000001", outcome="done"))
         undone = ChangesUndone(call_id=message.call_id, changes=(change,))
         await says("changes undone", undone)
-        await says("finished", ChangesRedone(call_id=message.call_id, changes=(change,)))
+        await says("done", ChangesRedone(call_id=message.call_id, changes=(change,)))
         await says("changes undone", undone)
         goals.set_objective(store)
         again = ChangesRedone(call_id=message.call_id, changes=(change,), reopens=True)
         await says("files changed since · needs a new check", again)
-        assert "finished" not in shown(app.bench.vitals)
+        assert "done" not in shown(app.bench.vitals)
         store.state.objective = None
         await says("changes undone", undone)
         await says("loop 1 of 14", turn_started())
-        await says("finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
+        await says("done", TurnFinished(turn_id="turn_00000001", outcome="done"))
 
 
 async def test_an_answer_beside_work_that_has_ended_says_what_ends_it() -> None:
@@ -249,7 +249,7 @@ async def test_the_foot_shows_at_a_glance_how_it_is_going() -> None:
         store.dispatch(moved(stamina=(1.0, 0.6, "loop")))
         await foot(DUCK["working"] + bars.format("▆", "▅"))
         store.dispatch(moved(focus=(0.75, 0.65, "repeat")))
-        await foot(DUCK["unsure"] + bars.format("▅", "▅") + "  focus falling: one repeat")
+        await foot(DUCK["unsure"] + bars.format("▅", "▅") + "  focus falling: 1 repeat")
         store.dispatch(moved(focus=(0.65, 0.45, "repeat")))
         await foot(DUCK["stuck"] + bars.format("▄", "▅") + "  focus falling: 2 repeats")
         store.dispatch(moved(focus=(0.45, 0.55, "progress")))
@@ -260,7 +260,7 @@ async def test_the_foot_shows_at_a_glance_how_it_is_going() -> None:
         store.dispatch(turn_started())
         store.dispatch(moved(focus=(0.55, 0.45, "repeat")))
         store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="partial"))
-        await foot(DUCK["stuck"], "focus falling: one repeat")
+        await foot(DUCK["stuck"], "focus falling: 1 repeat")
         await pilot.press("alt+4")
         await settled(pilot, lambda: "focus" not in shown(app.bench.status), "told once")
         await foot(DUCK["stuck"])
@@ -306,11 +306,11 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
         assert "How sure the AI is of its plan." in shown(app.bench.vitals)
         change = VitalChange(vital="focus", old=0.75, new=0.65, cause="repeat", at=1.0)
         fake.store.dispatch(VitalsChanged(change=change))
-        await settled(pilot, lambda: "0.75 → 0.65  one repeat" in shown(app.bench.vitals))
-        assert "one repeat · drifting" in shown(app.bench.vitals)
+        await settled(pilot, lambda: "0.75 → 0.65  1 repeat" in shown(app.bench.vitals))
+        assert "1 repeat · drifting" in shown(app.bench.vitals)
         await pilot.press("enter")
         await settled(pilot, lambda: "0.65" not in shown(app.bench.vitals), "words alone")
-        assert re.search(r"focus +━+─+ drifting\n +▆▅ one repeat", shown(app.bench.vitals))
+        assert re.search(r"focus +━+─+ drifting\n +▆▅ 1 repeat", shown(app.bench.vitals))
 
 
 RUNS = PlanStatus.IN_PROGRESS

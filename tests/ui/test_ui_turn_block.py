@@ -64,7 +64,7 @@ FOLDED = [
     "◆ I look at the code.",
     f"▸ Read 2 files{'0.1 s':>53}",
     "◆ The rates are added. I change that.",
-    "▸ Ran 1 search, edited  pricing.py +3 −2, ran pytest -q, 1 command",
+    "▸ Ran 1 search, edited pricing.py +3 −2, ran pytest -q, 1 command",
     "not allowed",
     "◆ They are applied one after the other now.",
     "3 calls",
@@ -147,7 +147,7 @@ async def test_what_failed_is_not_counted_as_done_and_files_of_commands_are_name
         assert rows == [
             "▸ 1 read not allowed, 7 reads failed",
             "▸ 2 commands cut off",
-            "▸ Ran fmt  README.md +1  made.txt +1, 1 read failed",
+            "▸ Ran fmt README.md +1 made.txt +1, 1 read failed",
         ]
         row = next(n for n, line in enumerate(app.lines()) if "README.md" in line)
         await pilot.click(app.chat, offset=(6, row))
@@ -271,7 +271,7 @@ async def test_work_before_and_after_a_card_is_folded_above_and_below_it() -> No
     async with app.run_test(size=(72, 40)):
         rows = [line for line in said(app) if line[:1] in "▸◆"]
     assert rows[3] == "◆ The rates are added. I change that."
-    assert rows[5].startswith("▸ Edited  pricing.py +3 −2, ran pytest -q")
+    assert rows[5].startswith("▸ Edited pricing.py +3 −2, ran pytest -q")
     assert rows[6] == "◆ Done."
     assert len(rows) == 7  # the card is between words and work
 

@@ -17,7 +17,7 @@ from duckflow_tui.commands import COMMANDS
 from duckflow_tui.headless import EXIT_STATUS, WAITS
 from duckflow_tui.manual import INDEX, TOPICS, page_path, read_page
 from duckflow_tui.startup_facts import LANGUAGES
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.catalogue import Catalogue, load_entries
 
 ROOT = Path(__file__).resolve().parents[2]
 READMES = [ROOT / "README.md", ROOT / "README.ja.md"]
@@ -126,3 +126,17 @@ def test_files_and_functions_that_are_named_exist(name: str) -> None:
         if not (found and is_defined):
             wrong.append(word)
     assert wrong == []
+
+
+@pytest.mark.parametrize(("language", "quotes"), [("en", '"([^"]+)"'), ("ja", "「([^」]+)」")])
+def test_what_the_manual_quotes_from_the_screen_stands_there(language: str, quotes: str) -> None:
+    """``…`` stands for what is filled in."""
+    entries = load_entries(language).values()
+    texts = [re.sub(r"\{\w+\}", "…", re.sub(r"\{\w+:.*?\|(.*?)\}", r"… \1", e)) for e in entries]
+    rows = [
+        row for row in read_page("troubleshooting", language).split("\n") if row.startswith("|")
+    ]
+    quoted = [said for row in rows for said in re.findall(quotes, row.split("|")[1])]
+    assert len(quoted) > 5
+    assert [said for said in quoted if not any(said in text for text in texts)] == []
+    assert load_entries(language)["review.unproven"] in read_page("done", language)

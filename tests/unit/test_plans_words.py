@@ -88,6 +88,6 @@ def test_a_plan_that_was_stopped_is_not_called_failed() -> None:
         for made, said, mark in zip((stopped, failed), says, ("■", "✗"), strict=True):
             ended = made.replace(status=PlanStatus.FAILED)
             assert status_words(ended, words) == said
-            of = words("plan.number_of", number=1, total=3)
+            of = words("gate.waiting", number=1, total=3)
             assert one_line(ended, words) == f"{mark} {of} p · {said}"
         assert words("plan.status.cancelled") == says[0]

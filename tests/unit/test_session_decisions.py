@@ -85,7 +85,7 @@ ASKS = "It asks: a command outside the folder needs your approval in standard mo
         (
             AuditKind.REFUSED,
             {"ruling": ruled("gate", "shell")},
-            f"{ASKS} No rule can answer that for you.",
+            f"{ASKS} No rule can allow it for you.",
         ),
         (
             AuditKind.REFUSED,
@@ -100,7 +100,7 @@ ASKS = "It asks: a command outside the folder needs your approval in standard mo
         (
             AuditKind.REFUSED,
             {"ruling": ruled("gate", "shell"), "no_rule": "cd"},
-            "No rule can answer that for you. (no rule: outside the folder the rules cover)",
+            f"{ASKS} No rule: outside the folder the rules cover.",
         ),
     ],
 )

@@ -133,7 +133,7 @@ async def test_consent_that_ended_with_the_process_is_told(
     ("lost", "said"),
     [
         ((), []),
-        ((request(1),), [("resume.reply_lost", {"count": "1"})]),
+        ((request(1),), [("resume.replies_lost", {"count": "1"})]),
         ((request(1), request(2, aside=True)), [("resume.replies_lost", {"count": "2"})]),
         ((request(1, turn_id="turn_0"),), []),
     ],

@@ -12,8 +12,9 @@ PLAIN = re.compile(r"(ない|だ|である|(?<!まし)(?<!でし)(?<!あな)た)
 
 
 def test_both_languages_have_the_same_entries() -> None:
-    english, japanese = load_entries("en"), load_entries("ja")
-    assert english.keys() == japanese.keys()
+    english = load_entries("en")
+    japanese = {k: v for k, v in load_entries("ja").items() if not k.startswith("errno.")}
+    assert english.keys() == japanese.keys(), "but for what the system says in English itself"
     for key, text in japanese.items():
         fields = set(re.findall(r"\{(\w+)", text))
         assert fields <= set(re.findall(r"\{(\w+)", english[key])), key
@@ -21,8 +22,8 @@ def test_both_languages_have_the_same_entries() -> None:
 
 
 def test_what_a_language_leaves_out_is_not_said_in_english() -> None:
-    assert Catalogue("en")("consult.joint") == " "
-    assert Catalogue("ja")("consult.joint") == ""
+    assert Catalogue("en")("gate.joint") == " "
+    assert Catalogue("ja")("gate.joint") == ""
 
 
 #: The params that are numbers, some with commas.
@@ -139,10 +140,11 @@ def test_japanese_has_one_word_for_one_thing() -> None:
 
 
 def test_japanese_tells_the_key_of_a_server_from_one_of_the_keyboard() -> None:
+    japanese = load_entries("ja")
     wrong = [
-        f"{key}: {text}"
-        for key, text in load_entries("ja").items()
-        if KEY_OF_A_SERVER.search(load_entries("en")[key])
-        and re.search(r"(?<!API )(?<!ス)キー(?!リング|ボード|操作|マ)", text)
+        f"{key}: {japanese[key]}"
+        for key, text in load_entries("en").items()
+        if KEY_OF_A_SERVER.search(text)
+        and re.search(r"(?<!API )(?<!ス)キー(?!リング|ボード|操作|マ)", japanese[key])
     ]
     assert wrong == []

@@ -15,7 +15,7 @@ PACKAGE = Path(duckflow_tui.__file__).parent
 #: Beginnings of keys whose rest is made at run time from a value, an attribute or two parts, and
 #: of the headings of the manual's list of keys, which ``tests/support/manual_tables.py`` writes.
 BUILT_AT_RUN_TIME = (
-    "consult.hypothesis.", "diff.more.", "diff.more_files.", "diff.unchanged.", "errno.", "form.",
+    "consult.hypothesis.", "errno.", "form.",
     "keys.surface.",
     "ledger.form.", "ledger.waive.", "library.", "origin.", "sessions.delete.", "sessions.rename.",
     "sessions.replace.", "transcript.paused_asked", "transcript.pausing_asked",

@@ -290,7 +290,7 @@ class ReviewBlock(Block):
         if evaluation.grade is not None:
             told.append(words(f"review.grades.{evaluation.grade}"))
         if told:
-            text = words("review.and").join(told)
+            text = " · ".join(told)
             rows += _review_rows("verdict", text, look, width)
         for label, texts in (
             ("remark", self.review.remarks),

@@ -121,7 +121,7 @@ def _option_choice(
         asks = card.kind in (CardKind.QUESTION, CardKind.SERVER) and option == TELL
         entry = TextEntry(
             words(f"card.ask_text.{'answer' if asks else option.action}"),
-            words(f"card.hint_text.{option.action}"),
+            words("card.hint_text"),
             is_optional=option in (REJECT, RETRY),
         )
     return AnswerChoice(
@@ -216,7 +216,7 @@ def _effect_words(card: Card, action: str, words: Catalogue) -> str:
         parts.append(f"pace.{same if found.next == 'goes_on' else found.next}")
     entries = [f"consult.{part}" for part in parts]
     told = [words(entry, loops=found.loops) for entry in entries if words.has(entry)]
-    return words("consult.effects_join").join(told)
+    return " · ".join(told)
 
 
 def hint_of(card: Card) -> str:
@@ -236,7 +236,7 @@ def _situation_rows(situation: Situation, words: Catalogue) -> Iterator[Question
     """Yield rows about stuck work: cause, attempts, achievements, likely reason."""
     cause = reason_words("consult.cause", situation.cause, words)
     means = words(f"consult.means.{situation.pattern}")
-    joint = words("consult.joint")
+    joint = words("gate.joint")
     yield QuestionRow("", f"{cause}{joint}{means}", wide=True)
     label = words("consult.label.tried")
     if situation.tried_before:
@@ -522,7 +522,7 @@ def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogu
 def counts_words(report: StepReport, words: Catalogue) -> str:
     """Return the figures of a step's report, as ``4 operations, 1 failed · 4 calls · 0:41``."""
     asked = report.succeeded + report.failed + report.refused + report.skipped
-    parts = [words("work.operation", count=asked)]
+    parts = [words("work.kind.operation", count=asked)]
     if report.failed:
         parts.append(words("card.failed", count=report.failed))
     if report.refused:
@@ -531,8 +531,7 @@ def counts_words(report: StepReport, words: Catalogue) -> str:
         parts.append(words("card.skipped", count=report.skipped))
     said = [words("gate.list").join(parts)]
     if report.llm_calls:
-        key = "turn_line.call" if report.llm_calls == 1 else "turn_line.calls"
-        said.append(words(key, count=report.llm_calls))
+        said.append(words("turn_line.calls", count=report.llm_calls))
     said.append(clock_text(report.duration_s))
     if report.waited_s >= 1:
         said.append(words("turn_line.waited", time=clock_text(report.waited_s)))
@@ -644,10 +643,12 @@ def _file_rows(card: Card, words: Catalogue, *, whole: bool) -> Iterator[Questio
     """
     yield QuestionRow("", words("card.trust.means"), wide=True)
     for file in card.files:
-        key = "card.trust.new" if file.kind == "create" else "card.trust.changed"
-        said = words(key, size=file.note, added=file.added, removed=file.removed)
-        yield QuestionRow(visible_line(file.path), said)
-        if file.kind == "create" and not whole:
+        changed = words(
+            "card.trust.changed", size=file.note, added=file.added, removed=file.removed
+        )
+        is_new = file.kind == "create"
+        yield QuestionRow(visible_line(file.path), visible_line(file.note) if is_new else changed)
+        if is_new and not whole:
             continue
         for number, hunk in enumerate(join_hunks(file.hunks)):
             if number:

@@ -269,8 +269,7 @@ class ColumnView(ScrollView):
     def _new_lines_strip(self, count: int, width: int) -> Strip:
         """Return the bar that shows how many lines were added below."""
         palette, words = self._look.palette, self._look.words
-        key = "transcript.new_line" if count == 1 else "transcript.new_lines"
-        text = f" {fit(words(key, count=count), max(1, width - 2))} "
+        text = f" {fit(words('transcript.new_lines', count=count), max(1, width - 2))} "
         style = ink(palette.accent, on=palette.raised)
         lead = " " * self._look.margin
         return Strip([Segment(lead), Segment(text, style)]).adjust_cell_length(width, style)

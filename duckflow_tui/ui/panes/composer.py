@@ -38,7 +38,6 @@ from duckflow_tui.words.catalogue import Catalogue
 
 NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
 LISTED_WITHIN: Final = 0.5  # seconds that Enter waits for the files that ``@`` names
-CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
 
 class FoldedPastes:
@@ -47,19 +46,18 @@ class FoldedPastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def fold_paste(self, text: str) -> str:
-        """Return a chip for a large text, a small text unchanged."""
+    def fold_paste(self, text: str, words: Catalogue) -> str:
+        """Return a chip for a large text, which is remembered; a small text unchanged."""
         if not is_long(text):
             return text
-        lines = text.count("\n") + 1
-        word = "line" if lines == 1 else "lines"
-        chip = f"[Pasted {lines} {word} · {hash_data(text)[:6]}]"
+        chip = words("composer.pasted", lines=text.count("\n") + 1, id=hash_data(text)[:6])
         self._texts[chip] = text
         return chip
 
     def unfold_text(self, text: str) -> str:
-        """The text with every chip replaced by what was pasted."""
-        return CHIP.sub(lambda match: self._texts.get(match.group(), match.group()), text)
+        """Return the text with every remembered chip replaced by its pasted text."""
+        chips = "|".join(map(re.escape, self._texts))
+        return re.sub(chips, lambda chip: self._texts[chip[0]], text) if chips else text
 
     def ending_at(self, before: str) -> str:
         """Return the chip at the end of the text before the cursor; empty for none."""
@@ -205,7 +203,7 @@ class Composer(TextArea, inherit_bindings=False):
         """Replace the text; a large one is folded."""
         self._pastes.clear()
         self._quoted = "@" in text
-        self.text = self._loaded = self._pastes.fold_paste(text)
+        self.text = self._loaded = self._pastes.fold_paste(text, self.words)
         self.move_cursor(self.document.end)
 
     def append_text(self, text: str) -> None:
@@ -329,7 +327,8 @@ class Composer(TextArea, inherit_bindings=False):
         marks the draft as quoted.
         """
         self._quoted = self._quoted or "@" in text
-        self._insert_text(self._pastes.fold_paste(text.replace("\r\n", "\n").replace("\r", "\n")))
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._insert_text(self._pastes.fold_paste(text, self.words))
 
     def _insert_text(self, text: str) -> None:
         """Replace the selection by a text and put the cursor behind it."""

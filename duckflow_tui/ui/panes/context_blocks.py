@@ -175,7 +175,7 @@ class CompactionBlock(Block):
         sign = fold_sign(self, look)
         before, after = short_count(found.tokens_before), short_count(found.tokens_after)
         size = words("compaction.size", before=before, after=after)
-        why = words("compaction.undone_title" if self.undone else f"compaction.by.{found.by}")
+        why = words("decisions.undone" if self.undone else f"compaction.by.{found.by}")
         title = words("compaction.title")
         room = max(1, look.text_width - sign.cell_length)
         head: Row = [sign, Segment(fit(title, room), ink(palette.accent, bold=True))]
@@ -202,10 +202,8 @@ class CompactionBlock(Block):
         found, words, palette = self.compaction, look.words, look.palette
         told = [("kept", self._kept_words(look), palette.text)]
         if not found.failure:
-            key = "digested_one" if found.exchanges == 1 else "digested"
-            told.append(
-                ("digested", words(f"compaction.{key}", **self._count_parts()), palette.text)
-            )
+            said = words("compaction.digested", **self._count_parts())
+            told.append(("digested", said, palette.text))
         else:
             reason = no_digest_words(found.failure, words)
             said = words("compaction.no_digest", reason=reason, **self._count_parts())
@@ -236,7 +234,7 @@ class CompactionBlock(Block):
                 parts.append(words(f"compaction.kept.{name}", count=count))
         if kept.plan:
             parts.append(words("compaction.kept.plan"))
-        return words("compaction.kept.between").join([*parts, words("compaction.kept.newest")])
+        return words("gate.list").join([*parts, words("compaction.kept.newest")])
 
     def _pair_rows(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
         """Rows of ``(label, text, colour)``, labels in a column."""

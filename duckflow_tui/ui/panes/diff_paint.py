@@ -321,7 +321,7 @@ class DiffRenderer:
         here = number == at and total > 1
         said: list[str] = []
         if row.count:
-            said.append(count_words(words, "diff.unchanged", row.count))
+            said.append(words("diff.unchanged", count=row.count))
         if total > 1:
             said.append(words("diff.hunk", number=number + 1, total=total))
         tone = self.blank + ink(palette.accent if here else palette.faint)
@@ -369,11 +369,6 @@ def figures_text(added: int, removed: int) -> str:
     """Format counts of lines as ``+3 −2``, or as one of both where the other is 0."""
     parts = [f"+{added}"] if added or not removed else []
     return " ".join([*parts, f"−{removed}"] if removed else parts)
-
-
-def count_words(words: Catalogue, key: str, count: int) -> str:
-    """Return the catalogue's singular or plural entry with its ``{count}`` filled."""
-    return words(f"{key}.one" if count == 1 else f"{key}.many", count=count)
 
 
 def pad_row(row: Row, width: int, fill: Style) -> Row:

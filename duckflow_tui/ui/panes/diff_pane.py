@@ -27,7 +27,7 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_paint import count_words, figures_text
+from duckflow_tui.ui.panes.diff_paint import figures_text
 from duckflow_tui.ui.panes.key_guard import InlineField
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.side_pane import SidePane
@@ -110,7 +110,7 @@ def _reason_words(message: OperationMessage, words: Catalogue) -> str:
     result = message.result
     if result.outcome is Outcome.OK:
         return ""
-    why = words(f"diff.reason.{result.outcome}")
+    why = words(f"transcript.outcome.{result.outcome}")
     if result.outcome is Outcome.REJECTED and message.answer is not None:
         detail = visible_line(message.answer.full_text)
     else:
@@ -395,9 +395,9 @@ class DiffPane(Vertical, SidePane):
             counts.append(self.words("diff.above", lines=off.lines_above))
         # Without a line in sight, what is more than was seen is told by that alone.
         if off.lines_below and not (seen and off.lines_below >= sum(self.view.document.weights)):
-            counts.append(count_words(self.words, "diff.more", off.lines_below))
+            counts.append(self.words("diff.more", count=off.lines_below))
         if off.files_below:
-            counts.append(count_words(self.words, "diff.more_files", off.files_below))
+            counts.append(self.words("diff.more_files", count=off.files_below))
         text.append(self.words("gate.list").join(counts), style=palette.quiet)
         if self.view.document.previews and roomy:
             text.append("   " if counts else " ")
@@ -425,7 +425,7 @@ class DiffPane(Vertical, SidePane):
         if heading.can_leave and heading.files == 1:
             hints.append(leave)
         if self.view.has_focus and self.view.document.choosing:  # else the gate's keys say so
-            hints.append(f"{labels['remark']} {self.words('diff.hint_remark')}")
+            hints.append(f"{labels['remark']} {self.words('gate.key.remark')}")
         split = "diff.hint_unified" if self.view.is_split else "diff.hint_split"
         wrap = "diff.hint_cut" if self.view.wrap else "diff.hint_wrap"
         if self.view.can_split:

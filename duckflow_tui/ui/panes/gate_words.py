@@ -20,7 +20,7 @@ from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.state.session import HOLDS
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line, shown_path
-from duckflow_tui.ui.panes.diff_paint import count_words, figures_text
+from duckflow_tui.ui.panes.diff_paint import figures_text
 from duckflow_tui.ui.panes.question import REFUSES, AnswerChoice, QuestionSpec, TextEntry, Title
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
@@ -229,12 +229,14 @@ def _fact_rows(gate: Gate, words: Catalogue, *, brief: bool) -> Iterator[Questio
             continue
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
-        if words.has(said):
-            bare = name == "sandbox" and value in BARE
-            tone: Tone = "warning" if bare else "text"
-            yield QuestionRow(label, words(said), tone=tone)
-            if name == "sandbox" and gate.can_grant_session and _is_for_all_held(gate):
+        if name == "sandbox":
+            tone: Tone = "warning" if value in BARE else "text"
+            yield QuestionRow(label, _sandbox_words(value, words), tone=tone)
+            if gate.can_grant_session and _is_for_all_held(gate):
                 yield QuestionRow("", words("gate.in_sandbox"))
+            continue
+        if words.has(said):
+            yield QuestionRow(label, words(said))
             continue
         if name == "hosts_open":
             yield QuestionRow(
@@ -268,9 +270,10 @@ def scope_rows(
     project's rule also the calls of this session that it would have allowed (``alike``).
     """
     grant = grant_for(gate, "", choice)
+    lasts = choice if choice in (GateChoice.STEP, GateChoice.PROJECT) else GateChoice.SESSION
     rows = [
         QuestionRow(words("gate.rule.pattern"), SafeText(rule_words(grant, words)), tone="notice"),
-        QuestionRow(words("gate.rule.holds"), words(f"gate.rule.holds_{choice}")),
+        QuestionRow(words("gate.rule.holds"), words(f"gate.rule.holds_{lasts}")),
     ]
     if choice is not GateChoice.PROJECT:
         return rows
@@ -281,7 +284,6 @@ def scope_rows(
     said = words("gate.rule.none_before")
     if alike:
         key = "gate.rule.before_refused" if refused else "gate.rule.before"
-        key = f"{key}_one" if len(alike) == 1 else key
         said = words(key, count=len(alike), refused=refused)
     tone: Tone = "warning" if refused else "text"
     rows.append(QuestionRow(words("gate.rule.would_have"), said, tone=tone))
@@ -289,7 +291,7 @@ def scope_rows(
         then = to_datetime(message.at)
         at = f"{then:%H:%M}  " if then else ""
         then_chosen = message.answer.choice if message.answer is not None else "none"
-        answered = words(f"gate.rule.was.{then_chosen}")
+        answered = words(f"transcript.answer.{then_chosen}")
         why = shown_line(message.reasoning.strip())
         rows.append(QuestionRow("", SafeText(f"{at}{answered}  {why}".rstrip()), tone="quiet"))
     return rows
@@ -305,8 +307,7 @@ def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeTe
         added, removed = document.figures()
     parts: list[str] = []
     if impact.files:
-        key = "gate.one_file" if impact.files == 1 else "gate.files"
-        parts.append(words(key, files=impact.files, added=added, removed=removed))
+        parts.append(words("gate.files", files=impact.files, added=added, removed=removed))
     else:
         parts.append(words(f"gate.effect.{gate.effect}"))
     if document.left_out:
@@ -540,7 +541,7 @@ def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
     if not gate.previews or not (added or removed):
         return ""
     if kinds == {"create"}:
-        return count_words(words, "gate.new", added)
+        return words("gate.new", count=added)
     if kinds == {"delete"}:
-        return count_words(words, "gate.gone", removed)
+        return words("gate.gone", count=removed)
     return figures_text(added, removed)

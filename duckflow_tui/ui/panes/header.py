@@ -107,7 +107,7 @@ class Header(Rows):
         """
         if not self._session.session_id:
             return []
-        mode = self.words(f"status.mode.{self._mode.value}")
+        mode = self._mode.value
         level = self._session.sandbox
         held = palette.quiet if level == "untested" else palette.good
         sandbox = self.words(f"status.sandbox.{level}")
@@ -116,7 +116,7 @@ class Header(Rows):
             named.append(self.words("status.auto.rules", count=self._rules))
         auto: list[BarPart] = []
         if named:
-            listed = self.words("status.auto.join").join(named)
+            listed = self.words("gate.list").join(named)
             said = self.words("status.auto.allowed", what=listed)
             auto = [
                 BarPart(said, ink(palette.text), weight=7),

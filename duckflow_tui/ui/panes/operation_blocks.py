@@ -244,7 +244,7 @@ def file_pieces(changes: list[FileChange], look: Look) -> list[Piece]:
         lines = {count_words("file", len(lines), look): (added, removed)}
     pieces: list[Piece] = []
     for name, (added, removed) in lines.items():
-        pieces.append((f"  {visible_line(name)}", ink(palette.text)))
+        pieces.append((f" {visible_line(name)}", ink(palette.text)))
         if added or not removed:
             pieces.append((f" +{added}", ink(palette.good)))
         if removed:
@@ -459,7 +459,7 @@ class CommandBlock(OperationBlock):
         quiet = ink(look.palette.quiet)
         rows: list[Row] = []
         touched = self.message.result.shown_changes
-        label: Piece = (look.words("transcript.label.change"), ink(look.palette.faint))
+        label: Piece = (f"{look.words('transcript.label.change')} ", ink(look.palette.faint))
         changed = rows_of([label, *file_pieces(list(touched), look)], width) if touched else []
         if lines == [""]:
             return bar_rows(changed, look) if changed else []

@@ -213,7 +213,9 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     if facts.folded and step.status is WorkStatus.PENDING:
         parts.append(BarPart(words("plan.tasks", count=facts.folded), ink(palette.faint), weight=3))
     if step.calls:
-        parts.append(BarPart(words("plan.calls", count=step.calls), ink(palette.faint), weight=2))
+        parts.append(
+            BarPart(words("budget.count.calls", count=step.calls), ink(palette.faint), weight=2)
+        )
     if step.cost:
         parts.append(BarPart(cost_text(step.cost), ink(palette.faint), weight=1))
     if (elapsed := elapsed_of(step, pen.now, pen.waits_since)) >= 1 or runs:
@@ -321,13 +323,13 @@ def one_line(plan: Plan, words: Catalogue, asking: Mapping[str, str] | None = No
             PlanStatus.CANCELLED: "⊘",
             PlanStatus.DRAFT: "○",
         }
-        of = words("plan.number_of", number=done, total=total)
+        of = words("gate.waiting", number=done, total=total)
         ended = "✗" if plan.is_done_but_not_met else "✓"
         said = f"{mark.get(plan.status, ended)} {of} {visible_line(plan.name)}"
         return f"{said} · {state}" if state else said
     number = next(n for n, each in enumerate(plan.steps, 1) if each is step)
     asks = asking.get(step.step_id, "")
-    of = words("plan.number_of", number=number, total=total)
+    of = words("gate.waiting", number=number, total=total)
     said = f"{NEEDS_YOU if asks else MARKS[step.status]} {of} {visible_line(step.name)}"
     return f"{said} · {words(asks)}" if asks else said
 

@@ -19,7 +19,6 @@ from duckflow_tui.state.plan import Plan
 from duckflow_tui.ui.layout import MAIN, ROOMY, TALK, TALK_AT_GATE
 from duckflow_tui.ui.panes.card_words import card_question
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_paint import count_words
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_words import gate_question
 from duckflow_tui.ui.panes.key_guard import InlineField
@@ -361,7 +360,7 @@ class QuestionFrame(Vertical):
         if not asks:
             asks, anyway = [self.words("gate.unread.none_left")], choice.text
         hints = [
-            KeyHint("", self.words("gate.unread.joint").join(asks), asks=True),
+            KeyHint("", self.words("gate.joint").join(asks), asks=True),
             KeyHint(choice.key, anyway),
         ]
         refuses = question.find_choice(REFUSES)
@@ -382,7 +381,7 @@ class QuestionFrame(Vertical):
         rows = self.count_unseen() - left
         parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
         entry = "gate.unread.rows" if self.card is None else "card.unread"
-        parts += [count_words(self.words, entry, rows)] if rows else []
+        parts += [self.words(entry, count=rows)] if rows else []
         return self.words("gate.unread.and").join(parts)
 
     # --- room ----------------------------------------------------------------------------------

@@ -208,8 +208,7 @@ class StatusLine(Rows):
         if usage.last_context:
             parts.append(BarPart(self._context_words(usage), quiet, weight=5))
         if usage.calls:
-            key = "status.call" if usage.calls == 1 else "status.calls"
-            parts.append(BarPart(self.words(key, count=usage.calls), quiet, weight=1))
+            parts.append(BarPart(self.words("turn_line.calls", count=usage.calls), quiet, weight=1))
         if usage.cost is not None:
             parts.append(BarPart(cost_text(usage.cost), quiet, weight=4, gap=2))
         if self._unkept:

@@ -110,8 +110,7 @@ class TurnBlock(Block):
     def _list_figures(self, look: Look) -> list[str]:
         """Calls, tokens, cost and time of the turn, as words."""
         turn, words = self.turn, look.words
-        key = "turn_line.call" if turn.llm_calls == 1 else "turn_line.calls"
-        found: list[str] = [words(key, count=turn.llm_calls)]
+        found: list[str] = [words("turn_line.calls", count=turn.llm_calls)]
         if turn.tokens:
             found.append(words("turn_line.tokens", count=short_count(turn.tokens)))
         if turn.cost is not None:

@@ -165,7 +165,7 @@ class VitalsPane(LineView, can_focus=True):
         """
         host = host_of(self)
         if not host.bench.go_to(change.refs[::-1]):
-            host.status.show_notice("vitals.no_place")
+            host.status.show_notice("list.no_place")
 
     def action_walk(self, by: int) -> None:
         lines = self._cached_lines()
@@ -262,7 +262,7 @@ class VitalsPane(LineView, can_focus=True):
         """Return ``in progress · attempt 1 of 3 · loop 4 of 14``, or how the last turn ended."""
         words, turn = self.words, self._turn
         if turn is None:
-            return words(f"vitals.ended.{self._ended}")
+            return words(f"sessions.state.{self._ended}")
         said = [words(f"vitals.status.{self._phase.value}.{self._status.value}")]
         if turn.max_attempts > 1:
             said.append(words("vitals.attempt", number=turn.attempt, limit=turn.max_attempts))

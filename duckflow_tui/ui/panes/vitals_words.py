@@ -153,7 +153,7 @@ def _short_words(changes: Sequence[VitalChange], words: Catalogue) -> str:
             if change.cause != "repeat":
                 break
             count += 1
-        return words("vitals.short.repeat" if count == 1 else "vitals.short.repeats", count=count)
+        return words("vitals.short.repeats", count=count)
     if newest.cause == "decision":
         share = newest.inputs.get("share", 1.0)
         is_unsure = newest.inputs.get("confidence", 1.0) < share
@@ -189,7 +189,7 @@ def brief_words(change: VitalChange, words: Catalogue) -> str:
             key = "vitals.brief.few_outcomes" if early else "vitals.brief.outcomes"
             share = figure_text(inputs.get("share", 0.0), 1)
             said.append(words(key, share=share, **_whole_figures(change, "good", "outcomes")))
-        return words("vitals.brief.join").join(said) or cause_words(change, words)
+        return words("gate.list").join(said) or cause_words(change, words)
     said = [_short_words([change], words) or cause_words(change, words)]
     about = change.params.get("what") or change.params.get("reason")
     return ": ".join([*said, visible_line(about)] if about else said)
@@ -453,7 +453,7 @@ def _calculation_lines(limit: LoopLimit, words: Catalogue) -> tuple[str, ...]:
         )
         if by
     ]
-    lines.append(words("pace.figure.join").join(percents) or words("pace.figure.unadjusted"))
+    lines.append(words("gate.list").join(percents) or words("pace.figure.unadjusted"))
     return tuple(lines)
 
 

@@ -135,7 +135,7 @@ class WorkBlock(Block):
         if parts:
             text, style = parts[0][0]
             parts[0][0] = text[:1].upper() + text[1:], style
-        comma: Piece = (look.words("work.joined"), ink(palette.quiet))
+        comma: Piece = (look.words("gate.list"), ink(palette.quiet))
         return [piece for part in parts for piece in (comma, *part)][1:]
 
 

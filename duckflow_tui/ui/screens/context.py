@@ -97,7 +97,7 @@ class ContextSource(StateSource[PromptFigures]):
             return self.words("context.forecast.unknown")
         if left == 0:
             return self.words("context.forecast.next")
-        key = "one" if left == 1 else "many" if left < 100 else "far"
+        key = "many" if left < 100 else "far"
         return self.words(f"context.forecast.{key}", count=left)
 
     def render_row(self, item: PromptFigures, width: int) -> Row:

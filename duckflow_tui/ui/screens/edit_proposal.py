@@ -158,7 +158,7 @@ class EditText(Dialog[str | None]):
             title.append(f"  {self._about}", style=f"bold {palette.text}")
         yield Static(title, id="edit-title", markup=False)
         yield self.editor
-        hints = f"Ctrl+S {self._apply}   Esc {self.words('gate.edit_cancel')}"
+        hints = f"Ctrl+S {self._apply}   Esc {self.words('keys.form_cancel')}"
         keys = Text(hints, style=palette.quiet)
         yield Static(keys, id="edit-keys", markup=False)
 

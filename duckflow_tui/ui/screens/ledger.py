@@ -201,10 +201,10 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
         mark, colour = ("✓", palette.good) if evidence.supports else ("✗", palette.bad)
         source = visible_line(evidence.source)
         if evidence.kind in ("reply", "user") or not source:
-            source = words(f"ledger.kind.{evidence.kind}")
+            source = words(f"review.evidence.{evidence.kind}")
         said: list[str] = []
         if evidence.exit_code is not None:
-            said.append(words("ps.exit", code=evidence.exit_code))
+            said.append(words("output.exit", code=evidence.exit_code))
         if evidence.at:
             ago = time_words(self.clock.now() - evidence.at, words)
             said.append(words("ledger.ago", time=ago))
@@ -249,7 +249,7 @@ class RequirementSource(StateSource[RequirementItem | TaskObjective]):
 
     def _describe_end(self, request: TaskObjective) -> str:
         """Return how an earlier request ended, and how far it was met."""
-        ended = self.words(f"ledger.left.{'closed' if request.closed else request.left}")
+        ended = self.words(f"sessions.state.{'closed' if request.closed else request.left}")
         said = [self.words("ledger.earlier"), ended]
         met, total = request.met_counts
         if total:

@@ -53,7 +53,7 @@ def profile_choices(state: AgentState | None, words: Catalogue) -> list[Choice]:
             mark = words("profile.yours" if profile else "profile.auto")
         elif profile is not None and limit is not None and limit.profile is profile:
             mark = words(f"profile.now_{limit.chosen_by}")
-        name = profile_words(profile, words) if profile else words("profile.let")
+        name = profile_words(profile, words) if profile else words("choice.profile.auto")
         found.append(Choice(value, name, mark))
     return found
 

@@ -81,7 +81,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
             lines = output.newest_lines(KEPT_LINES + 1)
             if len(lines) > KEPT_LINES:
                 lines = lines[1:]
-                rows.append(make_row(width, [(words("ps.earlier"), palette.faint)]))
+                rows.append(make_row(width, [(words("output.earlier"), palette.faint)]))
             rows += tail_rows(lines, width, ink(palette.quiet))
         if item.is_running:
             spoke_at = output.at if output is not None and output.at else item.started_at
@@ -102,7 +102,7 @@ class ProcessSource(StateSource[BackgroundProcess]):
         elif code < 0:
             how = words("ps.signal", number=-code)
         else:
-            how = words("ps.exit", code=code)
+            how = words("output.exit", code=code)
         if process.ended_by:
             how = f"{how} {words(f'ps.by.{process.ended_by}')}"
         bad = process.ended_by == "itself" and code != 0

@@ -38,7 +38,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
     Enter rewinds, after a choice where files have changed since.
     """
 
-    EMPTY: ClassVar[str] = "rewind.nothing_said"
+    EMPTY: ClassVar[str] = "sessions.nothing_said"
 
     def __init__(self, store: Store, *, forks: bool) -> None:
         super().__init__(store)
@@ -164,7 +164,7 @@ class MessageSource(StateSource[Point | Literal["now"]]):
         if item == NOW:
             blank = " " * (column + 2)
             return make_row(width, [(blank, None), (words("rewind.now"), palette.quiet)])
-        said = words("rewind.file" if item.files == 1 else "rewind.files_count", count=item.files)
+        said = words("rewind.files_count", count=item.files)
         text = visible_line(one_line(item.text, _LONGEST))
         left = [
             (f"{pad(format_day(item.at, now), column)}  ", palette.faint),

@@ -86,7 +86,7 @@ class RuleSource(StateSource[Item]):
                 said, right = words("rules.in_mode", mode=item), self._mode_from()
             case Grant():
                 used = len(list_uses(self.state, item))
-                uses = words("rules.used_once" if used == 1 else "rules.used", count=used)
+                uses = words("rules.used", count=used)
                 said, right = rule_words(item, words), f"{self._describe_source(item)} · {uses}"
         left = [("◆ ", palette.accent), (said, palette.text)]
         return make_row(width, left, [(f"  {right} ", palette.quiet)])
@@ -142,7 +142,7 @@ class RuleSource(StateSource[Item]):
             said = dict.fromkeys(
                 whole.get(row) or self.words(f"rules.row.{row.replace(' ', '_')}") for row in rows
             )
-            text = self.words("rules.between").join(said)
+            text = self.words("gate.list").join(said)
             facts.append((self.words(f"rules.mode_says.{kind}"), text, palette.quiet))
         return render_facts(facts, width, palette)
 

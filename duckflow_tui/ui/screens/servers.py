@@ -84,10 +84,9 @@ class ServerSource(StateSource[McpServer]):
         colours = {"ready": palette.good, "failed": palette.bad, "starting": palette.accent}
         color = colours.get(item.status, palette.quiet)
         figures = [item.transport]
-        for what, count in (("tool", len(item.tools)), ("call", item.calls)):
+        for what, count in (("servers.tools", len(item.tools)), ("turn_line.calls", item.calls)):
             if count:
-                key = f"servers.{what}" if count == 1 else f"servers.{what}s"
-                figures.append(words(key, count=count))
+                figures.append(words(what, count=count))
         left = [
             (f"{_SIGNS[item.status]} ", color),
             (visible_line(item.name), palette.text),

@@ -154,8 +154,7 @@ def about_rows(
     if facts.forked_from:
         parts.append(words("rewind.fork_of", title=facts.forked_title or facts.forked_from))
     if one.hits:
-        key = "sessions.hit" if one.hits == 1 else "sessions.hits"
-        parts.append(words(key, count=one.hits))
+        parts.append(words("sessions.hits", count=one.hits))
     wide = width >= _ALL_COLUMNS
     parts += [spent_words(facts, words) if wide else "", facts.branch, size_text(facts.size)]
     parts.append(format_time(facts.last_at))
