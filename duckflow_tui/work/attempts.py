@@ -14,7 +14,7 @@ from duckflow_tui.prompting.side_questions import (
     digest_question,
     failure_question,
 )
-from duckflow_tui.prompting.side_replies import ContinuationReply, DigestReply, FailureReply
+from duckflow_tui.prompting.side_replies import ContinuationReply, DigestReply
 from duckflow_tui.state.base import ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.consequences import find_consequence
@@ -341,16 +341,9 @@ async def ask_failure_analysis(
         workspace_info=parts.store.state.session.workspace,
         available_tools=tuple(spec.name for spec in parts.router.registry.specs()),
     )
-
-    def read(reply: FailureReply) -> FailureAnalysis:
-        """Convert the reply to an analysis."""
-        return FailureAnalysis(
-            cause=reply.cause.strip(), fix=reply.fix.strip(), retryable=reply.retryable
-        )
-
     question = failure_question(parts.store.state, summarize_calls(log), context, missing)
     try:
-        return await parts.models.ask(question, read)
+        return await parts.models.ask(question, lambda reply: FailureAnalysis(**dict(reply)))
     except (LlmError, Unreadable) as error:
         parts.notices.warn(unsaid, step_id=step_id, **reason_params(error))
         return None

@@ -12,7 +12,6 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ModelText, one_line
 from duckflow_tui.state.decision import read_requirement
-from duckflow_tui.state.gates import GO_ON, STOP, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
     SOFT_STEPS,
@@ -47,7 +46,13 @@ from duckflow_tui.work.plan_operations import (
     StepEdit,
     UpdateStep,
 )
-from duckflow_tui.work.plan_run import NOT_DONE, PlanResult, PlanRun, unfinished_step
+from duckflow_tui.work.plan_run import (
+    NOT_DONE,
+    PlanResult,
+    PlanRun,
+    ask_to_begin,
+    unfinished_step,
+)
 from duckflow_tui.work.propose import (
     PlanApprovals,
     describe_plan,
@@ -374,18 +379,11 @@ class PlanDesk:
         if plan.halted == "stopped":
             raise self._make_fault("halted", Outcome.REJECTED)
         began = next((s for s in plan.steps if not s.status.lets_others_start), plan.steps[-1])
-        card = self._parts.desk.make_card(
-            CardKind.BREAKPOINT,
-            (GO_ON, STOP),
-            began.step_id,
-            plan_id=plan.plan_id,
-            step_id=began.step_id,
-        )
         try:
-            answer = await self._parts.desk.ask(card)
+            begins = await ask_to_begin(self._parts, plan, began)
         except Unanswered as none:
             raise ToolFault(none.told, Outcome.STOPPED) from none
-        if answer.action != GO_ON.action:
+        if not begins:
             self._halt_plan(plan.plan_id, "stopped")
             raise self._make_fault("halted", Outcome.REJECTED)
         self._halt_plan(plan.plan_id, "")

@@ -219,15 +219,7 @@ class PlanRun:
 
     async def _ask_at_breakpoint(self, step: Step) -> bool:
         """Ask the user at a breakpoint; clear it and return True if they let the step begin."""
-        card = self._parts.desk.make_card(
-            CardKind.BREAKPOINT,
-            (GO_ON, STOP),
-            step.step_id,
-            plan_id=self._plan_id,
-            step_id=step.step_id,
-        )
-        answer = await self._parts.desk.ask(card)
-        if answer.action != GO_ON.action:
+        if not await ask_to_begin(self._parts, self._plan, step):
             return False
         if self._plan.get_step(step.step_id) is not None:  # not dropped while the card was open
             event = StepBreakSet(plan_id=self._plan_id, step_id=step.step_id, on=False)
@@ -299,6 +291,18 @@ class PlanRun:
         """
         if self._plan.get_step(step_id) is not None:  # not dropped while the card was open
             set_step(self._store, self._plan_id, step_id, status, taken=taken)
+
+
+async def ask_to_begin(parts: TurnParts, plan: Plan, step: Step) -> bool:
+    """Ask the user whether a step may begin. Raises Unanswered if nobody answers."""
+    card = parts.desk.make_card(
+        CardKind.BREAKPOINT,
+        (GO_ON, STOP),
+        step.step_id,
+        plan_id=plan.plan_id,
+        step_id=step.step_id,
+    )
+    return (await parts.desk.ask(card)).action == GO_ON.action
 
 
 def unfinished_step(plan: Plan, only: str = "") -> Step | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.side_questions import plan_question
-from duckflow_tui.prompting.side_replies import PlanReply, PlanStep
+from duckflow_tui.prompting.side_replies import PlanReply
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ModelText, StateError, canonical_json, clip_value, one_line
 from duckflow_tui.state.conversation import UserMessage
@@ -71,17 +71,8 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
 
     models = parts.models
     if steps and not models.service.roles.creative:
-        given = [
-            PlanStep(
-                id=step.id,
-                name=step.name,
-                description=step.description,
-                depends_on=[str(need) for need in step.depends_on],
-            )
-            for step in steps
-        ]
         try:
-            return read(PlanReply(name="", goal=goal, steps=given))
+            return read(PlanReply.model_validate({"steps": [dict(step) for step in steps]}))
         except PlanProblem as problem:
             raise ToolFault(problem.told, Outcome.INVALID) from problem
     specs = parts.router.registry.specs()
