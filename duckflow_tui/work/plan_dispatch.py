@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.prompting.lines import format_numbered, format_task
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ModelText, one_line
 from duckflow_tui.state.decision import read_requirement
@@ -56,7 +57,6 @@ from duckflow_tui.work.plan_run import (
 from duckflow_tui.work.propose import (
     PlanApprovals,
     describe_plan,
-    describe_tasks,
     end_idle_plan,
     find_held_steps,
     make_plan,
@@ -248,7 +248,7 @@ class PlanDesk:
             count=str(len(tasks)),
             step_id=step.step_id,
             step=step.name,
-            tasks=describe_tasks(tasks),
+            tasks="\n".join(format_numbered(map(format_task, tasks))),
         )
         return Output(told, str(len(tasks)))
 

@@ -9,7 +9,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.side_questions import plan_question
 from duckflow_tui.prompting.side_replies import PlanReply
 from duckflow_tui.safety.pending_questions import Unanswered
-from duckflow_tui.state.base import ModelText, StateError, canonical_json, clip_value, one_line
+from duckflow_tui.state.base import ModelText, StateError, one_line
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import (
     ACCEPT,
@@ -32,7 +32,6 @@ from duckflow_tui.state.plan import (
     PlanStatus,
     RunMode,
     Step,
-    Task,
     WorkStatus,
     apply_edits,
     check_steps,
@@ -396,15 +395,6 @@ def describe_plan(plan: Plan, words: Callable[..., str]) -> str:
         total=str(total),
         goal=one_line(plan.goal, 400),
         steps="\n".join(lines),
-    )
-
-
-def describe_tasks(tasks: tuple[Task, ...]) -> str:
-    """List tasks, one per line: number, call and purpose."""
-    return "\n".join(
-        f"{number}. {task.operation} {clip_value(canonical_json(task.args))} "
-        f"{task.description}".rstrip()
-        for number, task in enumerate(tasks, start=1)
     )
 
 

@@ -5,15 +5,13 @@ this process only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.llm.codec_json import RESULTS, response_format
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.codec_json import RESULTS
 from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.llm.wire import content_text
-from duckflow_tui.state.base import JsonObject, canonical_json, schema_of
+from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.usage import (
     LlmCallStarted,
@@ -21,12 +19,10 @@ from duckflow_tui.state.usage import (
     PromptFigures,
     PromptMeasured,
     PromptParts,
-    Purpose,
     Role,
 )
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
 
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.state.prompt import ChatMessage, Prompt
@@ -62,7 +58,6 @@ class RequestLog:
         self._redact = redact
         self._asked: dict[str, Prompt | None] = {}  # newest last
         self._before: dict[tuple[str, str, bool], Prompt] = {}  # of each kind of request
-        self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
 
     def log_decision(self, prompt: Prompt, call: LlmCallStarted, role: Role) -> None:
         """Log a request for a decision before it is sent: keep its prompt and figures, with the
@@ -80,35 +75,16 @@ class RequestLog:
         self._keep_figures(call, role, prompt.parts, shared)
 
     def log_question(
-        self,
-        messages: Sequence[ChatMessage],
-        call: LlmCallStarted,
-        role: Role,
-        shape: type[BaseModel],
+        self, messages: Sequence[ChatMessage], call: LlmCallStarted, role: Role
     ) -> None:
-        """Log a request other than for a decision before it is sent; ``shape`` is the form of its
-        answer.
+        """Log a request other than for a decision before it is sent, with the tokens of its system
+        text and of the rest.
         """
-        before = self._questions.get(call.purpose, ())
-        self._questions[call.purpose] = messages
-        total = base = shared = 0
-        for at, message in enumerate(messages):
-            size = estimate_tokens(message.content)
-            if shared == total and message in before[at : at + 1]:
-                shared += size
-            total += size
-            base += size if message.role == "system" else 0
-        size = 0  # of how the server is told to answer, as far as is known of it now
-        with suppress(LlmError):  # the call reports it
-            endpoint, model = self._models.target_of(role)
-            learned = self._models.learned.models[f"{endpoint.origin} {model}"]
-            rung = learned.rung(endpoint.protocol, calls=False)
-            if rung == "json_schema" or rung == "json_object":
-                form = response_format(rung, call.purpose, schema_of(shape))
-                size = estimate_tokens(canonical_json(form))
+        sizes = [(message.role, estimate_tokens(message.content)) for message in messages]
+        base = sum(size for sender, size in sizes if sender == "system")
+        total = sum(size for _, size in sizes)
         self._asked[call.llm_id] = None  # of a question its text on the wire is all
-        parts = PromptParts(base=base, operations=size, tail=total - base)
-        self._keep_figures(call, role, parts, shared)
+        self._keep_figures(call, role, PromptParts(base=base, tail=total - base), 0)
 
     def list_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """Return the parts of a sent request; None if this process no longer has them."""
