@@ -16,6 +16,7 @@ from duckflow_tui.prompting.lines import (
     operation_names,
     short_line,
 )
+from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -423,13 +424,9 @@ def _wish_values(state: AgentState) -> Values:
 
 
 def _find_running_step(state: AgentState) -> tuple[Plan | None, Step | None]:
-    """Return the running step with its plan; where none runs, the active plan without a step."""
-    wanted = state.work.step_id if state.work else ""
-    for plan in state.plans:
-        for step in plan.steps:
-            if step.step_id == wanted or step.status is WorkStatus.IN_PROGRESS:
-                return plan, step
-    return state.active_plan, None
+    """Return the plan and the step that work runs on; without work, the active plan and None."""
+    found = step_of(state, state.work.step_id) if state.work else None
+    return found or (state.active_plan, None)
 
 
 def _describe_card(state: AgentState, card: Card) -> str:

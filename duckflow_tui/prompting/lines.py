@@ -379,18 +379,13 @@ SPOKEN: Final = {
     "op_output": "shell.output",
 }
 
-_FIELD_OF: Final = {name: field for field, name in SPOKEN.items()}
-
 
 def operation_names(operations: Sequence[OperationSpec]) -> dict[str, str]:
     """Return the values of the template fields in ``SPOKEN``: the operation's name, or empty where
     it is not offered, so that the line that mentions it is left out.
     """
-    found = dict.fromkeys(SPOKEN, "")
-    for spec in operations:
-        if spec.name in _FIELD_OF:
-            found[_FIELD_OF[spec.name]] = spec.name
-    return found
+    offered = {spec.name for spec in operations}
+    return {field: name if name in offered else "" for field, name in SPOKEN.items()}
 
 
 def is_always_offered(spec: OperationSpec) -> bool:

@@ -44,9 +44,7 @@ DIGEST_SHARE: Final = 8  # the digest takes at most this part (1/8) of the room
 
 MOST_DIGEST: Final = 2_000  # tokens, before the model's factor
 
-#: The text of one digest call has at most half as many characters as a window has tokens: it fits
-#: where each character is a token.
-INPUT_SHARE: Final = 2
+INPUT_SHARE: Final = 4  # the text of one digest call takes at most this part (1/4) of a window
 
 MOST_INPUT: Final = 20_000  # characters of one digest call; the question cuts at 24,000
 
@@ -164,10 +162,7 @@ class Compactor:
         """
         earlier = self._store.state.compaction
         before = earlier.digest if earlier else ""
-        window = self._parts.models.service.window_of("fast") or ASSUMED_CONTEXT
-        most = min(window, cut.context) // INPUT_SHARE
-        most = max(min(most, MOST_INPUT), SHORTEST_INPUT)
-        texts = _split_history(cut.messages, before, most)
+        texts = _split_history(cut.messages, before, self._most_characters(cut, before))
         found: list[str] = []
         failure = ""
         for text in texts:
@@ -190,6 +185,18 @@ class Compactor:
         if count > room:
             text = text[: int(len(text) * room / count)].rstrip() + ELLIPSIS
         return text, ""
+
+    def _most_characters(self, cut: Overflow, before: str) -> int:
+        """Compute the most characters that one digest call may contain, by the model's window and
+        the tokens per character of these messages.
+        """
+        window = self._parts.models.service.window_of("fast") or ASSUMED_CONTEXT
+        tokens = min(window, cut.context) // INPUT_SHARE
+        told = [line for line in (_format_message(m, _SAID, _RESULT) for m in cut.messages) if line]
+        sample = "\n".join((before, *told))
+        count = self._parts.models.prompts.count_tokens(self._store.state, sample)
+        characters = tokens * len(sample) // max(count, 1)
+        return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
     def _list_kept_parts(self) -> PreservedContext:
         """List the contents that a compaction does not remove, for display."""

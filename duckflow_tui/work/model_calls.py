@@ -448,7 +448,7 @@ class ModelAccess:
                     cancel_on_pause(self.store),
                     account_call(self.store, self.service, started) as accounts,
                 ):
-                    self.requests.log_question(asked, started, role)
+                    self.requests.log_question(asked, started, role, shape)
                     reply = await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
                     accounts.append(reply.call)
             except ReplyStopped:

@@ -135,7 +135,7 @@ class PaceKeeper:
             self._set_limit()
 
     def refresh_vitals(self) -> None:
-        """Refill stamina and raise a low mood to neutral, for a new request."""
+        """Refill stamina, and raise the mood to neutral where it is lower, for a new request."""
         self._move_vital("stamina", VitalCause.NEW_OBJECTIVE, {})
         if self._store.state.vitals.mood < NEUTRAL_MOOD:
             self._move_vital("mood", VitalCause.NEW_OBJECTIVE, {})
@@ -163,8 +163,10 @@ class PaceKeeper:
         return self._signs.loop
 
     def take_decision(self, decision: TurnDecision, repaired: int = 0) -> None:
-        """Update mood and focus by a new decision. ``repaired``: how many unusable replies preceded
-        it; each lowers the focus. The first decision also sets the kind of request.
+        """Update the mood by a new decision, and lower the focus for each "no" of its own checks
+        and each of the ``repaired`` unusable replies before it. The first decision of a turn or
+        step also sets the kind of request, and with it the limit. The rationale is kept in
+        ``said``.
         """
         if self._first:
             self._take_profile(decision.task_profile)
@@ -201,9 +203,10 @@ class PaceKeeper:
         self, ran: Sequence[OperationMessage], stuck: tuple[OperationMessage, int] | None = None
     ) -> None:
         """Update focus, stamina and signals at the end of a loop. ``ran`` are its calls; ``stuck``
-        is a call that failed repeatedly, with the count.
+        is a call that failed repeatedly, with the count, and makes the work count as stuck.
 
-        The focus moves once for each kind of progress, or once for a loop without any.
+        The focus rises once for each kind of progress. Without any it falls once, for a repeat or
+        for calls that brought nothing. Progress resets the counts of failures.
         """
         plans = self._store.state.plans
         done = sum(
@@ -248,8 +251,8 @@ class PaceKeeper:
 
     def count_idle(self, times: int, no: str | None) -> None:
         """Record a decision that neither acted nor ended, the ``times``-th in a row. ``no`` is the
-        reason that its own failed check gave, None if it only talked. From ``IDLE_LOOPS`` on,
-        the user is to be asked.
+        reason that its own failed check gave; None if it only talked, which lowers the focus. From
+        ``IDLE_LOOPS`` on the work counts as stuck, so that the user is asked.
         """
         if no is None:
             self._move_focus(VitalCause.NO_ACTION, {}, ())
@@ -263,8 +266,9 @@ class PaceKeeper:
             self._signs.stuck = make_reason(cause, **params)
 
     def take_review(self, review: Review, before: TaskObjective) -> None:
-        """Update focus and outcomes by a review: a requirement whose level rose is progress, a
-        refuted one a failed outcome. ``before`` is the request before the review.
+        """Update focus and outcomes by a review. A refuted requirement is a failed outcome; one
+        whose level rose since ``before`` the review is progress, which also resets the counts of
+        repeats and failures. Requirements that are new since then do not count.
         """
         for item in review.items:
             old = before.get_requirement(item.requirement_id)
@@ -281,7 +285,8 @@ class PaceKeeper:
 
     def begin_attempt(self) -> None:
         """Begin a further attempt: count its loops from 0, with a limit no higher than that of the
-        failed attempt.
+        failed attempt without what was added to it. Counts of repeats and failures are reset, and
+        another role that the user chose no longer decides.
         """
         failed = self.limit
         self._spent += self._signs.loop
@@ -297,7 +302,9 @@ class PaceKeeper:
         self._set_limit(before=self.limit)
 
     def extend_limit(self, by: int) -> None:
-        """Raise the limit of this turn or step by ``by`` loops, as the user allowed."""
+        """Raise the limit of this turn or step by ``by`` loops, as the user allowed; stamina rises
+        with it.
+        """
         if self._step_id:
             own = self.limit
             more = {"max_loops": own.max_loops + by, "extended": own.extended + by}
@@ -332,7 +339,9 @@ class PaceKeeper:
         return old, old + by
 
     def forgive_repeats(self) -> None:
-        """Count repeats anew, after new words of the user or another approach."""
+        """Count repeats and low moods anew, and no longer count the work as stuck, after new words
+        of the user or another approach.
+        """
         self._watch.forgive_repeats()
         self._signs.stuck = self._signs.repeat = None
         self._signs.low_moods = 0
@@ -341,7 +350,9 @@ class PaceKeeper:
         self._lowering.clear()
 
     def log_end(self, result: str, why: Reason | None = None) -> None:
-        """Log the end of the work with its outcome; ``why`` is the reason if it ended early."""
+        """Log the end of the work: loops used, what the user was asked about, and the outcome
+        ``result``; ``why`` is the reason if it ended early.
+        """
         patterns = ", ".join(self._consulted)
         in_all = f", {self._spent + self._signs.loop} in all attempts" if self._spent else ""
         log_line(f"used {self._signs.loop}/{self.limit.max_loops}{in_all}")
@@ -371,15 +382,17 @@ class PaceKeeper:
         return shown
 
     def start_cool_down(self, situation: Situation) -> None:
-        """Note that the user was shown this situation, and begin the cool-down until the next
-        question.
+        """Note that the user was shown this situation, begin the cool-down until the next question,
+        and clear the count of calls that brought nothing.
         """
         self._consulted.append(situation.pattern)
         self._signs.since_asked = 0
         self._watch.clear_fruitless()
 
     def collect_signals(self) -> Signals:
-        """Update the signals from the state and return them, for the rules of consultation."""
+        """Return the signals for the rules of consultation, after taking limit, attempt, mood and
+        stamina into them from the state.
+        """
         state, signs = self._store.state, self._signs
         signs.limit, signs.attempt = self.limit.max_loops, state.turn.attempt if state.turn else 1
         signs.mood, signs.stamina = state.vitals.mood, state.vitals.stamina
@@ -433,7 +446,9 @@ class PaceKeeper:
     # --- the vitals --------------------------------------------------------------------------
 
     def _move_focus(self, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]) -> None:
-        """Change the focus by the amount of this cause."""
+        """Change the focus by the amount of this cause; if it falls, note the cause for the
+        loop.
+        """
         by = vitals.FOCUS_BY[cause]
         if by < 0:
             self._lowering.add(cause)
@@ -441,7 +456,7 @@ class PaceKeeper:
         self._move_vital("focus", cause, inputs, params, refs)
 
     def _take_failures(self) -> None:
-        """Restore the counts of failures from the last change of stamina."""
+        """Restore the counts of failures from the last change of stamina, if there was one."""
         for change in reversed(self._store.state.vitals.history):
             if change.vital == "stamina":
                 self._signs.failed = int(change.inputs.get("failed", 0))

@@ -5,13 +5,15 @@ this process only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.llm.codec_json import RESULTS
+from duckflow_tui.llm.codec_json import RESULTS, response_format
+from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.llm.wire import content_text
-from duckflow_tui.state.base import JsonObject, canonical_json
+from duckflow_tui.state.base import JsonObject, canonical_json, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.usage import (
     LlmCallStarted,
@@ -23,6 +25,7 @@ from duckflow_tui.state.usage import (
 )
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
 
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.state.prompt import ChatMessage, Prompt
@@ -75,16 +78,29 @@ class RequestLog:
         self._keep_figures(call, role, prompt.parts, shared)
 
     def log_question(
-        self, messages: Sequence[ChatMessage], call: LlmCallStarted, role: Role
+        self,
+        messages: Sequence[ChatMessage],
+        call: LlmCallStarted,
+        role: Role,
+        shape: type[BaseModel],
     ) -> None:
         """Log a request other than for a decision before it is sent, with the tokens of its system
-        text and of the rest.
+        text, of the rest, and of the form of its answer, ``shape``, as far as it is known that the
+        server is told of it.
         """
         sizes = [(message.role, estimate_tokens(message.content)) for message in messages]
         base = sum(size for sender, size in sizes if sender == "system")
-        total = sum(size for _, size in sizes)
+        total, form = sum(size for _, size in sizes), 0
+        with suppress(LlmError):  # the call reports it
+            endpoint, model = self._models.target_of(role)
+            learned = self._models.learned.models[f"{endpoint.origin} {model}"]
+            rung = learned.rung(endpoint.protocol, calls=False)
+            if rung == "json_schema" or rung == "json_object":
+                told = response_format(rung, call.purpose, schema_of(shape))
+                form = estimate_tokens(canonical_json(told))
         self._asked[call.llm_id] = None  # of a question its text on the wire is all
-        self._keep_figures(call, role, PromptParts(base=base, tail=total - base), 0)
+        parts = PromptParts(base=base, operations=form, tail=total - base)
+        self._keep_figures(call, role, parts, 0)
 
     def list_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """Return the parts of a sent request; None if this process no longer has them."""

@@ -175,8 +175,9 @@ class Turn(Thread):
             raise
 
     async def prepare_decision(self) -> bool:
-        """Wait while paused, report outside changes, consult the user if needed, and count the
-        loop. Raises TurnEnd.
+        """Wait while paused, tell the model of outside changes, consult the user if needed, and
+        count the loop; always return False. Raises TurnEnd if the user ends the turn, in a step or
+        here, or if the model no longer acts and a review finds the request done.
         """
         await super().prepare_decision()
         self._tell_outside_changes()
@@ -194,7 +195,10 @@ class Turn(Thread):
         return False
 
     async def take_decision(self, decision: TurnDecision) -> None:
-        """Apply a decision to phase, request, working memory and requirements."""
+        """Apply a decision to phase, status, request, working memory and requirements. The user is
+        told of their own items that it dropped, and, like the model, of a move of phase that is
+        refused after a recovery.
+        """
         machine, state = self.parts.machine, self.store.state
         # What is for the user to decide is asked first: a gate or a card leads there.
         if decision.step not in (None, Phase.AWAITING_APPROVAL):
@@ -362,8 +366,8 @@ class Turn(Thread):
             await self._desk.run_rest()
 
     def _wants_an_answer(self) -> bool:
-        """Whether the turn made calls and said nothing to the user; the model is then asked for its
-        answer, once (S3-23).
+        """Whether the turn made calls and said nothing to the user. The model is then told to give
+        its answer, once until the next attempt; after that this returns False (S3-23).
         """
         if self.asker.last_reply.strip() or self._answer_wanted or not self._ending.list_calls():
             return False
@@ -445,7 +449,9 @@ class Turn(Thread):
             self.parts.notices.say(f"working.overwritten.{name}", said=said or "–")
 
     def _tell_outside_changes(self) -> None:
-        """Tell the model of files that were changed from outside since the last report."""
+        """Tell the model of files that were changed from outside since the last report, and record
+        that they were told; nothing happens without any.
+        """
         paths = self.store.state.changed_outside
         if paths:
             self.parts.notices.tell("files.changed_outside", paths=", ".join(paths))
@@ -527,8 +533,8 @@ class TurnEnding:
         return False
 
     async def finish_turn(self, end: TurnEnd, reply: str, review: Review | None) -> None:
-        """Set final states of plans, phase and status, and commit ``TurnFinished`` with figures,
-        review and reason.
+        """Set the final states of plans, phase and status, and commit ``TurnFinished`` with
+        figures, review and reason. An answer is also said to be one.
         """
         machine, status = self._parts.machine, end.status
         if end.outcome == "answered":
@@ -601,7 +607,9 @@ class TurnEnding:
         return Reason(code="partial")
 
     def _walk_to_done(self) -> None:
-        """Move the phase to done, through review unless the turn only talked."""
+        """Move the phase to done, through review unless the turn was in planning and no call of it
+        went well. Where the table of phases knows no way, reset the phase.
+        """
         machine = self._parts.machine
         state = self._store.state
         if state.phase is Phase.PLANNING and not any(m.result.went_well for m in self.list_calls()):

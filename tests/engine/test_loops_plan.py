@@ -183,7 +183,7 @@ async def test_the_whole_flow_of_a_plan_step_by_step(tmp_path: Path) -> None:
             for m in state.messages
             if isinstance(m, OperationMessage) and m.operation == "task_tool.generate_list"
         )
-        assert '1. file_ops.write_file {"content":"text' in listed.result.text
+        assert '1. [pending] file_ops.write_file(path: "a.txt"' in listed.result.text
 
 
 async def test_nobody_to_approve_means_denied(tmp_path: Path) -> None:
