@@ -138,6 +138,11 @@ class Outcome(StrEnum):
         return self in (Outcome.REJECTED, Outcome.DECLINED)
 
     @property
+    def is_forbidden(self) -> bool:
+        """Whether the user, a rule or the mode did not let the call run."""
+        return self.is_refused or self is Outcome.DENIED
+
+    @property
     def is_failure(self) -> bool:
         """Whether the call itself was at fault, or what it met."""
         return self in (Outcome.ERROR, Outcome.INVALID)

@@ -57,7 +57,6 @@ _SENTENCE: Final = 500  # characters of a sentence of a plan
 COLLECTED: Final = 100  # characters of something collected, as the report shows it (S1-32)
 _CHANGES: Final = 12_000  # characters of the difference of the files
 _KEPT: Final = 12  # newest results and errors of an attempt
-_REFUSED: Final = (Outcome.DENIED, Outcome.REJECTED)
 
 
 #: The end of a review, after the user's answer or the start of a further attempt.
@@ -100,12 +99,8 @@ class Attempts:
                 log.append(message)
         log.reverse()
         done = summarize_calls(log)
-        lessons: list[str] = []
-        known = list(map(normalize_text, objective.learned_constraints))
-        for words in missing.constraints:
-            if normalize_text(words) not in known:
-                lessons.append(words)
-                known.append(normalize_text(words))
+        known = {normalize_text(words) for words in objective.learned_constraints}
+        learned = {normalize_text(words): words for words in missing.constraints}
         return AttemptResult(
             attempt_number=objective.iteration_count + 1,
             strategy=self.plan.strategy or describe_changes(log, self._parts.notices.words),
@@ -113,7 +108,7 @@ class Attempts:
             results=done.results,
             satisfaction_score=score,
             errors=done.errors,
-            lessons_learned=tuple(lessons),
+            lessons_learned=tuple(learned[key] for key in learned if key not in known),
         )
 
     def may_follow(self, before: TaskObjective, items: Sequence[RequirementItem]) -> bool:
@@ -432,7 +427,7 @@ def make_continuation_context(
     refused = [
         one_line(f"{m.call_text}: {m.result.text}", _LINE)
         for m in log
-        if m.result.outcome in _REFUSED
+        if m.result.outcome.is_forbidden
     ]
     return ContinuationContext(
         previous_attempts=objective.attempts,

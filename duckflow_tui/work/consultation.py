@@ -14,7 +14,6 @@ from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import Level, NoticeAdded
-from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Situation
@@ -61,7 +60,6 @@ class ConsultationEnd:
     """
 
     end: ConsultEnd = "goes_on"
-    next_prompt: PromptPattern | None = None  # None: as the model chose it
     wish: str = ""
     cause: Reason | None = None  # the cause, if nobody could be asked
 
@@ -190,7 +188,7 @@ class Consultation:
         if found.plan == "proposed":  # small steps, approved one by one by the user
             self._parts.machine.move_to(Phase.PLANNING, Trigger.USER_MESSAGE)
             self._tell_model(action, "plan_tool.propose")
-            return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
+            return ConsultationEnd()
         match action:
             case "other_approach" | "different_approach":
                 self._other_approach()

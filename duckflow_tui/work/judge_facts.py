@@ -360,10 +360,12 @@ def _collect_user_words(
                 add("said", message.text, message.at)
             case OperationMessage(answer=answer, result=result):
                 text = answer.full_text if answer is not None else ""
-                refused, denied = result.outcome.is_refused, result.outcome is Outcome.DENIED
-                if refused or denied or text.strip():
+                forbidden = result.outcome.is_forbidden
+                if forbidden or text.strip():
                     what = one_line(format_call(message.operation, message.args), 300)
-                    name = "refused" if refused else "denied" if denied else "allowed"
+                    name = "allowed"
+                    if forbidden:
+                        name = "refused" if result.outcome.is_refused else "denied"
                     add(name, text, message.at, message.call_id, what=what)
             case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as plan, answer=answer):
                 steps = "\n".join(f"{n}. {step.name}" for n, step in enumerate(plan.steps, 1))

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.side_questions import list_evidence_calls, report_question
@@ -127,22 +127,16 @@ async def _ask_for_words(
     return None
 
 
-_RAN: Final = (Outcome.OK, Outcome.ERROR)
-
-_REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED, Outcome.DENIED)
-
-
 def count_outcomes(log: Sequence[OperationMessage]) -> dict[str, int]:
-    """Count calls by outcome: ``succeeded``, ``failed``, ``refused`` and ``skipped`` (not run)."""
-    ran = [m for m in log if m.result.outcome in _RAN]
-    good = sum(m.result.went_well for m in ran)
-    refused = sum(m.result.outcome in _REFUSED for m in log)
-    return {
-        "succeeded": good,
-        "failed": len(ran) - good,
-        "refused": refused,
-        "skipped": len(log) - len(ran) - refused,
-    }
+    """Count calls by outcome: ``succeeded``, ``failed``, ``refused`` (by the user or the policy)
+    and ``skipped``, which are all others.
+    """
+    outcomes = [m.result.outcome for m in log]
+    ran = outcomes.count(Outcome.OK) + outcomes.count(Outcome.ERROR)
+    good = sum(m.result.went_well for m in log)
+    refused = sum(outcome.is_forbidden for outcome in outcomes)
+    skipped = len(log) - ran - refused
+    return {"succeeded": good, "failed": ran - good, "refused": refused, "skipped": skipped}
 
 
 def list_works(

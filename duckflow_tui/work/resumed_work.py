@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.decision import Action, TurnDecision
     from duckflow_tui.state.turn import Interrupted, TurnInfo
-
-#: Outcomes of a call behind which nothing of the same reply is run.
-SKIPS: Final = (Outcome.DECLINED, Outcome.REJECTED, Outcome.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,8 @@ def _list_unanswered(
         return None
     known = [results[a.call_id] for a in decision.actions if a.call_id in results]
     found = [m.result.outcome for m in known if not is_left_out(m)]
-    return Rest(decision, rest, next((o for o in found if o in SKIPS), None))
+    skips = (o for o in found if o.is_refused or o is Outcome.STOPPED)
+    return Rest(decision, rest, next(skips, None))
 
 
 def is_left_out(message: OperationMessage) -> bool:
