@@ -427,7 +427,7 @@ def make_continuation_context(
     refused = [
         one_line(f"{m.call_text}: {m.result.text}", _LINE)
         for m in log
-        if m.result.outcome.is_forbidden
+        if m.result.outcome in (Outcome.DENIED, Outcome.REJECTED)
     ]
     return ContinuationContext(
         previous_attempts=objective.attempts,

@@ -60,6 +60,7 @@ class ConsultationEnd:
     """
 
     end: ConsultEnd = "goes_on"
+    next_prompt: PromptPattern | None = None  # None: as the model chose it
     wish: str = ""
     cause: Reason | None = None  # the cause, if nobody could be asked
 
@@ -188,7 +189,7 @@ class Consultation:
         if found.plan == "proposed":  # small steps, approved one by one by the user
             self._parts.machine.move_to(Phase.PLANNING, Trigger.USER_MESSAGE)
             self._tell_model(action, "plan_tool.propose")
-            return ConsultationEnd()
+            return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
         match action:
             case "other_approach" | "different_approach":
                 self._other_approach()

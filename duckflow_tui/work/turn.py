@@ -190,6 +190,7 @@ class Turn(Thread):
             raise TurnEnd(*consulted.turn_outcome, laid_down=True)
         if consulted is not None:
             self.idle = 0
+            self.pattern = consulted.next_prompt or self.pattern
         self._paced.next_loop()
         return False
 
