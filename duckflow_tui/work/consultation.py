@@ -14,6 +14,7 @@ from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import Level, NoticeAdded
+from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Situation
