@@ -19,7 +19,7 @@ def words_of(text: str) -> frozenset[str]:
 #: Directories that no file operation touches, anywhere; ``git~1`` is ``.git`` on FAT and NTFS.
 PROTECTED: Final = frozenset({".git", ".duckflow", "git~1"})
 
-#: Names of files that hold secrets; also globs for a search program to leave out (any case).
+#: Names of files that hold secrets, in any case.
 SECRET_GLOBS: Final = words_of(
     ".env* *.env env.prod* env.stag* env.dev* env.local .dev.vars *.pem *.pem.bak *.pem.old *.key "
     "*.key.bak *.key.old *.p8 *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.tfstate *.tfstate.* "

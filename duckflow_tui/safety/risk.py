@@ -328,16 +328,12 @@ class ZoneMap:
             below = folder != self.root
             if is_repository(there) and (below or folded in REPOSITORY_NAMES):
                 return "protected_repository"
-            led = find_git_places(folder).closed if below and _has_git(folder) else ()
-            if _lies_in(spot.names, _fold_paths(led)):
-                return "protected_own"
+            if below and os.path.lexists(folder / ".git"):
+                led = find_git_places(folder).closed
+                if _lies_in(spot.names, _fold_paths(led)):
+                    return "protected_own"
             folder /= name
         return ""
-
-
-def _has_git(folder: Path) -> bool:
-    """Whether a folder has an entry named ``.git``."""
-    return os.path.lexists(folder / ".git")
 
 
 def _fold_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -204,28 +204,21 @@ def describe_sizes(change: FileChange) -> str:
             return f"{size_words(change.before_size)} → {size_words(change.after_size)}"
 
 
-#: Lexers for highlighting, by extension.
+#: Lexers for highlighting, by extension: Pygments knows most by the extension itself.
 _LANGUAGES: Final = {
     f".{name}": name
     for name in words_of(
-        "bash c cpp css go html ini java json jsx lua php scss sql swift toml tsx xml yaml"
+        "bash c cfg cpp cs css go html ini java js json jsx lua md php pl py rb rs scss sh sql "
+        "swift toml ts tsx xml yaml zsh"
     )
 } | {
-    **dict.fromkeys((".cc", ".hpp"), "cpp"),
-    ".cfg": "ini",
-    ".cs": "csharp",
+    ".cc": "cpp",
     ".h": "c",
+    ".hpp": "cpp",
     ".htm": "html",
-    ".js": "javascript",
     ".kt": "kotlin",
-    ".md": "markdown",
-    ".pl": "perl",
-    **dict.fromkeys((".py", ".pyi"), "python"),
-    ".rb": "ruby",
-    ".rs": "rust",
-    **dict.fromkeys((".sh", ".zsh"), "bash"),
+    ".pyi": "py",
     ".tcss": "css",
-    ".ts": "typescript",
     ".yml": "yaml",
 }
 

@@ -506,24 +506,18 @@ def users_own(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def secret_values(environ: Mapping[str, str]) -> frozenset[str]:
-    """Return the values of ``environ`` that look like secrets, by name or content, to redact them
-    from results.
+    """Return the values of ``environ`` that are secrets by their variable's name, or that are URLs
+    with a password, to redact them from results. Left out are values of fewer than 8 characters,
+    absolute paths and values with blanks.
     """
     return frozenset(
         value
         for name, value in environ.items()
         if len(value) >= _SHORTEST_SECRET
-        and _is_secret(name, value)
+        and (_SECRET_NAME.search(name) or _USERINFO.search(value))
         and not os.path.isabs(value)
         and " " not in value
     )
-
-
-def _is_secret(name: str, value: str) -> bool:
-    """Whether a variable is a secret: by its name, or because its value is a URL with a
-    password.
-    """
-    return _SECRET_NAME.search(name) is not None or _USERINFO.search(value) is not None
 
 
 #: Variables that name the virtual environment in use.

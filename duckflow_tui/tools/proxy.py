@@ -75,8 +75,7 @@ class HostProxy:
         self._hosts = frozenset(hosts)
         self._report = report
         self._ours, self._theirs = socket.socketpair()
-        self._server: asyncio.Server | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[asyncio.Server] | None = None
         self._served: set[asyncio.Task[None]] = set()
         self._refused: dict[str, str] = {}  # hosts, each with the message for the model
         self._untold: dict[str, HostContacted] = {}  # traffic of each host since the last report
@@ -110,9 +109,7 @@ class HostProxy:
         self._ours.close()
         self._theirs.close()
         if self._starting is not None:
-            await self._starting
-        if self._server is not None:
-            self._server.close()
+            (await self._starting).close()
         for task in self._served:
             task.cancel()
         await asyncio.gather(*self._served, return_exceptions=True)
@@ -144,11 +141,8 @@ class HostProxy:
             received = socket.recv_fds(self._ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
             for descriptor in received[1]:
                 listening = socket.socket(fileno=descriptor)
-                self._starting = asyncio.create_task(self._listen_on(listening), name="proxy")
-
-    async def _listen_on(self, listening: socket.socket) -> None:
-        """Serve the connections to this socket."""
-        self._server = await asyncio.start_server(self._serve_client, sock=listening, limit=_HEAD)
+                serving = asyncio.start_server(self._serve_client, sock=listening, limit=_HEAD)
+                self._starting = asyncio.create_task(serving, name="proxy")
 
     async def _serve_client(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -46,13 +46,6 @@ _RUNGS: Final[Mapping[str, tuple[Rung, ...]]] = {
     "linux": ("bwrap", "namespaces"),
     "darwin": ("seatbelt",),
 }
-_LEVELS: Final[Mapping[Rung, SandboxLevel]] = {
-    "bwrap": "full",
-    "namespaces": "full",
-    "seatbelt": "seatbelt",
-}
-#: Helper processes of the sandbox that run on while processes of its command are left.
-_KEEPERS: Final[Mapping[Rung, int]] = {"bwrap": 2, "namespaces": 1, "seatbelt": 0}
 
 _BWRAP: Final = "/usr/bin/bwrap"
 _SEATBELT: Final = "/usr/bin/sandbox-exec"
@@ -288,14 +281,14 @@ class Sandbox:
                     return "partial"
                 self._crowded = bool(why)
                 self.why += [why] if why else []
-                return _LEVELS[rung]
+                return "seatbelt" if rung == "seatbelt" else "full"
             self.why.append(f"{rung}: {lacks}")
             log.info("no sandbox by %s: %s", rung, lacks)
         return "none"
 
     def _contains_home(self) -> bool:
         """Whether the workspace is or contains the user's home folder."""
-        return Path(os.path.realpath(Path.home())).is_relative_to(self._workspace.root)
+        return self._is_inside(os.path.realpath(Path.home()))
 
     async def _find_missing(self, rung: Rung) -> str:
         """Return the reason why this kind of sandbox does not work here; empty where it works."""
@@ -430,9 +423,9 @@ class Sandbox:
             "filter": self._make_filter(network).hex(),
             "sized": self._sized,
         }
-        return SandboxedCommand(
-            (*self._python_program(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung]
-        )
+        program = (*self._python_program(self._source), "hold", json.dumps(plan))
+        # One helper process outside, and one of bubblewrap's, run on while processes are left.
+        return SandboxedCommand((*program, *argv), keepers=2 if rung == "bwrap" else 1)
 
     def _make_filter(self, network: bool) -> bytes:
         """Return the seccomp filter for commands in this workspace."""

@@ -220,7 +220,7 @@ async def test_a_gate_has_five_points_and_the_app_computes_all_but_two(
     assert gate.impact.reversible
     assert gate.impact.reasons == ()
     preview = gate.previews[0]
-    assert (preview.path, preview.kind, preview.language) == ("a.py", "modify", "python")
+    assert (preview.path, preview.kind, preview.language) == ("a.py", "modify", "py")
     assert preview.before_hash == hash_data(b"one\ntwo\nthree\n")
     assert preview.after_hash == hash_data(b"one\n2\n")
     assert [line.mark for line in preview.hunks[0].lines] == [" ", "-", "-", "+"]
