@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -16,6 +15,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duckflow_tui.safety.names import words_of
+from duckflow_tui.safety.safe_text import is_safe
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -122,7 +122,7 @@ def read_command(text: str) -> CommandLine:
         return CommandLine(text, reason="empty")
     if len(text) > MAX_LINE:  # R06d
         return CommandLine(text, reason="too_long")
-    if any(_is_hidden(char) for char in text):
+    if not is_safe(text.replace("\t", " ")):
         return CommandLine(text, reason="hidden")
     # The grammar's scanner can crash the process on non-ASCII characters, so they are encoded as
     # letters. An assignment to a name made of them is refused like any other.
@@ -191,15 +191,6 @@ def _load_parser() -> Parser | None:
     except ImportError:
         return None
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
-def _is_hidden(char: str) -> bool:
-    """Whether a character is invisible or not what it looks like: control, format, separator,
-    surrogate or private use. Newlines and tabs are not.
-    """
-    if char in "\n\t":
-        return False
-    return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
 
 
 def _iter_nodes(root: Node) -> Iterator[Node]:

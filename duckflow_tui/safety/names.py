@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from duckflow_tui.safety.safe_text import visible_line
+
 
 def words_of(text: str) -> frozenset[str]:
     """Return the words of a text as a set; used to write long tables of names."""
@@ -135,14 +137,7 @@ def effective_suffix(name: str) -> str:
 
 
 def has_unseen_characters(name: str) -> bool:
-    """Whether a name ends in dots or blanks or holds invisible characters, and so looks like
-    another name.
+    """Whether a name ends in dots or blanks, or holds control or invisible characters, and so looks
+    like another name. Those that are part of an emoji or ideograph do not count.
     """
-    return name != name.rstrip(". ") or any(_is_hidden_char(char) for char in name)
-
-
-def _is_hidden_char(char: str) -> bool:
-    """Whether a character is a control, format or line separator character; the joiner of emoji is
-    not.
-    """
-    return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in "\u200d"
+    return name != name.rstrip(". ") or name != visible_line(name)
