@@ -71,7 +71,7 @@ _SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
         "id": "step_id number no",
         "name": "title step_name summary 名前",
         "description": "details detail what action task step 説明 内容",
-        "depends_on": "dependencies depends requires after 依存",
+        "depends_on": "dependencies depends needs requires after 依存",
         "goal": "objective 目標",
         "risk": "risk_level リスク",
         "success_criteria": "criteria acceptance_criteria success 成功基準",
@@ -349,6 +349,10 @@ class PlanStep(JsonReply):
         return values
 
 
+#: Steps in any form that models give a list of them in.
+PlanSteps = Annotated[list[PlanStep], BeforeValidator(_list_entries)]
+
+
 class PlanReply(JsonReply):
     """Reply for purpose ``plan``."""
 
@@ -356,7 +360,7 @@ class PlanReply(JsonReply):
 
     name: Text = ""
     goal: Text = ""
-    steps: Annotated[list[PlanStep], BeforeValidator(_list_entries)] = Field(min_length=1)
+    steps: PlanSteps = Field(min_length=1)
     risk: RiskWord = None
     success_criteria: Texts = Field(default_factory=list[str])
 

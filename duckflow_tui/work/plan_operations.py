@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from duckflow_tui.prompting.side_replies import PlanStep, PlanSteps
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.lenient import read_choice
@@ -53,28 +54,13 @@ def _translate_word(words: Mapping[str, str]) -> BeforeValidator:
     return BeforeValidator(lambda given: read_choice(given, words) or given)
 
 
-class PlannedStep(Arguments):
-    """A step of a plan as a model proposes it; a plain text is read as its name."""
-
-    id: str = ""
-    name: str = Field(validation_alias=AliasChoices("name", "title"))
-    description: str = ""
-    depends_on: list[str | int] = Field(default_factory=list[str | int])  # ids or numbers
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_text(cls, value: object) -> object:
-        """Read a plain text as the name of a step."""
-        return {"name": value} if isinstance(value, str) else value
-
-
 class Propose(Arguments):
     """Arguments to propose a plan."""
 
     goal: str
     # Every request carries its schema: a line says what a step is made of.
-    steps: Annotated[list[PlannedStep], WithJsonSchema({"type": "array"})] = Field(
-        default_factory=list[PlannedStep],
+    steps: Annotated[PlanSteps, WithJsonSchema({"type": "array"})] = Field(
+        default_factory=list[PlanStep],
         max_length=MAX_STEPS,
         description="{name, description, depends_on}",
     )

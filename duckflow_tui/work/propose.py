@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.side_questions import plan_question
-from duckflow_tui.prompting.side_replies import PlanReply
+from duckflow_tui.prompting.side_replies import PlanReply, PlanStep
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ModelText, StateError, one_line
 from duckflow_tui.state.conversation import UserMessage
@@ -54,11 +54,10 @@ if TYPE_CHECKING:
 
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
-    from duckflow_tui.work.plan_operations import PlannedStep
     from duckflow_tui.work.services import TurnParts
 
 
-async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = ()) -> Plan:
+async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlanStep] = ()) -> Plan:
     """Make a draft plan for a goal, with at least one step and valid dependencies. It uses the
     model's ``steps``; if there are none, or the role ``creative`` has its own model, that role
     is asked. Raises ToolFault if no usable plan results.
@@ -71,7 +70,7 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
     models = parts.models
     if steps and not models.service.roles.creative:
         try:
-            return read(PlanReply.model_validate({"steps": [dict(step) for step in steps]}))
+            return read(PlanReply(goal=goal, steps=[*steps]))
         except PlanProblem as problem:
             raise ToolFault(problem.told, Outcome.INVALID) from problem
     specs = parts.router.registry.specs()
@@ -108,7 +107,7 @@ def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
         Step(
             step_id=given[name],
             name=one_line(step.name, 200),
-            description=step.description,
+            description="" if step.description == step.name else step.description,
             depends_on=tuple(dict.fromkeys(map(find_need, step.depends_on))),
         )
         for name, step in zip(names, reply.steps, strict=True)

@@ -113,6 +113,27 @@ async def test_calls_behind_the_proposal_run_with_the_users_yes_and_cost_no_call
         assert (len(running.server.of("task")), len(running.server.of("main"))) == (0, 1)
 
 
+async def test_the_steps_of_a_proposal_are_read_in_the_forms_of_any_plan(tmp_path: Path) -> None:
+    """As those of the role that plans are; each is the model's own words."""
+    steps = [
+        "first",
+        {"title": "second", "details": "do it"},
+        {"step": "third", "needs": [2], "files": ["c"]},
+    ]
+    propose = action("plan_tool.propose", goal="three notes", steps=steps)
+    replies = script(decision("A plan.", propose), done("I wait."))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("three notes please")
+        await running.until(lambda state: bool(state.cards))
+        first, second, third = running.state.plans[0].steps
+        assert [(s.name, s.description) for s in (first, second, third)] == [
+            ("first", ""),
+            ("second", "do it"),
+            ("third", ""),
+        ]
+        assert third.depends_on == (second.step_id,)
+
+
 async def test_calls_of_the_first_step_alone_leave_the_next_to_the_model(tmp_path: Path) -> None:
     second = decision("", write("b"), ends(2), write("c"), next_step="done")
     replies = script(proposal(write("a"), ends(1)), task=second)
