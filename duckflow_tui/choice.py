@@ -143,6 +143,12 @@ class SessionChoice:
         """
         return Connections(self.places.data)
 
+    def needs_confirmation(self, endpoint: Endpoint) -> bool:
+        """Whether the user has still to confirm plain http to this private address (R11)."""
+        confirmed = ConfirmedOrigins(self.places.data)
+        need = find_need(endpoint, {})
+        return need == "confirmation" and not confirmed.is_confirmed(endpoint.origin)
+
     def load_keys(self) -> SessionChoice:
         """Return the choice with its stored keys and the known facts about models; the logs redact
         the keys from now on. Blocks on the disk and the keyring, so call it in a thread. Returns
@@ -301,7 +307,7 @@ def _choose_models(
     if main is None:
         choice = replace(choice, endpoint_missing=True)
         if flags.base_url is not None:
-            return _check_endpoint(choice, settings.endpoints[CLI_ENDPOINT], say, environ)
+            return _check_endpoint(choice, settings.endpoints[CLI_ENDPOINT], say)
         wrong = any(problem.key == "roles.main" for problem in choice.problems)
         if flags.headless and settings.endpoints and (wrong or len(settings.endpoints) > 1):
             raise Unusable(say("cli.no_model", path=path))
@@ -310,7 +316,7 @@ def _choose_models(
     if flags.base_url is None and overrides:
         endpoint = _make_endpoint({**endpoint.model_dump(), **overrides}, say)
         settings.endpoints[main.endpoint] = endpoint
-    return _check_endpoint(choice, endpoint, say, environ)
+    return _check_endpoint(choice, endpoint, say)
 
 
 def _find_model_at(endpoint: Endpoint, settings: Settings) -> str:
@@ -339,23 +345,18 @@ def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> Session
     )
     origins = choice.origins | {"roles.main": Origin()}
     choice = replace(choice, settings=settings, endpoint_missing=False, origins=origins)
-    return _check_endpoint(choice, endpoint, say, choice.environ)
+    return _check_endpoint(choice, endpoint, say)
 
 
-def _check_endpoint(
-    choice: SessionChoice, endpoint: Endpoint, say: Catalogue, environ: Mapping[str, str]
-) -> SessionChoice:
+def _check_endpoint(choice: SessionChoice, endpoint: Endpoint, say: Catalogue) -> SessionChoice:
     """Return the choice, with ``confirm_origin`` set where the user must first confirm the address.
     Raises Unusable where requests may not go there, or cannot be confirmed because there is no
     screen.
     """
-    need = find_need(endpoint, environ)
-    if need == "refused":
+    if find_need(endpoint, {}) == "refused":
         setting = setting_of(endpoint.name, "base_url")
         raise Unusable(say("llm.error.refused_url", detail=endpoint.base_url, setting=setting))
-    if need == "confirmation" and not ConfirmedOrigins(choice.places.data).is_confirmed(
-        endpoint.origin
-    ):
+    if choice.needs_confirmation(endpoint):
         if choice.flags.headless:
             raise Unusable(say("cli.not_confirmed", origin=endpoint.origin))
         return replace(choice, confirm_origin=endpoint.origin)

@@ -24,9 +24,8 @@ from duckflow_tui.llm.discovery import (
     servers_here,
     usual_model,
 )
-from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, find_need, key_name, resolve_key
+from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, key_name, resolve_key
 from duckflow_tui.llm.errors import UNLISTED, LlmError
-from duckflow_tui.places import ConfirmedOrigins
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import find_places
@@ -107,7 +106,7 @@ class _Search:
         before = await asyncio.to_thread(find_session_model, self._choice)
         if before is not None:
             endpoint, model = before
-            if self._needs_confirmation(endpoint):
+            if self._choice.needs_confirmation(endpoint):
                 raise Unusable(self._say("cli.not_confirmed", origin=endpoint.origin))
             return self._make_choice(endpoint, model, endpoint.host)
         if self._flags.base_url is not None:
@@ -123,7 +122,7 @@ class _Search:
 
     async def _choose_at(self, endpoint: Endpoint) -> SettledChoice:
         """Ask the server for its models and choose the only one. Raises Unusable."""
-        if self._needs_confirmation(endpoint):
+        if self._choice.needs_confirmation(endpoint):
             raise Unusable(self._say("cli.not_confirmed", origin=endpoint.origin))
         environ = self._choice.environ
         key, variable = resolve_key(endpoint, environ) or "", key_name(endpoint, environ)
@@ -165,7 +164,7 @@ class _Search:
         """Ask a provider for its models and return it as a source; an error becomes its fault."""
         endpoint = known.connection.endpoint
         label = self._say("cli.found.key", host=endpoint.host, variable=known.variable)
-        if self._needs_confirmation(endpoint):
+        if self._choice.needs_confirmation(endpoint):
             return ModelSource(endpoint, label, known, (), LlmError("not_found"))
         key = resolve_key(endpoint, self._choice.environ) or ""
         try:
@@ -173,11 +172,6 @@ class _Search:
         except LlmError as error:
             return ModelSource(endpoint, label, known, (), error)
         return ModelSource(endpoint, label, known, found.models)
-
-    def _needs_confirmation(self, endpoint: Endpoint) -> bool:
-        """Whether the user must confirm this address before requests go there (R11)."""
-        confirmed = ConfirmedOrigins(self._choice.places.data).is_confirmed(endpoint.origin)
-        return find_need(endpoint, self._choice.environ) == "confirmation" and not confirmed
 
     def _choose_source_of(self, sources: Sequence[ModelSource], model: str) -> SettledChoice:
         """Choose the only source that has the model. Raises Unusable."""
@@ -215,7 +209,7 @@ class _Search:
         if len(sources) > 1:
             raise Unusable("\n".join([self._say("cli.several"), *self._list_sources(sources)]))
         (source,) = sources
-        if self._needs_confirmation(source.endpoint):
+        if self._choice.needs_confirmation(source.endpoint):
             raise Unusable(self._say("cli.not_confirmed", origin=source.endpoint.origin))
         if source.fault is not None and not _has_no_list(source):
             raise Unusable(self._describe_error(source.fault))

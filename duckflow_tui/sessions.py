@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from duckflow_tui.choice import SessionChoice, Unusable
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelLine
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, find_need, setting_of
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, setting_of
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins
 from duckflow_tui.settings import (
@@ -167,9 +167,7 @@ class Sessions:
 
     def needs_confirmation(self, endpoint: Endpoint) -> bool:
         """Whether the user has still to confirm plain http to this private address (R11)."""
-        if find_need(endpoint, {}) != "confirmation":
-            return False
-        return not ConfirmedOrigins(self.choice.places.data).is_confirmed(endpoint.origin)
+        return self.choice.needs_confirmation(endpoint)
 
     @property
     def connections(self) -> Connections:

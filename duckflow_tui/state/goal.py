@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
@@ -97,12 +97,15 @@ class RequirementItem(Frozen):
         same = then is not None and (then.requirement, then.check) == (self.requirement, self.check)
         if then is None or not same or not self.is_counted or not then.is_counted:
             return self
-        return self.replace(
-            state=then.state,
-            satisfaction_level=then.satisfaction_level,
-            evidence=then.evidence,
-            provisional=then.provisional,
-        )
+        return self.with_verdict(then)
+
+    def with_verdict(self, of: RequirementItem | None = None) -> RequirementItem:
+        """Return the requirement with the state, level and evidence of ``of``; open, without
+        evidence, for None.
+        """
+        found = of or RequirementItem(requirement_id="", requirement="")
+        names = ("state", "satisfaction_level", "evidence", "provisional")
+        return self.replace(**{name: getattr(found, name) for name in names})
 
     @property
     def is_counted(self) -> bool:
@@ -114,6 +117,12 @@ class RequirementItem(Frozen):
         """Whether it was judged as met without any fact."""
         shown = any(fact.supports for fact in self.evidence)
         return self.state is RequirementState.MET and not shown
+
+
+def count_met(items: Iterable[RequirementItem]) -> tuple[int, int]:
+    """Return the number of requirements met, and of those that count."""
+    counted = [item for item in items if item.is_counted]
+    return sum(item.state is RequirementState.MET for item in counted), len(counted)
 
 
 class ExecutionPlan(Frozen):
@@ -286,14 +295,7 @@ class TaskObjective(Frozen):
                 or (item.is_shown_by_files and not item.rests_on(paths))
             ):
                 continue
-            changed = changed.with_requirement(
-                item.replace(
-                    state=RequirementState.OPEN,
-                    satisfaction_level=0.0,
-                    evidence=(),
-                    provisional=False,
-                )
-            )
+            changed = changed.with_requirement(item.with_verdict())
         if not judged or (changed is self and not own):
             return self
         return changed.replace(current_satisfaction=0.0, reopened=True)
@@ -330,8 +332,7 @@ class TaskObjective(Frozen):
     @property
     def met_counts(self) -> tuple[int, int]:
         """The number of requirements met, and of those that count."""
-        counted = [r for r in self.extracted_requirements if r.is_counted]
-        return sum(r.state is RequirementState.MET for r in counted), len(counted)
+        return count_met(self.extracted_requirements)
 
 
 class Judgement(Frozen):
@@ -366,9 +367,8 @@ class Review(Judgement):
 
     @property
     def met_counts(self) -> tuple[int, int]:
-        """Requirements met, and those that count."""
-        counted = [item for item in self.items if item.is_counted]
-        return sum(item.state is RequirementState.MET for item in counted), len(counted)
+        """The number of requirements met, and of those that count."""
+        return count_met(self.items)
 
     @property
     def is_proven(self) -> bool:
@@ -569,14 +569,8 @@ class ObjectiveReviewed(Event, kind="objective_reviewed"):
                 continue  # the user changed the ledger while it was judged
             if (item.requirement, item.check) != (judged.requirement, judged.check):
                 continue
-            objective = objective.with_requirement(
-                item.replace(
-                    state=judged.state,
-                    satisfaction_level=judged.satisfaction_level,
-                    evidence=judged.evidence,
-                    provisional=False,
-                )
-            )
+            verdict = item.with_verdict(judged).replace(provisional=False)
+            objective = objective.with_requirement(verdict)
         learned = (*objective.learned_constraints, *self.result.lessons_learned)
         tried = (*objective.attempted_strategies, self.result.execution_plan.strategy)
         state.objective = objective.replace(
