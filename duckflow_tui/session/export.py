@@ -346,9 +346,9 @@ def read_export(path: Path) -> SessionRead:
     """Read the records of a file that ``json_lines`` wrote. Raises NotASession, NewerSession or
     SessionUnreadable.
     """
-    data = read_bytes(path)
+    data = _read_file(path)
     try:
-        fields = cast("dict[str, Any]", parse_json(data))
+        fields = cast("dict[str, Any]", json.loads(data, parse_int=_parse_integer))
         version, schema = int(fields[MARK]), int(fields["schema_version"])
         if version > VERSION or schema > SCHEMA:
             raise NewerSession(path)
@@ -392,21 +392,16 @@ def _read_records(fields: dict[str, Any]) -> SessionRead:
     return read
 
 
-def parse_json(data: bytes) -> object:
-    """Parse JSON. An integer of 20 digits or more becomes a float, so that no event accepts it as a
-    count. Raises ValueError and RecursionError.
-    """
-    return json.loads(data, parse_int=_parse_integer)
-
-
 def _parse_integer(digits: str) -> int | float:
-    """Convert digits to an int, or to a float where there are 20 or more."""
+    """Convert digits to an int, or to a float where there are 20 or more, so that no event accepts
+    them as a count.
+    """
     return int(digits) if len(digits) < _LONG_NUMBER else float(digits)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file of at most 1 GB. Raises NotASession for another kind of
-    file, SessionUnreadable for one that is too large or refused.
+def _read_file(path: Path) -> bytes:
+    """Return the content of a regular file of at most 1 GB. Raises NotASession for a missing or
+    blank file and another kind of file, SessionUnreadable for one that is too large or refused.
     """
     try:
         with open(
@@ -418,9 +413,12 @@ def read_bytes(path: Path) -> bytes:
             if status.st_size > LARGEST:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
             # None: of a file of the system's own, which has nothing to say now.
-            return cast("bytes | None", file.read(LARGEST)) or b""
+            data = cast("bytes | None", file.read(LARGEST)) or b""
     except OSError as error:
         raise make_open_fault(path, error) from error
+    if not data.strip():
+        raise NotASession("empty", path)
+    return data
 
 
 def _to_text(value: object) -> str:

@@ -9,16 +9,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from duckflow_tui.session.export import parse_json, read_bytes, read_export
+from duckflow_tui.session.export import read_export
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, Unread, read_session
+from duckflow_tui.session.reader import RecordedEvent, read_session
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, StateError, copy_slices, event_from_json, parse_time
+from duckflow_tui.state.base import Event, StateError, copy_slices, event_from_json
 from duckflow_tui.state.calls import OperationFinished
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.gates import CardKind, CardOpened, GateOpened
@@ -151,71 +151,18 @@ class Tape:
 
 
 def load_tape(path: Path) -> Tape:
-    """Load the session from a folder, or from a file: an export, or the output of ``--json``.
-    Raises NotASession, NewerSession or SessionUnreadable.
+    """Load the session from its folder, or from a file that it was exported to. Raises NotASession,
+    also where there is no event, NewerSession or SessionUnreadable.
     """
     if path.is_dir():
         with closing(SessionFolder.open(path)) as folder:
             read = read_session(folder)
-        return _make_tape(read, read.lost_count, path)
-    return _load_file(path)
-
-
-def _make_tape(read: SessionRead, lost: int, path: Path) -> Tape:
-    """Return a tape of the events read. Raises NotASession where there are none."""
-    tape = Tape(read.entries, lost)
+    else:
+        read = read_export(path)
+    tape = Tape(read.entries, read.lost_count)
     if not len(tape):
         raise NotASession("foreign" if tape.lost else "empty", path)
     return tape
-
-
-def _load_file(path: Path) -> Tape:
-    """Read a file as an export, else as the output of ``--json``. Raises NotASession, NewerSession
-    or SessionUnreadable.
-    """
-    try:
-        read = read_export(path)
-        return _make_tape(read, read.lost_count, path)
-    except NotASession:
-        data = read_bytes(path)
-        if not data.strip():
-            raise NotASession("empty", path) from None
-        read = _read_lines(data)
-        if not read.entries:
-            raise
-        return _make_tape(read, len(read.unread), path)
-
-
-def _read_lines(data: bytes) -> SessionRead:
-    """Parse the records that ``--json`` printed, one a line. Invalid lines go to ``unread``."""
-    read = SessionRead()
-    for number, line in enumerate(filter(bytes.strip, data.splitlines())):
-        try:
-            fields = cast("dict[str, Any]", parse_json(line))
-            if fields["seq"] is None:  # of ``--stream``: shown once, and no record
-                continue
-            entry = RecordedEvent(
-                int(fields.pop("seq")), parse_time(fields["at"]), _event_fields(fields)
-            )
-        except (TypeError, ValueError, KeyError, OverflowError, RecursionError):
-            entry = None
-        if entry is None or not read.last_seq < entry.seq <= MAX_SEQ:
-            read.unread.append(Unread(0, number, "no_event"))
-        else:
-            read.last_seq = entry.seq
-            read.entries.append(entry)
-    return read
-
-
-def _event_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return an event's fields without the record's time ``at``, unless the event has such a field
-    itself.
-    """
-    try:
-        event_from_json(fields)
-    except ValidationError:
-        return {name: value for name, value in fields.items() if name != "at"}
-    return fields
 
 
 def _mark_kind(event: Event) -> MarkKind | None:

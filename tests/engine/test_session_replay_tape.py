@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from support.consults import budget, consultation, escalation, question
 from support.journal_disks import content, drive, put
 from support.journal_events import answered, begun, finished, opened, requested, started, turn
-from support.pinned import ManualClock
 from support.plans import draft, failed_report, plan_card, report
 
 from duckflow_tui.session.export import json_lines, write_file
@@ -37,7 +35,6 @@ from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.session import DraftSaved
-from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnStarted
 from duckflow_tui.state.usage import LlmCallFinished
 
@@ -226,20 +223,6 @@ def test_steps_end_at_the_end_and_at_the_start() -> None:
     assert (nothing.mark_after(0), nothing.mark_before(1)) == (None, None)
 
 
-def test_of_lines_each_number_counts_once_and_what_is_no_event_is_counted(tmp_path: Path) -> None:
-    draft_of = [{"seq": n, "at": 1.0, "kind": "draft", "text": str(n)} for n in range(3)]
-    far = [{**draft_of[1], "seq": 10**12 + n} for n in range(2)]
-    without = [{"seq": 5, "kind": "draft", "text": "x"}, {"at": 1.0, "kind": "draft"}]
-    lines: list[object] = [*draft_of, draft_of[1], 7, "x", None, [1], *without, *far]
-    data = b"\n \n".join(json.dumps(line).encode() for line in lines) + b"\n{\n" + b"[" * 99_999
-    put(tmp_path / "lines.jsonl", data)
-    tape = load_tape(tmp_path / "lines.jsonl")
-    assert [beat.event for beat in tape.beats] == [
-        DraftSaved(text=text) for text in ("1", "2", "1")
-    ]
-    assert tape.lost == 1 + 1 + 4 + 2 + 1 + 2  # of number 0, twice, no object, in part, beyond
-
-
 def test_a_step_passes_over_what_is_not_seen() -> None:
     """The cost of a call and the count of a loop are figures beside the conversation."""
     tape = Tape(entries([started(), *turn(1)]))
@@ -253,20 +236,13 @@ def test_a_step_passes_over_what_is_not_seen() -> None:
     assert back == [0, *stops[:-1]]
 
 
-async def test_an_id_an_export_and_the_lines_of_json_give_the_same_tape(tmp_path: Path) -> None:
+async def test_a_folder_and_its_export_give_the_same_tape(tmp_path: Path) -> None:
     path = await kept(tmp_path, *EVENTS)
-    exported, lines = tmp_path / "kept.json", tmp_path / "lines.jsonl"
+    exported = tmp_path / "kept.json"
     write_file(exported, json_lines(path, str))
-    recorder = MemoryRecorder()
-    store = Store(AgentState(), ManualClock(), recorder)
-    for event in EVENTS:
-        store.dispatch(event)
-    shown_once = json.dumps({"seq": None, "at": 1.0, "kind": "text_streamed"}) + "\n"
-    text = shown_once.join(json.dumps(record.as_json()) + "\n" for record in recorder.records)
-    lines.write_text(text, encoding="utf-8")
-    tapes = [load_tape(source) for source in (path, exported, lines)]
-    assert [len(tape) for tape in tapes] == [len(EVENTS)] * 3
-    assert [tape.lost for tape in tapes] == [0, 0, 0]
+    tapes = [load_tape(source) for source in (path, exported)]
+    assert [len(tape) for tape in tapes] == [len(EVENTS)] * 2
+    assert [tape.lost for tape in tapes] == [0, 0]
     for tape in tapes:
         assert [beat.event for beat in tape.beats] == EVENTS
 

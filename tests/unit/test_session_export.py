@@ -266,7 +266,7 @@ def test_the_records_bring_back_the_same_state(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fault", "code"),
     [
-        ("", NotASession, "foreign"),
+        ("", NotASession, "empty"),
         ("not json", NotASession, "foreign"),
         ("[1, 2]", NotASession, "foreign"),
         ('{"records": []}', NotASession, "foreign"),
