@@ -187,7 +187,13 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("form", ("ctrl+s",), "Ctrl+S", "apply", "keys.form_apply"),
     Key("form", ("tab",), "Tab", "next_field", "keys.form_next"),
     Key("form", ("escape",), "Esc", "escape", "keys.form_cancel"),
-    Key("replay", ("space",), "space", "play", "keys.replay_play"),
+    Key(
+        "replay",
+        ("space", "plus", "minus"),
+        "space · + −",
+        "play|speed(1)|speed(-1)",
+        "keys.replay_play",
+    ),
     Key(
         "replay",
         ("left", "right", "home", "end"),
@@ -196,7 +202,6 @@ KEYS: Final[tuple[Key, ...]] = (
         "keys.replay_step",
     ),
     Key("replay", ("p", "n"), "p n", "jump(-1)|jump(1)", "keys.replay_jump"),
-    Key("replay", ("plus", "minus"), "+ −", "speed(1)|speed(-1)", "keys.replay_speed"),
     Key("replay", ("q",), "q · Esc Esc", "app.quit_now", "keys.replay_quit"),
     Key("welcome", ("enter",), "Enter · 1 … 9", "take", "keys.connect_take"),
     Key("welcome", ("tab",), "Tab", "address", "keys.connect_address"),

@@ -1,4 +1,4 @@
-"""What the user writes at a question: the text of an answer, and remarks on a proposal."""
+"""Writing at a question: the text of an answer, and remarks on a proposal."""
 
 from __future__ import annotations
 
