@@ -152,8 +152,12 @@ _EDITOR_COMMANDS: Final = {
 _LONGEST_TIMEOUT_S: Final = 1_800  # a greater value of ``timeout_s`` must be in milliseconds
 
 #: Names that models give to the fields of a call that was written as an object.
-_NAME_FIELDS: Final = ("operation", "name", "tool", "tool_name", "function", "function_name")
-_ARGUMENT_FIELDS: Final = ("args", "arguments", "parameters", "params", "input", "tool_input")
+_NAME_FIELDS: Final = (
+    "operation", "name", "tool", "tool_name", "function", "function_name", "action"
+)  # fmt: skip
+_ARGUMENT_FIELDS: Final = (
+    "args", "arguments", "parameters", "params", "input", "tool_input", "action_input"
+)  # fmt: skip
 #: Tools of other agents that say something of the work and do nothing: by bare name, the arguments
 #: that hold it.
 _THOUGHTS: Final = _key_by_bare_name("think thinking sequential_thinking", ("thought", "thoughts"))

@@ -157,7 +157,7 @@ class ReplySplitter:
             self._head = head
         elif "to=" in head:  # a call as text: it is read where all calls of that kind are
             self._state = "answer"
-            self._take_answer(head)
+            self._take_answer(head[max(head.rfind(_CHANNEL), 0) :])
         else:
             is_thought = head.rpartition(_CHANNEL)[2].startswith("analysis")
             self._state, self._in_channel = "thought" if is_thought else "answer", is_thought

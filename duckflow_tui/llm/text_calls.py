@@ -3,7 +3,8 @@
 A server that does not know its model's format passes such calls on as content. Only complete
 replies are parsed, and only known names count. Calls must be at the end of the reply on lines of
 their own: text quoted in a line, behind ``>``, indented as code, or followed by prose stays text. A
-code fence is an example, unless it contains only calls.
+code fence is an example, unless it contains only calls. Results that a model made up behind its
+calls are dropped.
 """
 
 from __future__ import annotations
@@ -24,10 +25,16 @@ Known = Mapping[str, JsonObject]
 
 MOST: Final = 400_000  # characters
 #: By which an object begins that may be a call.
-_KEYS: Final = ("name", "tool", "tool_name", "function", "operation", "type", "id", "tool_calls")
-_NAMED: Final = ("name", "tool", "tool_name", "function", "operation")
+_NAMED: Final = ("name", "tool", "tool_name", "function", "operation", "action")
+_KEYS: Final = (*_NAMED, "type", "id", "tool_calls")
 
 _NAME: Final = r"(?:functions\.)?(?P<{0}>[\w.-]{{1,200}}?)(?::\d{{1,9}})?"
+#: A mark before or behind calls, of any maker: a tag or a token that speaks of tools or calls.
+_CALL_MARK: Final = (
+    r"(?:</?[|｜]?/?(?i:\w+:|｜\w+｜|start_|end_)?(?i:tool[_▁]?calls?|tool[_▁]?use|function[_▁]calls?|tools"
+    r"|action)(?:[_▁](?:section_)?(?:begin|start|end))?[|｜]?>"
+    r"|\[/?TOOL_CALLS\]|<\|python_tag\|>|<\|eo[mt]_id\|>)"
+)
 #: Where a fence or a call may begin, and the marks around calls. ``++`` and ``*+`` give nothing
 #: back: where spaces could be read in two ways, a long run would cost its length squared.
 _NEXT: Final = re.compile(
@@ -38,25 +45,25 @@ _NEXT: Final = re.compile(
     rf"|<tool_call>\s*{_NAME.format('keys')}\s*(?=<arg_key>|</tool_call>)"
     rf"|<\|(?:channel|start)\|>[^<{{]{{0,40}}?to={_NAME.format('harmony')}\b[^{{]{{0,80}}?<\|message\|>\s*(?={{)"
     rf"|^Action:\s*{_NAME.format('action')}\s*+(?<=\n)Action Input:\s*(?={{)"
-    rf"|\[TOOL_CALLS\]\s*{_NAME.format('mistral')}\s*(?:\[ARGS\]\s*)?(?={{)"
+    rf"|\[TOOL_CALLS\]\s*{_NAME.format('mistral')}\s*(?:\[CALL_ID\]\w+)?(?:\[ARGS\]\s*)?(?={{)"
     r"|(?P<deepseek>)<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
     rf"{_NAME.format('sep')}(?:<｜tool▁sep｜>|```json|\s)*+(?={{)"
     rf"|<\|tool_call_begin\|>\s*{_NAME.format('kimi')}\s*<\|tool_call_argument_begin\|>\s*(?={{)"
-    r"|(?P<object>(?:<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>)\s*(?=[{\[]))"
+    rf"|(?P<object>{_CALL_MARK}\s*(?=\{{|\[\s*\{{))"
     r"|(?P<patch>^\*\*\* Begin Patch[ \t]*\n)"
-    r"|^[ \t]*(?:\[\s*+|print\(\s*+)?(?P<python>[A-Za-z_][\w.]{0,100})\("
+    r"|(?:^|(?<=[>,]))[ \t]*(?:\[\s*+|print\(\s*+)?(?P<python>[A-Za-z_][\w.]{0,100})\("
     r"|^[ \t]*<(?P<tag>[a-z][a-z0-9_.]{2,60})>(?=\s*<[a-z_]+>)"
     rf"|^[ \t]*(?P<bare>)(?=(?:\[\s*)?\{{\s*\"(?:{'|'.join(_KEYS)})\"\s*:)"
-    r"|(?P<around></?tool_call>|</?(?:\w+:|｜\w+｜)?function_calls?>|</function>|<｜tool▁calls?▁(?:begin|end)｜>"
-    r"|<\|tool_calls?_(?:section_)?(?:begin|end)\|>|\[TOOL_CALLS\]|\[/TOOL_CALLS\]|<\|python_tag\|>"
+    r"|(?P<result><\|?(?:tool|function)_(?:response|result|output)s?\|?>|^Observation:)"
+    rf"|(?P<around>{_CALL_MARK}|</function>"
     r"|^Action:[^\n]{1,200}\n+Action Input:"
-    r"|<\|eo[mt]_id\|>|<function=|<(?:\w+:|｜\w+｜)?invoke\s|<\|(?:channel|start)\|>[^<{]{0,40}?to=)",
+    r"|<function=|<(?:\w+:|｜\w+｜)?invoke\s|<\|(?:channel|start)\|>[^<{]{0,40}?to=)",
     re.M,
 )
 _CLOSERS: Final = re.compile(
     r"\s*(?:```\s*)?(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>|<\|call\|>|</function>)?"
 )
-_CLOSING: Final = re.compile(r"</|\[/|<\|eo|.*[_▁]?end")
+_CLOSING: Final = re.compile(r"<[|｜]?/|\[/|<\|eo|Observation|.*(?i:end)")
 _CUT_END: Final = re.compile(r"\s*(?:</?|\[/)[^\s<>\[\]]{0,40}>?\s*")  # of a mark, at the end
 _MOST_FAILED: Final = 20  # calls that cannot be read, or fences without an end; then it stops
 _MOST_CUT: Final = 4  # objects without an end: each is read to the end of the text
@@ -188,7 +195,11 @@ class _Reader:
                 continue
             self._pass_prose(self._at, found.start())
             self._at = found.end()
-            if found["fence"]:
+            if found["result"] and self.calls:
+                self._at = len(text)  # the model made up what its calls would bring
+            elif found["result"]:
+                self._pass_prose(found.start(), found.end())
+            elif found["fence"]:
                 self._read_fence(found)
             elif found["around"]:
                 # An end mark without a beginning is a remnant of a call, too.
@@ -209,11 +220,12 @@ class _Reader:
             self._pass_prose(self._at, len(text))
 
     def _is_telling(self, name: str) -> bool:
-        """Whether a name alone identifies a call; single words are ambiguous, because prose and
-        code use them too.
+        """Whether a name alone identifies a call; single words only do behind another call, because
+        prose and code use them too.
         """
         tells = "." in name or "__" in name if self._in_code else "_" in name or "." in name
-        return bool(_known_name(name, self._known)) and (tells or self._in_calls)
+        tells = tells or self._in_calls or bool(self.calls)
+        return bool(_known_name(name, self._known)) and tells
 
     def _read_object(self, at: int) -> tuple[JsonObject | None, int]:
         """Parse an object as ``_object_at`` does; stop reading after too many without an end."""
@@ -404,7 +416,7 @@ class _Reader:
 
 
 _ELEMENT: Final = re.compile(r"<([a-z_]{1,60})>")
-_LINE_END: Final = re.compile(r"[ \t]*[)\]]?[ \t]*(?=,|\n|\Z)")
+_LINE_END: Final = re.compile(r"[ \t]*[)\]]?[ \t]*(?=,|\n|<|\Z)")
 _PYTHON_TOKEN: Final = re.compile(
     r"\"\"\".*?\"\"\"|\'\'\'.*?\'\'\'|\"(?:[^\"\\\n]|\\.)*\"|\'(?:[^\'\\\n]|\\.)*\'"
     r"|[()\[\]{}]|[^()\[\]{}\"\']++",

@@ -28,7 +28,7 @@ CASES = {
     HARMONY: ("I look. Four.", "We think."),
     "<|channel|>final<|message|>Four.": ("Four.", ""),
     CALL: (CALL, ""),
-    f"<|start|>assistant{CALL}": (f"<|start|>assistant{CALL}", ""),
+    f"<|start|>assistant{CALL}": (CALL, ""),
     f"<|channel|>analysis<|message|>I read it.<|end|>{CALL}": (CALL, "I read it."),
     "<|channel|>commentary to=functions.re": ("<|channel|>commentary to=functions.re", ""),
     "The mark <|start|> begins a message": ("The mark <|start|> begins a message", ""),

@@ -111,6 +111,39 @@ def test_several_calls_come_in_their_order(form: str) -> None:
     assert not found.unread
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<|tool_call|>[{BODY}]<|/tool_call|>",
+        f"<TOOLCALL>[{BODY}]</TOOLCALL>",
+        f"<|START_ACTION|>[{BODY}]<|END_ACTION|>",
+        f"<function_call>\n{BODY}\n</function_call>",
+        f'<|tool_call_start|>[{NAME}(path="a.py", start_line=3)]<|tool_call_end|>',
+        f"[TOOL_CALLS]{NAME}[CALL_ID]abc123def[ARGS]{json.dumps(ARGS)}",
+        json.dumps({"action": NAME, "action_input": ARGS}),
+        f"{FORMS['react']}\nObservation: x = 1\nFinal Answer: x is 1.",
+        f"{FORMS['hermes']}\n<tool_response>\nx = 1\n</tool_response>\nx is 1.",
+    ],
+)
+def test_marks_that_speak_of_calls_are_marks_and_made_up_results_are_dropped(text: str) -> None:
+    found = read_calls(f"I look at it.\n\n{text}", KNOWN)
+    assert [call.arguments for call in found.calls] == [ARGS]
+    assert (found.rest, found.unread) == ("I look at it.", False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_use>\n<name>read_file</name>\n</tool_use>",
+        "<start_function_call>call:read_file{path:<escape>a.py<escape>}<end_function_call>",
+        f'[{NAME}(path="a.py"), frobnicate(command="x")]',
+    ],
+)
+def test_a_call_of_unknown_form_is_no_answer(text: str) -> None:
+    found = read_calls(text, KNOWN)
+    assert (found.calls, found.unread) == ((), True)
+
+
 def test_texts_between_marks_stay_as_they_are() -> None:
     content = "# Title\n\n```python\nprint('<b>')\n```\n\n{\"a\": 1}\n"
     text = (
