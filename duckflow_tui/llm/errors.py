@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -185,8 +186,8 @@ _NUMBER: Final = r"`?(?<![\w.-])(\d{4,12}|\d{1,3}(?:,\d{3})+)(?![\w-])"
 #: Before or behind the most tokens that an error allows, tried in this order.
 _BOUNDS: Final = (
     rf"(?:>|\bn_ctx\W{{1,3}}|afford|at most|less than|equal to|<=|\[\d+,) ?{_NUMBER}",
-    r"(?:\bmax(?!\w* (?:output|completion))|limit|context[_ ](?:length|size|window)).{0,40}?"
-    rf"{_NUMBER}",
+    r"(?:\bmax(?!\w* (?:output|completion))|limit(?! exceeded by)"
+    rf"|context[_ ](?:length|size|window)).{{0,40}}?{_NUMBER}",
     rf"{_NUMBER} maximum",
 )
 #: Behind, before or around the tokens of the request.
@@ -241,18 +242,19 @@ CAUSES: Final = (
           r"|less than or equal|at most)|at most \d+ (?:completion|output) tokens"
           r"|maximum tokens you requested", "max_output"),
     FailureCause("context_overflow", (400, 413, 422, 500),
-          r"context[_ ](?:length|window|size|limit)|n_ctx|token limit|input token count"
-          r"|\b(?:prompt|inputs?)\b`? (?:is |tokens )?(?:length|too long|exceeds|must have less|\+)"
+          r"context[_ ](?:length|window|size|limit)|n_ctx|max_seq_len|tokens? limit"
+          r"|input token count|\b(?:prompt|inputs?)\b`? (?:is |tokens )?(?:length|too long|exceeds"
+          r"|must have less|\+)"
           r"|too many (?:input )?tokens|(?:request|body) too large|reduce (?:the length|your mess)",
           "context"),
     FailureCause("context_overflow", (402, 429),
           r"prompt tokens limit exceeded|request too large", "context"),
     FailureCause("quota", _LIMIT,
           r"insufficient[_ ](?:quota|balance|credits?)|exceeded your current quota|\bbilling\b"
-          r"|budget_exceeded|exceeded ?budget|budget has been exceeded|credit balance is too low"
+          r"|budget_exceeded|exceeded ?budget|budget has been exceeded|balance is \w+"
           r"|no resource package|requires more credits|余额不足|spending limit|key limit exceeded"
           r"|good standing|package has expired"),
-    FailureCause("used_up", (400, 402, 403, 429),
+    FailureCause("used_up", (400, 402, 403, 412, 429),
           r"per[- ]day\b|\bdaily\b|per[- ]week\b|usage limit|weekly limit|使用上限|^13(?:08|10)\b"),
     FailureCause("loading", range(500, 600),
           r"loading (?:the )?model|\bmodel\b.{0,80}?\bloading", is_retried=True),
@@ -263,6 +265,7 @@ CAUSES: Final = (
     FailureCause("filtered", (400, 403, 451),
           r"\bcontent_filter\b|content management policy|\bflagged\b|moderation|content_policy"
           r"|data_inspection_failed|sensitive content|敏感内容|violates usage guidelines"),
+    FailureCause("filtered", (451,)),
     FailureCause("no_access", (401, 403, 429),
           r"model_access_denied|not allowed to access model|(?:not|n['’]t) have access to (?:the )?"
           r"model|not yet include access"),
@@ -471,8 +474,8 @@ _MESSAGES: Final = ("message", "detail", "msg", "error", "errors", "base_resp", 
 
 
 def _flatten_message(value: object) -> str:
-    """Return the message of an error, however deeply nested; messages of a list are joined, each
-    with the field it names.
+    """Return the message of an error, however deeply nested, also inside JSON text; messages of a
+    list are joined, each with the field it names.
     """
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
@@ -483,7 +486,11 @@ def _flatten_message(value: object) -> str:
         return f"{named}: {words}" if named else words
     if isinstance(value, list):
         return "; ".join(_flatten_message(one) for one in cast("list[object]", value)[:5])
-    return str(value)
+    text = str(value)
+    with suppress(ValueError):
+        inner: object = jiter.from_json(text.encode()) if text.startswith("{") else None
+        return (_flatten_message(cast("object", inner)) if isinstance(inner, dict) else "") or text
+    return text
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

@@ -205,7 +205,7 @@ async def test_failures_without_a_reason_cost_the_calls_of_one_session_at_most(
     """It is said as what was seen, and where JSON does not work either, what brings calls back."""
     broken = [refused("Internal server error", 500, headers={"Retry-After": "0.01"})] * 3
     unclear = Reply(text='{"rationale": ', repeat=True)
-    other = refused("Unsupported parameter: 'temperature'", param="temperature")
+    other = refused("Unsupported parameter: 'temperature'")
     replies = script(*broken, done("Hello."), other, unclear)
     async with session(tmp_path, replies, protocol="auto") as running:
         await running.turn("hello")

@@ -113,9 +113,7 @@ class Provider:
         if request.json.get("model") != self.model:
             return self.unknown(str(request.json.get("model")))
         if (wrong := self.ordered(request.json) or self.checked(request.json)) is not None:
-            fault = wrong.fault
-            assert fault is not None
-            self.broken.append(fault.body or "")
+            self.broken.append((wrong.fault and wrong.fault.body) or "")  # a stream cut at once
             return wrong
         if request.purpose != "main":
             return None

@@ -155,7 +155,7 @@ REFUSALS = [
 def test_each_refusal_of_a_provider_is_named_and_learned(
     provider: str, meaning: str, body: str
 ) -> None:
-    """``refusals.txt`` holds errors in the words of 32 providers: the request (with functions, or a
+    """``refusals.txt`` holds errors in their providers' words: the request (with functions, or a
     form of JSON), its status, the code of the failure, then what is learned of it.
     """
     form, status, code, *lessons = meaning.split()
