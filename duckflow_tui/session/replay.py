@@ -20,13 +20,12 @@ from duckflow_tui.session.reader import RecordedEvent, read_session
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, StateError, copy_slices, event_from_json
 from duckflow_tui.state.calls import OperationFinished
-from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, Level, NoticeAdded
+from duckflow_tui.state.conversation import Level, NoticeAdded
 from duckflow_tui.state.gates import CardKind, CardOpened, GateOpened
 from duckflow_tui.state.goal import ObjectiveReviewed
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.turn import TurnFinished
-from duckflow_tui.state.usage import LlmCall, LlmCallFinished
 
 EVERY: Final = 250  # events between two states that are kept
 
@@ -67,7 +66,6 @@ class Tape:
         self.lost = lost
         self._stops: list[int] = []  # positions after which the screen shows something new
         self._states: list[AgentState] = []
-        self._replies: dict[str, AssistantMessage] = {}
         self._read_entries(entries)
         self._marked = [mark.position for mark in self.marks]
 
@@ -112,16 +110,6 @@ class Tape:
         at = bisect_left(self._marked, position)
         return self.marks[at - 1] if at else None
 
-    def reply_at(self, position: int) -> tuple[LlmCall, AssistantMessage] | None:
-        """Return the model call that ends with the next event after this position, and its reply;
-        None where that event ends no call of the conversation or of a step.
-        """
-        event = self.beats[position].event
-        if not isinstance(event, LlmCallFinished) or event.call.purpose not in ("main", "task"):
-            return None
-        reply = self._replies.get(event.call.llm_id)
-        return (event.call, reply) if reply is not None else None
-
     def _read_entries(self, entries: Iterable[RecordedEvent]) -> None:
         """Apply recorded events one by one; collect beats, turning points, stops, and a state every
         ``every`` events.
@@ -137,8 +125,6 @@ class Tape:
                 self.lost += 1
                 continue
             self.beats.append(Beat(entry.at, event))
-            if isinstance(event, AssistantReplied):
-                self._replies[event.message.llm_id] = event.message
             position = len(self.beats)
             kind = _mark_kind(event)
             if kind is not None:

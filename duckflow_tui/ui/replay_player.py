@@ -9,7 +9,6 @@ from typing import Final, Literal
 
 from duckflow_tui.session.replay import Mark, Tape
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
-from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta
 
 SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 LONGEST: Final = 1.5  # seconds that a pause of the session takes at most, at speed 1
@@ -150,8 +149,7 @@ class Player:
         """Wait for the pause before the next event; False where a key interrupted it."""
         beat = self.tape.beats[self.position]
         start, pause = self.clock.now(), self._pause_before()
-        reply = self._begin_reply(start)
-        gone, shown, last, keys = 0.0, 0, time.monotonic(), self._keys
+        gone, last, keys = 0.0, time.monotonic(), self._keys
         while gone < pause:
             self._moved.clear()
             try:
@@ -164,38 +162,8 @@ class Player:
             if keys != self._keys:
                 return False
             self.clock.at = start + (beat.at - start) * (gone / pause)
-            if reply is not None:
-                llm_id, text = reply
-                upto = int(len(text) * gone / pause)
-                if upto > shown:
-                    piece = text[shown:upto]
-                    at = self.clock.now()
-                    self.store.dispatch(ReplyDelta(llm_id=llm_id, text=piece, at=at))
-                    shown = upto
             self.on_change()
         return True
-
-    def _begin_reply(self, start: float) -> tuple[str, str] | None:
-        """Start streaming the reply that arrives during this pause, which began at ``start``.
-        Returns its call id and the text still to come; None where no reply follows.
-        """
-        found = self.tape.reply_at(self.position)
-        if found is None:
-            return None
-        call, message = found
-        if call.llm_id not in self.store.state.live:
-            self.store.dispatch(
-                LlmCallStarted(
-                    llm_id=call.llm_id,
-                    purpose=call.purpose,
-                    at=start,
-                    step_id=message.step_id,
-                    aside=message.aside,
-                )
-            )
-            return call.llm_id, message.text
-        said = "".join(self.store.state.live[call.llm_id].text)
-        return call.llm_id, message.text[len(said) :]
 
     def _play_next(self) -> None:
         """Apply the next event; pauses at a question."""

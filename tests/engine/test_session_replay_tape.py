@@ -36,7 +36,6 @@ from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnStarted
-from duckflow_tui.state.usage import LlmCallFinished
 
 EVENTS: list[Event] = [started(), *turn(1), *turn(2), requested("c"), opened("c"), answered("c")]
 
@@ -176,25 +175,6 @@ def test_what_is_a_turning_point(event: Event, kind: str | None) -> None:
     tape = Tape(entries([*before, event]))
     assert (len(tape), tape.lost) == (5, 0)
     assert [mark.kind for mark in tape.marks] == ([kind] if kind else [])
-
-
-def test_the_call_of_a_reply_is_known_where_its_figures_come() -> None:
-    tape = Tape(entries([started(), *turn(1)]))
-    at = [n for n, beat in enumerate(tape.beats) if beat.event.kind == "llm_call"]
-    found = [both for n in range(len(tape)) if (both := tape.reply_at(n)) is not None]
-    assert len(found) == len(at) == 4
-    calls = [call for call, _ in found]
-    assert found[0][1].llm_id == calls[0].llm_id == "llm_1_1"
-    assert all(tape.reply_at(n) is None for n in range(len(tape)) if n not in at)
-    spoken = LlmCallFinished(call=calls[0])
-    beside = LlmCallFinished(call=calls[0].replace(purpose="digest"))
-    unknown = LlmCallFinished(call=calls[0].replace(llm_id="llm_9"))
-    task = LlmCallFinished(call=calls[0].replace(purpose="task"))
-    more = [started(), *turn(1), spoken, beside, unknown, task]
-    tape = Tape(entries(more))
-    replies = [tape.reply_at(len(more) - back) for back in (4, 3, 2, 1)]
-    found = [both and both[0] for both in replies]
-    assert [call is not None for call in found] == [True, False, False, True]
 
 
 def test_times_are_those_of_the_records() -> None:

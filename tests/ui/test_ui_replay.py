@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from support.app_states import settled
-from support.conversations import REPLY
 from support.journal_events import started, turn
 from support.lists import list_text, open_list
 from support.replays import bar_of, player_of, replaying, story, tape_with
@@ -16,7 +15,6 @@ from textual import events as keys
 from textual.pilot import Pilot
 
 from duckflow_tui.commands import COMMANDS
-from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.screens.list_page import ListPage
 
@@ -107,18 +105,6 @@ async def test_space_pauses_and_speed_has_its_ends() -> None:
         for _ in range(9):
             await press(pilot, "minus")
         assert player_of(app).speed == 0.25
-
-
-async def test_a_reply_arrives_bit_by_bit_and_ends_as_it_was() -> None:
-    async with replaying(story(), playing=True, speed=1) as (app, pilot):
-        state = player_of(app).store.state
-        await settled(pilot, lambda: any(v.text for v in state.live.values()), "some of it")
-        part = "".join(next(iter(state.live.values())).text)
-        assert REPLY.startswith(part)
-        await settled(pilot, lambda: len(state.messages) > 1, "all of it")
-        message = state.messages[1]
-        assert isinstance(message, AssistantMessage)
-        assert (message.text, state.live) == (REPLY, {})
 
 
 @pytest.mark.parametrize("where", ["bar", "gate"])

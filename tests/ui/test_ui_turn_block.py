@@ -65,7 +65,7 @@ FOLDED = [
     f"▸ Read 2 files{'0.1 s':>53}",
     "◆ The rates are added. I change that.",
     "▸ Ran 1 search, edited pricing.py +3 −2, ran pytest -q, 1 command",
-    "not allowed",
+    "rejected",
     "◆ They are applied one after the other now.",
     "3 calls",
 ]
@@ -145,7 +145,7 @@ async def test_what_failed_is_not_counted_as_done_and_files_of_commands_are_name
     async with app.run_test(size=(90, 50)) as pilot:
         rows = [line for line in said(app) if line.startswith("▸")]
         assert rows == [
-            "▸ 1 read not allowed, 7 reads failed",
+            "▸ 1 read rejected, 7 reads failed",
             "▸ 2 commands cut off",
             "▸ Ran fmt README.md +1 made.txt +1, 1 read failed",
         ]

@@ -20,17 +20,24 @@ from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.ui.host import bind_keys, host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import LineView, palette_of
-from duckflow_tui.ui.panes.strips import Row, fit, ink, mark_row, pad, prefix_rows, rows_of
+from duckflow_tui.ui.panes.strips import (
+    Row,
+    fit,
+    ink,
+    mark_row,
+    pad,
+    prefix_rows,
+    row_cells,
+    rows_of,
+)
 from duckflow_tui.ui.panes.vitals_words import (
     NAMES,
     break_equation,
-    brief_words,
     calculation_lines,
     cause_words,
     changes_of,
     consulted_words,
     fallen_vitals,
-    gauge_words,
     given_words,
     level,
     level_word,
@@ -241,9 +248,10 @@ class VitalsPane(LineView, can_focus=True):
             elif name in fallen_vitals(self._vitals):
                 lines += self._fall_lines(name, width)
         if self._turn is not None or self._ended:
-            stands: list[Row] = []
-            for part in break_equation(self._phase_words(), max(8, width - 2)):
-                stands += rows_of([(part, ink(palette_of(self).quiet))], max(8, width - 2))
+            said, room = self._phase_words(), max(8, width - 2)
+            whole = " · ".join(said)
+            text = whole if cell_len(whole) <= room else "\n".join(said)
+            stands = rows_of([(text, ink(palette_of(self).quiet))], room)
             lines += [_Line(row) for row in prefix_rows(stands, (" ", ink(None)))]
         if self.explained:
             lines += self._limit_lines(width)
@@ -258,50 +266,43 @@ class VitalsPane(LineView, can_focus=True):
         cause = lowering_cause(name, self._vitals, self.words)
         return [_Line([*curve, Segment(fit(cause, max(0, room)), ink(palette.text))], name)]
 
-    def _phase_words(self) -> str:
-        """Return ``in progress · attempt 1 of 3 · loop 4 of 14``, or how the last turn ended."""
+    def _phase_words(self) -> list[str]:
+        """Return ``in progress``, ``attempt 1 of 3`` and ``loop 4 of 14``; between turns how the
+        last one ended.
+        """
         words, turn = self.words, self._turn
         if turn is None:
-            return words(f"sessions.state.{self._ended}")
-        said = [words(f"vitals.status.{self._phase.value}.{self._status.value}")]
+            return [words(f"sessions.state.{self._ended}")]
+        said: list[str] = [words(f"vitals.status.{self._phase.value}.{self._status.value}")]
         if turn.max_attempts > 1:
             said.append(words("vitals.attempt", number=turn.attempt, limit=turn.max_attempts))
         if turn.loop:
             said.append(words("vitals.loop", number=turn.loop, limit=turn.limit))
-        return " · ".join(said)
+        return said
 
     def _gauge_row(self, name: str, names: int, width: int) -> Row:
-        """Return name, bar and word; while explained also value, curve and newest cause."""
+        """Return name, bar and word of a vital; while explained also its value and curve."""
         palette = palette_of(self)
         value: float = getattr(self._vitals, name)
         sparks = sparkline(name, self._vitals)
         colour = ink(level_colour(name, value, palette) if sparks else palette.quiet)
-        if not self.explained:
-            word = level_word(name, self._vitals, self.words)
-            widest = max(map(cell_len, list_level_words(self.words)))
-            full, empty = gauge_parts(value, min(_BAR, max(_LEAST_BAR, width - names - widest - 4)))
-            return [
-                Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
-                Segment(full, colour),
-                Segment(empty, ink(palette.bars)),
-                Segment(f" {fit(word, max(0, width - names - 3))}", ink(palette.quiet)),
-            ]
-        said, more = gauge_words(name, self._vitals, self.words)
-        wide = width - names >= _ROOMY
-        bar, points = (_BAR, POINTS) if wide else (_LEAST_BAR, _LEAST_POINTS)
-        full, empty = gauge_parts(value, bar)
+        widest = max(map(cell_len, list_level_words(self.words)))
+        points = 0
+        if self.explained:
+            points = POINTS if width - names >= _ROOMY else _LEAST_POINTS
+            widest += points + 7
+        full, empty = gauge_parts(value, min(_BAR, max(_LEAST_BAR, width - names - widest - 4)))
         row: Row = [
             Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
             Segment(full, colour),
             Segment(empty, ink(palette.bars)),
-            Segment(f" {value:.2f} ", ink(palette.text)),
-            Segment(f"{sparks[-points:]:>{points}} " if sparks else "", colour),
         ]
-        room = width - 1 - sum(cell_len(segment.text) for segment in row)
-        if more and cell_len(said) + cell_len(more) + 3 <= room:
-            said = f"{said} · {more}"
-        row.append(Segment(fit(said, max(0, room)), ink(palette.quiet)))
-        return row
+        if self.explained:
+            row.append(Segment(f" {value:.2f}", ink(palette.text)))
+            row.append(Segment(f" {sparks[-points:]:>{points}}", colour))
+        word = level_word(name, self._vitals, self.words)
+        room = max(0, width - 1 - row_cells(row))
+        return [*row, Segment(f" {fit(word, room)}", ink(palette.quiet))]
 
     def _why_lines(self, name: str, width: int) -> list[_Line]:
         """Return the explanation of a vital: meaning, formula, newest changes."""
@@ -328,18 +329,16 @@ class VitalsPane(LineView, can_focus=True):
         return [*lines, _Line([])]
 
     def _change_line(self, change: VitalChange, width: int) -> _Line:
-        """Return one change of a vital: old value, new value, cause."""
+        """Return one change of a vital: old and new value, and its inputs or else its cause."""
         palette = palette_of(self)
         lit = ink(palette.accent if change.refs else palette.bars)
         moved = f"{change.old:.2f} → {change.new:.2f}  "
+        why = " · ".join(given_words(change, self.words)) or cause_words(change, self.words)
         row = [
             Segment("   ", ink(None)),
             Segment("▸ " if change.refs else "  ", lit),
             Segment(moved, ink(palette.text)),
-            Segment(
-                fit(brief_words(change, self.words), max(0, width - 6 - len(moved))),
-                ink(palette.quiet),
-            ),
+            Segment(fit(why, max(0, width - 6 - len(moved))), ink(palette.quiet)),
         ]
         return _Line(row, f"{change.vital} {change.at} {change.old} {change.new}", change)
 

@@ -72,21 +72,6 @@ def break_equation(text: str, width: int) -> list[str]:
     return lines
 
 
-def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
-    """Return the words beside a gauge: the main ones, and more for where there is room."""
-    changes = changes_of(name, vitals)
-    if not changes:
-        return words("vitals.no_evidence"), ""
-    value: float = getattr(vitals, name)
-    state = words(f"vitals.word.{name}.{level(value, name)}")
-    cause = _short_words(changes, words)
-    if not cause:
-        return state, ""
-    if name == "focus" and level(value) != "low":
-        return cause, state
-    return state, cause
-
-
 def level_word(name: str, vitals: Vitals, words: Catalogue) -> str:
     """Return the level of a vital as a word; ``neutral`` before its first change."""
     if not changes_of(name, vitals):
@@ -143,10 +128,10 @@ def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
 
 
 def _short_words(changes: Sequence[VitalChange], words: Catalogue) -> str:
-    """The cause of a vital's newest change in a few words."""
+    """Return why a vital's newest change lowered it, in a few words; empty for a cause without
+    any.
+    """
     newest = changes[-1]
-    if newest.cause == "progress":
-        return words(f"vitals.short.progress_{newest.params.get('kind', 'read')}")
     if newest.cause == "repeat":
         count = 0
         for change in reversed(changes):
@@ -173,26 +158,6 @@ def cause_words(change: VitalChange, words: Catalogue) -> str:
         return visible_line(change.cause)
     said = words.name_operations(words(key, **{**_BLANK, **change.params}))
     return visible_line(said).rstrip(": ")
-
-
-def brief_words(change: VitalChange, words: Catalogue) -> str:
-    """Return the cause as one entry of a list of changes, shortened to what differs
-    between them.
-    """
-    inputs = change.inputs
-    if change.cause == "decision" and "outcomes" in inputs:
-        said: list[str] = []
-        if "confidence" in inputs:
-            said.append(words("vitals.brief.confidence", value=figure_text(inputs["confidence"])))
-        if inputs["outcomes"]:
-            early = inputs["outcomes"] < SURE_FROM
-            key = "vitals.brief.few_outcomes" if early else "vitals.brief.outcomes"
-            share = figure_text(inputs.get("share", 0.0), 1)
-            said.append(words(key, share=share, **_whole_figures(change, "good", "outcomes")))
-        return words("gate.list").join(said) or cause_words(change, words)
-    said = [_short_words([change], words) or cause_words(change, words)]
-    about = change.params.get("what") or change.params.get("reason")
-    return ": ".join([*said, visible_line(about)] if about else said)
 
 
 def given_words(change: VitalChange, words: Catalogue) -> list[str]:

@@ -51,14 +51,10 @@ _KIND_OF: Final = {
     "shell.run": "command",
 }
 COMMAND_CELLS: Final = 40  # of a command that is told by its words
-_APART: Final = ("refused", "cut_off", "not_run", "failed")  # what did not end well, in this order
-_NOT_RUN: Final[dict[Outcome, str]] = {
-    Outcome.REJECTED: "refused",
-    Outcome.DENIED: "refused",
-    Outcome.STOPPED: "cut_off",
-    Outcome.SKIPPED: "not_run",
-    Outcome.DECLINED: "not_run",
-}
+#: Outcomes of calls that did not run to their end, in the order in which they are told.
+_NOT_RUN: Final = (
+    Outcome.REJECTED, Outcome.DENIED, Outcome.STOPPED, Outcome.SKIPPED, Outcome.DECLINED
+)  # fmt: skip
 
 
 class WorkBlock(Block):
@@ -126,7 +122,7 @@ class WorkBlock(Block):
                 changes = [change for call in some for change in call.result.undoable_changes]
                 said = _did_words(kind, some, look)
                 parts.append([(said, ink(palette.quiet)), *file_pieces(changes, look)])
-        for how in _APART:
+        for how in (*_NOT_RUN, "failed"):
             for kind in _KINDS:
                 if some := sorted_calls.get((how, kind)):
                     what = count_words(f"kind.{kind}", len(some), look)
@@ -154,8 +150,9 @@ def _did_words(kind: str, calls: list[OperationMessage], look: Look) -> str:
 
 
 def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
-    """Return how each call ended: ``well``, one of ``_APART``, or empty for a failure that was
-    repeated with success, such as a test that is red before a change and green after it.
+    """Return how each call ended: ``well``, ``failed``, an outcome of ``_NOT_RUN``, or empty for a
+    failure that was repeated with success, such as a test that is red before a change and green
+    after it.
     """
     last: dict[str, bool] = {}
     for call in calls:
@@ -165,7 +162,7 @@ def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
     for call in calls:
         outcome = call.result.outcome
         if outcome in _NOT_RUN:
-            ways.append(_NOT_RUN[outcome])
+            ways.append(outcome)
         elif not (call.result.went_well or last[_call_key(call)]):
             ways.append("failed")
         else:
