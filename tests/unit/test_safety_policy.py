@@ -655,6 +655,19 @@ def test_a_key_for_a_program_allows_it_in_the_sandbox_with_whatever_words() -> N
         assert command(line, HELD, grants=given).kind is G, line
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["make; f() { rm -r src", f"make # {'x' * 8_000}", f"make {'$(' * 7}ls{')' * 7}"],
+    ids=["open", "long", "deep"],
+)
+def test_a_line_that_cannot_be_read_asks_each_time_in_the_sandbox_too(line: str) -> None:
+    """R06: it may name a secret file."""
+    for grants in ((), ("*sandbox",)):
+        asked = command(line, HELD, mode=TRUSTED, grants=grants)
+        assert (asked.kind, asked.grant_pattern) == (G, "")
+        assert "not_readable" in asked.reasons
+
+
 def test_letters_that_look_like_others_are_told_of_in_a_command_too() -> None:
     found = command("p\u0443test -q", mode=STANDARD)
     assert (found.kind, found.risk) == (G, Risk.HIGH)
