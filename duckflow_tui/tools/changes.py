@@ -23,7 +23,7 @@ from duckflow_tui.tools.diffs import (
     NotText,
     compare_files,
     decode_file,
-    join_hunks,
+    format_hunks,
     size_words,
 )
 
@@ -160,10 +160,7 @@ def in_words(hunks: Iterable[Hunk], most: int = _QUOTED_LINES) -> str:
     """Return hunks as a unified diff for the model, cut after ``most`` lines with the number of the
     others.
     """
-    lines: list[str] = []
-    for hunk in join_hunks(hunks):
-        lines.append(f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@")
-        lines.extend(f"{line.mark}{line.text}" for line in hunk.lines)
+    lines = format_hunks(hunks)
     if len(lines) > most:
         lines = [*lines[:most], f"… {len(lines) - most} more lines"]
     return "\n".join(lines)

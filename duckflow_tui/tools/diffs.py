@@ -181,10 +181,10 @@ class FileDiff:
     added: int
     removed: int
     facts: tuple[LocalizedText, ...]  # not visible in lines: encoding, line endings, binary
-    _old: tuple[str, ...]
-    _new: tuple[str, ...]
-    _groups: tuple[list[Region], ...]
-    _shape: TextFile
+    _old: tuple[str, ...] = ()
+    _new: tuple[str, ...] = ()
+    _groups: tuple[list[Region], ...] = ()
+    _shape: TextFile = TextFile("")
 
     def apply_hunks(self, taken: Iterable[int]) -> bytes | None:
         """Return the content with only the hunks in ``taken`` applied, counted from 0; all other
@@ -218,12 +218,12 @@ def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
     gone, come = (before or b"").count(b"\n"), (after or b"").count(b"\n")
     if gone + come > MAX_COMPARED:
         many = LocalizedText(key="diff.fact.many_lines", params={"count": f"{gone + come:,}"})
-        return FileDiff(before, after, (), come, gone, (many,), (), (), (), TextFile(""))
+        return FileDiff(before, after, (), come, gone, (many,))
     try:
         old = decode_file(before) if before is not None else None
         new = decode_file(after) if after is not None else None
     except NotText:
-        return FileDiff(before, after, (), 0, 0, (BINARY,), (), (), (), TextFile(""))
+        return FileDiff(before, after, (), 0, 0, (BINARY,))
     shape = old or new or TextFile("")
     same_shape = old is None or new is None or (old.encoding, old.mark) == (new.encoding, new.mark)
     old_lines = split_lines(old.text) if old else ()
@@ -272,6 +272,15 @@ def join_hunks(hunks: Iterable[Hunk]) -> Iterator[Hunk]:
         joined = hunk
     if joined is not None:
         yield joined
+
+
+def format_hunks(hunks: Iterable[Hunk]) -> list[str]:
+    """Return the lines of these hunks as ``diff -u`` writes them, adjacent hunks joined to one."""
+    lines: list[str] = []
+    for hunk in join_hunks(hunks):
+        lines.append(f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@")
+        lines += [f"{line.mark}{line.text}" for line in hunk.lines]
+    return lines
 
 
 def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[LocalizedText, ...]:

@@ -13,7 +13,7 @@ from duckflow_tui.state.base import LocalizedText, hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.tools.changes import TAKEN, ChangeKind, PlannedChange, compare_bytes, mode_fact
-from duckflow_tui.tools.diffs import MAX_COMPARED, join_hunks
+from duckflow_tui.tools.diffs import MAX_COMPARED, format_hunks
 from duckflow_tui.tools.operation import Blobs
 from duckflow_tui.tools.undo import place_of
 
@@ -62,11 +62,7 @@ def diff_text(preview: FilePreview, localize: Callable[[LocalizedText], str]) ->
     lines = [f"--- {named[0]}", f"+++ {named[1]}"]
     said = ", ".join([*map(localize, preview.facts), *filter(None, [preview.note])])
     lines += [f"({said})"] if said else []
-    for hunk in join_hunks(preview.hunks):
-        counts = f"-{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count}"
-        lines.append(f"@@ {counts} @@")
-        lines += [f"{line.mark}{line.text}" for line in hunk.lines]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *format_hunks(preview.hunks)]) + "\n"
 
 
 def _find_starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:

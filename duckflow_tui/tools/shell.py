@@ -299,7 +299,11 @@ class Shell:
         seen: list[Touched] = []
         covers = self._copies.limit > 0
         run = partial(self._run, args, place, context, seconds, level, started, seen)
-        so_far = partial(_describe_stop, started, seen, context)
+
+        def so_far() -> Output:
+            """Return the output of the command when it is stopped."""
+            return _add_touched(_describe_end(started, "stopped"), seen, context)
+
         more = partial(self._find_uncovered_facts, args) if covers else None
         return Work(run, facts, so_far, seen, covers, more)
 
@@ -612,13 +616,6 @@ def _describe_parts(parts: Sequence[SimpleCommand], command: str) -> str:
     return "\n".join(f"{part.joiner} {part.text}".strip() for part in parts) or command
 
 
-def _describe_stop(
-    started: list[RunningCommand], seen: list[Touched], context: ToolContext
-) -> Output:
-    """Return the output of a command that was stopped, with what undo does not cover."""
-    return _add_touched(_describe_end(started, "stopped"), seen, context)
-
-
 async def _note_hidden_path(
     args: Run, place: Place, context: ToolContext, running: RunningCommand
 ) -> str:
@@ -640,14 +637,11 @@ def _is_hurried() -> bool:
 
 
 def _add_touched(output: Output, seen: list[Touched], context: ToolContext) -> Output:
-    """Return the output with a note on the changed files that undo does not cover."""
-    if not seen:
+    """Return the output with a note on the changed files that undo does not cover, if any."""
+    if not (seen and seen[0].uncovered):
         return output
-    found, text = seen[0], output.text
-    if found.uncovered:
-        paths = name_files(found.uncovered)
-        text = f"{text}\n{context.words('command.not_undone', paths=paths)}"
-    return replace(output, text=text)
+    note = context.words("command.not_undone", paths=name_files(seen[0].uncovered))
+    return replace(output, text=f"{output.text}\n{note}")
 
 
 class OwnCommands:
