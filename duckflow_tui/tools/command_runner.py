@@ -14,7 +14,6 @@ import signal
 import sys
 import time
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Container,
@@ -23,9 +22,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
 from duckflow_tui.safety.command_parsing import SimpleCommand, read_command
@@ -37,7 +35,7 @@ from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.command_output import Capture, OutputPump
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
-from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
+from duckflow_tui.tools.process_group import DRAIN, ProcessGroup
 from duckflow_tui.tools.results import reading_hint
 from duckflow_tui.tools.watchdog import Watchdog
 
@@ -534,28 +532,3 @@ def find_program(name: str, workspace: Path) -> str | None:
     if found is None or not os.path.isabs(found) or lies_inside(found, workspace):
         return None
     return found
-
-
-@asynccontextmanager
-async def run_program(
-    argv: Sequence[str],
-    cwd: Path,
-    *,
-    more: Mapping[str, str] = MappingProxyType({}),
-) -> AsyncGenerator[Program, None]:
-    """Start a program for the app itself, with piped output, a minimal environment and the
-    variables ``more``; it is killed when the block ends. Raises OSError when it cannot be started,
-    ValueError for a NUL in an argument.
-    """
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    program = await Program.start(
-        argv,
-        cwd,
-        {**passed_on, **more},
-        stdin=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        yield program
-    finally:
-        program.close()
-        await program.wait()

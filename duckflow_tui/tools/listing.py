@@ -20,7 +20,7 @@ from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Effect, Zone
-from duckflow_tui.tools.command_runner import find_program, run_program
+from duckflow_tui.tools.command_runner import find_program
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob, Patterns
 from duckflow_tui.tools.operation import (
@@ -31,6 +31,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
+from duckflow_tui.tools.process_group import Program
 
 MAX_LISTED: Final = 1_000
 MAX_FOUND: Final = 500
@@ -240,7 +241,9 @@ async def iter_files(
         yield files[:limit]
         return
     left, room = limit, MAX_TEXT
-    async with run_program([program, *RG_OPTIONS, "--files", "--null"], workspace.root) as process:
+    argv = [program, *RG_OPTIONS, "--files", "--null"]
+    process = await Program.start(argv, workspace.root, {})
+    try:
         tail = b""
         while left > 0 < room and (chunk := await process.read(process.stdout)):
             room -= len(chunk)
@@ -249,6 +252,9 @@ async def iter_files(
             left -= len(batch)
             if batch:
                 yield batch
+    finally:
+        process.close()
+        await process.wait()
 
 
 def require_directory(place: Place) -> None:
