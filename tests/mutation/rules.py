@@ -247,7 +247,7 @@ SWITCHES: Final = (
         {"R18a": "async with asyncio.timeout(None):"},
         (
             "faults/test_tools_search_limits.py::"
-            "test_an_expression_that_never_ends_is_stopped_and_said",
+            "test_what_was_found_in_time_is_told_and_a_stop_ends_the_reading",
         ),
     ),
     Switch(

@@ -22,6 +22,13 @@ def test_each_rule_has_a_switch() -> None:
     assert {switch.rule for switch in SWITCHES} == set(RULES)
 
 
+def test_each_rule_names_tests_that_are_there() -> None:
+    tests = Path(__file__).parents[1]
+    for path, _, name in (test.partition("::") for one in SWITCHES for test in one.tests):
+        text = (tests / path).read_text(encoding="utf-8")
+        assert f"def {name.partition('[')[0]}(" in text or not name, (path, name)
+
+
 @pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: "-".join(switch.lines))
 def test_a_switched_source_is_a_program_with_the_names_of_the_old_one(switch: Switch) -> None:
     """A name that is gone would fail every test, and the rule would seem to be held."""
