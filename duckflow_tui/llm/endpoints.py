@@ -93,7 +93,10 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     @field_validator("base_url", mode="before")
     @classmethod
     def _check_address(cls, value: object) -> object:
-        """Check the address and return it without a trailing slash."""
+        """Return the address without a trailing slash. Raises a validation error for one that is no
+        plain http or https address, or holds a login, a fragment or a query other than
+        api-version.
+        """
         if not isinstance(value, str) or not value.strip():
             raise PydanticCustomError(
                 "address_needed", "an address such as http://localhost:11434/v1 is needed"

@@ -176,7 +176,9 @@ _ENDED: Final = (PlanStatus.COMPLETED, PlanStatus.FAILED)
 def plan_question(
     state: AgentState, goal: str, operations: Sequence[OperationSpec]
 ) -> ModelQuestion[PlanReply]:
-    """Ask for a plan for ``goal``: steps with name, description and dependencies (S2-18)."""
+    """Return the question for a plan for ``goal``: steps with name, description and dependencies
+    (S2-18).
+    """
     there = state.active_plan
     if there is not None and there.status in _ENDED:
         there = None
@@ -208,8 +210,8 @@ def continuation_question(
     operations: Sequence[OperationSpec],
     instructions: str = "",
 ) -> ModelQuestion[ContinuationReply]:
-    """Ask for the plan of a further attempt (S1-7, S1-25). ``instructions`` are the user's
-    words.
+    """Return the question for the plan of a further attempt (S1-7, S1-25). ``instructions`` are the
+    user's words.
     """
     missing = [
         f"P{m.priority} {short_line(m.what, 2 * LINE)}" for m in context.missing_info.missing
@@ -250,7 +252,7 @@ def tasks_question(
     step: Step,
     operations: Sequence[OperationSpec],
 ) -> ModelQuestion[TasksReply]:
-    """Ask for the operations of a step, in order (S2-19)."""
+    """Return the question for the operations of a step, in order (S2-19)."""
     values = {
         "operations": operation_lines(operations),
         "plan_goal": short_line(plan.goal, 2 * LINE),
@@ -277,7 +279,7 @@ def report_question(
     cause: str = "",
     said: str = "",
 ) -> ModelQuestion[ReportReply]:
-    """Ask for the report on a step from the log of its calls; the counts are given to the model
+    """Return the question for the report on a step, with the log of its calls and the counts
     (S2-20).
 
     ``cause``: why the step was not done, as far as the app knows; ``said``: the worker's last
@@ -304,8 +306,9 @@ def report_question(
 def requirements_question(
     state: AgentState, text: str, since: Sequence[str] = ()
 ) -> ModelQuestion[RequirementsReply]:
-    """Ask to split the request into requirements with priority and check (S1-11); or, with
-    ``since``, how later words and actions of the user change the existing ones.
+    """Return the question that splits the request into requirements with priority and check
+    (S1-11); with ``since``, the one how later words and actions of the user change the existing
+    ones.
     """
     items = state.objective.extracted_requirements if state.objective and since else ()
     values = {
@@ -321,8 +324,9 @@ def requirements_question(
 def satisfaction_question(
     state: AgentState, items: Sequence[RequirementItem], facts: str, plan: Plan | None = None
 ) -> ModelQuestion[SatisfactionReply]:
-    """Ask a judge to score requirements by ``facts``, each of which begins with its id (S1-8).
-    ``plan``: the plan that was followed; the judge may name steps to be done again.
+    """Return the judge's question for the scores of requirements by ``facts``, each of which begins
+    with its id (S1-8). ``plan``: the plan that was followed; the judge may name steps to be done
+    again.
     """
     required = [
         f"{item.requirement_id} P{item.priority} {' '.join(item.requirement.split())}"
@@ -345,7 +349,7 @@ def missing_question(
     evaluation: SatisfactionEvaluation | None,
     facts: str,
 ) -> ModelQuestion[MissingReply]:
-    """Ask what an attempt left undone, by priority (S1-9)."""
+    """Return the question for what an attempt left undone, by priority (S1-9)."""
     said = [] if evaluation is None else list(evaluation.missing_aspects)
     if evaluation is not None and evaluation.quality_assessment:
         said.insert(0, evaluation.quality_assessment)
@@ -365,7 +369,7 @@ def missing_question(
 def failure_question(
     state: AgentState, result: ExecutionResult, context: TaskContext, missing: Sequence[str]
 ) -> ModelQuestion[FailureReply]:
-    """Ask why the work failed and what would fix it (S1-10)."""
+    """Return the question why the work failed and what would fix it (S1-10)."""
     values = {
         "workspace": short_line(context.workspace_info),
         "operations": ", ".join(context.available_tools),
@@ -381,7 +385,9 @@ def failure_question(
 
 
 def digest_question(state: AgentState, text: str, wish: str = "") -> ModelQuestion[DigestReply]:
-    """Ask for a summary of a long text; ``wish`` is what the user wants kept above all."""
+    """Return the question for a summary of a long text; ``wish`` is what the user wants kept above
+    all.
+    """
     values = {
         "limit": str(_DIGEST),
         "wish": frame_data("user", short_line(wish, 2 * LINE)),

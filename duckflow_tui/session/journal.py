@@ -527,7 +527,9 @@ class Journal:
     # snapshots
 
     def _start_snapshot(self, wanted: _Draw) -> None:
-        """Begin to write a snapshot, unless records were written after its image was taken."""
+        """Begin to write a snapshot in place of one that is being written; nothing in memory mode,
+        or where records were written after its image was taken.
+        """
         self._sync_disk()
         last = self._last
         if self.health.mode != "disk" or last is None or last.seq != wanted.seq:

@@ -94,7 +94,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text on one line, at most ``limit`` characters, the cut marked with ``…``."""
+    """Return the text on one line, at most ``limit`` characters; a cut is marked with ``…``."""
     flat = " ".join(text.split())
     if len(flat) <= limit:
         return flat

@@ -344,7 +344,7 @@ def mount_tree(plan: dict[str, Any], mounts: list[Mount]) -> None:
 
 
 def _make_file(path: str) -> None:
-    """Create an empty file."""
+    """Create an empty file; one that exists stays as it is."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
 
 

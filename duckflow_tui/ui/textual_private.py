@@ -41,7 +41,9 @@ class HostedApp(App[int], inherit_bindings=False):
         self._filters = change(self._filters)
 
     def write_to_terminal(self, sequence: str) -> None:
-        """Write an escape sequence that is not part of the screen."""
+        """Write an escape sequence that is not part of the screen; nothing where the app has no
+        terminal.
+        """
         if self._driver is not None and not self.is_headless:
             self._driver.write(sequence)
 

@@ -100,7 +100,8 @@ class PlanActions:
         return None
 
     def run_plan(self) -> LocalizedText | None:
-        """Continue the active, approved plan. Interrupted steps begin anew.
+        """Continue the active, approved plan, and return None; else the message why it cannot go
+        on. Interrupted steps begin anew.
 
         A turn that is running continues the plan by itself; only the halt of the plan is cleared
         then.
