@@ -126,7 +126,6 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("diff", ("down", "j", "up", "k"), "↓ ↑ · j k", "line(1)|line(-1)", "keys.to_line"),
     Key("diff", ("c",), "c", "remark", "keys.remark"),
     Key("diff", ("space",), "space", "toggle_hunk", "keys.toggle_hunk", acts=True),
-    Key("diff", ("o",), "o", "only_hunk", "keys.only_hunk", acts=True),
     Key("diff", ("v",), "v", "toggle_split", "keys.toggle_split"),
     Key("diff", ("w",), "w", "toggle_wrap", "keys.toggle_wrap"),
     Key(

@@ -113,7 +113,7 @@ async def test_one_hunk_of_three_is_taken_with_its_change_in_sight(
     language: str, open_apps: OpenApps
 ) -> None:
     """What ``]`` brings is the change; what is above it gives way. Lines of hunks that were left
-    out are not asked about, and ``o`` is named where few keys have room.
+    out are not asked about.
     """
     hunks = gate([changes(3, 30, 55)])
     async with open_apps.asking(hunks, size=(80, 22), language=language) as (
@@ -124,8 +124,7 @@ async def test_one_hunk_of_three_is_taken_with_its_change_in_sight(
         await press(pilot, "]")
         for line in ("31     -▸line 30", "31 + line 30!", "34  34   line 33"):
             assert line in app.text()
-        assert f"o {app.words('diff.hint_only')}" in app.text()
-        await press(pilot, "o")
+        await press(pilot, "[", "space", "]", "]", "space", "[")
         assert "31 + line 30!" in app.text()
         assert app.card._document.to_see <= 8  # pyright: ignore[reportPrivateUsage]
         await press(pilot, "y")

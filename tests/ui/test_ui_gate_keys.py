@@ -316,8 +316,6 @@ async def test_text_with_control_characters_is_not_opened_in_the_editor(
     [
         (("right_square_bracket", "space"), "1 of 3 hunks left out", ((0, 1),)),
         (("space", "space"), "space keep or drop", ()),
-        (("space", "right_square_bracket", "o"), "2 of 3 hunks left out", ((0, 0), (0, 2))),
-        (("right_square_bracket", "o", "o", "o", "o"), "+3 −3", ()),
     ],
 )
 async def test_hunks_are_left_out_and_taken_in_again(
@@ -453,30 +451,15 @@ async def approve(app: GateApp, pilot: Pilot[None]) -> None:
         await press(pilot, "y")
 
 
-async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
-    open_apps: OpenApps,
-) -> None:
-    """The marks move with the lines, and what the user writes is marked too."""
+async def test_the_edit_screen_opens_at_the_first_change(open_apps: OpenApps) -> None:
     before = [f"line {n}" for n in range(80)]
-    after = [f"line {n}!" if n in (60, 61) else f"line {n}" for n in range(80)]
-    text = "\n".join(after)
+    text = "\n".join(f"{line}!" if n in (60, 61) else line for n, line in enumerate(before))
     change = preview("a.py", "\n".join(before), text)
-
-    def marked() -> list[str]:
-        return [
-            line.split("▌")[1].strip(" ▁▂▃▄▅▆▇█") for line in app.text().split("\n") if "▌" in line
-        ]
-
     async with open_apps.asking(gate([change]), proposed={"gate_00000001": text}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
-        editor = app.screen.query_one(TextArea)
-        assert editor.cursor_location == (60, 0)
-        assert marked() == ["line 60!", "line 61!"]
-        await press(pilot, "up", "x", "enter")
-        assert marked() == ["x", "line 60!", "line 61!"]
-        await press(pilot, "ctrl+s")
-        assert app.answers[0].choice is GateChoice.EDIT
+        assert app.screen.query_one(TextArea).cursor_location == (60, 0)
+        assert "line 60!" in app.text()
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

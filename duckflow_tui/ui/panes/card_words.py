@@ -108,7 +108,6 @@ def card_question(
         leads_here="card.hint_answer" if is_asked else "gate.hint",
         prompt=consult_question(card, words),
         blocks="card.changed_meanwhile" if changed else "",
-        folds=card.kind in CONSULTS,
     )
 
 

@@ -21,7 +21,6 @@ from duckflow_tui.ui.panes.diff_document import (
     NARROWEST_SPLIT,
     DiffDocument,
     DiffLayout,
-    HunkId,
     Whole,
     shown_path,
 )
@@ -332,19 +331,12 @@ class DiffView(LineView, can_focus=True):
         self._to_hunk(self.at - 1)
 
     def action_toggle_hunk(self) -> None:
-        self._change_choice(self.document.toggle)
-
-    def action_only_hunk(self) -> None:
-        """Take the hunk at the cursor alone."""
-        self._change_choice(self.document.only)
-
-    def _change_choice(self, change: Callable[[HunkId], bool]) -> None:
-        """Change which hunks are left out by ``change``, called with the hunk at the cursor; where
-        only all of them can be taken, say why instead.
+        """Leave the current hunk out, or take it again; where that is not possible, say why until
+        the next key.
         """
         whole = self.whole_reason
         self.refused = f"diff.whole.{whole}" if whole else ""
-        if whole is None and change(self.document.hunks[self.at].hunk_id):
+        if whole is None and self.document.toggle(self.document.hunks[self.at].hunk_id):
             self.invalidate()
         self._announce_later()
 

@@ -191,24 +191,12 @@ class DiffDocument:
         """Leave the hunk out, or take it again; False where that is not possible."""
         if self.find_whole_reason(hunk_id) is not None:
             return False
-        self._set_left_out(self.left_out ^ {hunk_id})
+        self.left_out = self.left_out ^ {hunk_id}
+        self._tell_listeners()
         return True
 
-    def only(self, hunk_id: HunkId) -> bool:
-        """Leave out all other hunks, or take all again where they are left out already; False where
-        there is only one.
-        """
-        if self.find_whole_reason(hunk_id) is not None:
-            return False
-        others = {
-            hunk.hunk_id for hunk in self.hunks if self.find_whole_reason(hunk.hunk_id) is None
-        }
-        others.discard(hunk_id)
-        self._set_left_out(set[HunkId]() if self.left_out == others else others)
-        return True
-
-    def _set_left_out(self, left_out: set[HunkId]) -> None:
-        self.left_out = left_out
+    def _tell_listeners(self) -> None:
+        """Call all callbacks of ``on_choice``."""
         for listener in tuple(self._listeners):
             listener()
 
@@ -224,8 +212,7 @@ class DiffDocument:
             self.remarks[row] = said.strip()
         else:
             self.remarks.pop(row, None)
-        for listener in tuple(self._listeners):
-            listener()
+        self._tell_listeners()
 
     def list_remarks(self) -> tuple[Remark, ...]:
         """Return the remarks in order of their lines, each with the line's text."""
@@ -234,27 +221,33 @@ class DiffDocument:
     def remark_on(self, index: int, said: str) -> Remark:
         """Return a remark with this text for a row."""
         row = self.rows[index]
-        preview = self.previews[row.file]
+        number, old, path = self._place_of(row)
         here = (row.mark, row.old, row.new)
-        lines = preview.hunks[row.hunk].lines
+        lines = self.previews[row.file].hunks[row.hunk].lines
         line = next(n for n in lines if (n.mark, n.old, n.new) == here)
-        number = (line.old if line.mark == "-" else line.new) or 1
-        old = line.mark == "-"
-        path = preview.path if old or not preview.target else preview.target
         return Remark(path=path, number=number, old=old, line=line.text, said=said)
 
-    def take_remarks(self, other: DiffDocument) -> None:
-        """Copy the remarks of another version of the change to lines that are unchanged."""
-        places: dict[tuple[str, str, str], list[int]] = {}
-        for index in self.lines:
-            row = self.rows[index]
-            key = (self.previews[row.file].path, row.mark, row.text)
-            places.setdefault(key, []).append(index)
-        for index, said in other.remarks.items():
-            row = other.rows[index]
-            same = places.get((other.previews[row.file].path, row.mark, row.text), [])
-            if same:
-                self.remarks[min(same, key=lambda at: abs(at - index))] = said
+    def put_remarks(self, remarks: Iterable[Remark]) -> None:
+        """Set remarks that were written on this change or on another version of it: each on the
+        nearest line of the same side with the same text, on none where there is no such line.
+        """
+        for one in remarks:
+            text, places = shown_line(one.line), list[tuple[int, int]]()
+            for index in self.lines:
+                row = self.rows[index]
+                number, old, path = self._place_of(row)
+                if (row.text, old, path) == (text, one.old, one.path):
+                    places.append((abs(number - one.number), index))
+            if places:
+                self.remarks[min(places)[1]] = one.said
+
+    def _place_of(self, row: DiffRow) -> tuple[int, bool, str]:
+        """Return the line's number, whether it is one of the old version, and the file's path in
+        that version.
+        """
+        preview, old = self.previews[row.file], row.mark == "-"
+        path = preview.path if old or not preview.target else preview.target
+        return (row.old if old else row.new) or 1, old, path
 
     @property
     def lines(self) -> list[int]:

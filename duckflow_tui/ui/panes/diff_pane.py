@@ -393,8 +393,7 @@ class DiffPane(Vertical, SidePane):
             text.append(f"{seen}  ", style=palette.accent)
         if off.lines_above:
             counts.append(self.words("diff.above", lines=off.lines_above))
-        # Without a line in sight, what is more than was seen is told by that alone.
-        if off.lines_below and not (seen and off.lines_below >= sum(self.view.document.weights)):
+        if off.lines_below:
             counts.append(self.words("diff.more", count=off.lines_below))
         if off.files_below:
             counts.append(self.words("diff.more_files", count=off.files_below))
@@ -420,8 +419,6 @@ class DiffPane(Vertical, SidePane):
         if heading.hunks > 1:
             pair = labels["next_hunk|previous_hunk"]
             hints.append(f"{pair} {self.words('diff.hint_hunks')}")
-        if heading.can_leave and heading.hunks > 1:
-            hints.append(f"{labels['only_hunk']} {self.words('diff.hint_only')}")
         if heading.can_leave and heading.files == 1:
             hints.append(leave)
         if self.view.has_focus and self.view.document.choosing:  # else the gate's keys say so

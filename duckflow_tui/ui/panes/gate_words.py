@@ -432,7 +432,7 @@ def _list_acts() -> dict[str, str]:
 
 _ACTS: Final = _list_acts()
 #: Keys that need not wait: they decide nothing, and open no place to write in.
-AT_ONCE: Final = frozenset(_ACTS) - {_LETTERS["remark"], _LETTERS["only_hunk"]}
+AT_ONCE: Final = frozenset(_ACTS) - {_LETTERS["remark"]}
 #: Keys that have an effect at some gate.
 LETTERS: Final = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
 

@@ -93,7 +93,6 @@ class QuestionSpec:
     acts: Mapping[str, str] = field(default_factory=dict[str, str])  # actions by key
     at_once: frozenset[str] = frozenset()  # keys that decide nothing and so need not wait
     blocks: str = ""  # entry that says why no consent is possible now
-    folds: bool = True  # rows may be cut to a line each
 
     def find_choice(self, key: str) -> AnswerChoice | None:
         """Return the choice of this key; None where it has none."""

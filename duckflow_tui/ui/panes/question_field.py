@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from duckflow_tui.state.gates import Card, Gate, Remark
 from duckflow_tui.state.plan import Plan
@@ -64,10 +64,10 @@ class ProposalRemarks:
         before, self._asked = self.document, gate
         self.document = DiffDocument(gate.previews, choosing=True, apart=bool(gate.also))
         if gate.call_id == self._proposal:
-            self.document.take_remarks(before)
+            self.document.put_remarks(before.list_remarks())
             self.publish()
         elif gate.previews and self.load_stored is not None:
-            _put_remarks(self.document, self.load_stored(gate.args_hash))
+            self.document.put_remarks(self.load_stored(gate.args_hash))
         self._proposal = gate.call_id
 
     def open_card(self, card: Card) -> None:
@@ -106,12 +106,3 @@ class ProposalRemarks:
                 self._publish(about, self.list_all())
             case None:
                 pass
-
-
-def _put_remarks(document: DiffDocument, remarks: Sequence[Remark]) -> None:
-    """Restore stored remarks on lines that have not changed."""
-    for row in document.lines if remarks else ():
-        here = (document.rows[row].old, document.rows[row].new)
-        for one in remarks:
-            if one.number in here and document.remark_on(row, one.said) == one:
-                document.remarks[row] = one.said

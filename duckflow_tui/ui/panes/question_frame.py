@@ -44,16 +44,14 @@ _LEAST: Final = 6  # lines that it keeps where the chat has some of its room
 Lines = tuple[int, int, int]  # of the rows, the arguments and the diff
 
 
-def share_lines(room: int, wants: Lines, *, least_rows: int) -> Lines:
-    """Divide ``room`` lines between rows, arguments and diff: first a line for each row, then some
-    for arguments and diff. If not even that fits, the first part with content gets all lines.
+def share_lines(room: int, wants: Lines) -> Lines:
+    """Divide ``room`` lines between rows, arguments and diff: first a line for each part, two for
+    the diff. If not even that fits, the first part with content gets all lines.
 
-    ``wants`` is the full height of each part, 0 where it is empty; ``least_rows`` the height of the
-    rows cut to one line each.
+    ``wants`` is the full height of each part, 0 where it is empty.
     """
-    # The line that counts what is left of the diff can stand alone.
-    diff = 2 if least_rows <= 1 else 1
-    given = [min(want, least) for want, least in zip(wants, (least_rows, 1, diff), strict=True)]
+    # The line that counts what is left of the diff cannot stand alone.
+    given = [min(want, least) for want, least in zip(wants, (1, 1, 2), strict=True)]
     if sum(given) > room:
         first = next((part for part in range(3) if wants[part]), 0)
         return 0 if first else room, room if first == 1 else 0, room if first == 2 else 0
@@ -234,8 +232,6 @@ class QuestionFrame(Vertical):
             return
         small = self.screen.size.height < ROOMY
         self.set_class(small, "-small")
-        if fresh:
-            self._rows.folds = question.folds
         rows = [*question.rows]
         if small:  # no border, so no title
             rows.insert(0, question.headline)
@@ -417,8 +413,7 @@ class QuestionFrame(Vertical):
     def _allot_lines(self, part: int, size: Size) -> int:
         """Return the height that one part of ``Lines`` gets in a pane of this size."""
         room = max(0, size.height - self._foot_height(size.width, size.height))
-        least = (self._overlay if self._overlay.display else self._rows).least_for(size.width)
-        return share_lines(room, self._wanted_lines(size.width), least_rows=least)[part]
+        return share_lines(room, self._wanted_lines(size.width))[part]
 
     def _lay_out_again(self) -> None:
         """Lay out all parts, whose heights depend on each other."""

@@ -183,7 +183,6 @@ class QuestionPane(QuestionFrame, can_focus=True):
             return
         self._close_field()
         self.diff.stop_writing()
-        self._rows.folds = True
         self._overlay.show_rows((), fresh=True)
         match asked:
             case Gate():
@@ -472,7 +471,6 @@ class QuestionPane(QuestionFrame, can_focus=True):
             except ValueError:  # the call can be allowed only once
                 self._show_hint("shell.answer_refused")
                 return
-            self._overlay.folds = True
             self._overlay.show_rows(rows, fresh=True)
             self._guard.begin_settling()  # the user has to read it first
         self._scope, self._detailed = choice, False
@@ -481,7 +479,6 @@ class QuestionPane(QuestionFrame, can_focus=True):
     def _show_details(self, *, shown: bool) -> None:
         """Show all facts of the gate in place of sentence and diff, or these again."""
         self._detailed, self._scope, self._hint = shown, None, ""
-        self._overlay.folds = False
         self._overlay.show_rows((), fresh=True)
         self._refresh_rows(fresh=False)
 
@@ -563,9 +560,11 @@ class QuestionPane(QuestionFrame, can_focus=True):
             self._send_answer(AnswerChoice("e", GateChoice.EDIT, ""), edited)
 
     async def action_on_diff(self, action: str) -> None:
-        """Run an action of the diff; show why where its hunks cannot be excluded."""
+        """Run an action of the diff. A hunk is left out only while a key may act, and a hint says
+        why where it cannot be.
+        """
         view = self.diff.view
-        chooses = action in ("toggle_hunk", "only_hunk")
+        chooses = action == "toggle_hunk"
         if chooses and view.whole_reason is not None:
             self._show_hint(f"diff.whole.{view.whole_reason}")
         elif not chooses or self._is_ready:
@@ -612,7 +611,6 @@ class QuestionPane(QuestionFrame, can_focus=True):
         if isinstance(view, DiffView):
             view.action_line(by)
         elif view is not self._rows or not self._rows.step_by(by):
-            view.unfold_rows()
             view.scroll_relative(y=by, animate=False)
         if self.card is not None:
             self._hint = ""
@@ -621,8 +619,6 @@ class QuestionPane(QuestionFrame, can_focus=True):
     async def action_scroll(self, action: str) -> None:
         """Scroll the part that keys scroll."""
         view = self._scrolled_view()
-        if isinstance(view, RequestView) and self.card is not None:
-            view.unfold_rows()
         await view.run_action(action)
 
     def _scrolled_view(self) -> DiffView | RequestView:

@@ -15,14 +15,12 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
 
-from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.ui.host import names_key, press_clicked
 from duckflow_tui.ui.panes.diff_paint import Layer, paint_text
 from duckflow_tui.ui.panes.rows import LineView, Seen, palette_of, whole_spans
 from duckflow_tui.ui.panes.strips import (
     Row,
     Span,
-    fit,
     fold,
     ink,
     mark_row,
@@ -54,105 +52,14 @@ class QuestionRow:
     wide: bool = False
 
 
-LEAST_ROOM: Final = 12  # cells of text below which a cut line would say nothing
-_LEAST_ITEM: Final = 6  # cells of one of several items on a line
-
-
-@dataclass(frozen=True, slots=True)
-class Foldable:
-    """A row's text and its width in cells; ``items`` are the spans of its keys, where its parts
-    begin.
-
-    Spare lines go to ``early`` rows first.
-    """
-
-    text: str
-    room: int
-    items: tuple[Span, ...] = ()
-    early: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line on the screen: a range of characters of a row, and the number of hidden lines after
-    it.
-
-    With ``pieces`` several cut items share the line; only the first of them counts as read, up to
-    ``stop``.
-    """
+    """One line on the screen: a range of characters of a row."""
 
     row: int
     start: int
     stop: int
-    first: bool = True  # of the lines that the row has here
-    more: int = 0  # hidden lines of the row after this one
-    pieces: tuple[Span, ...] = ()
-
-    @property
-    def cut_marker(self) -> str:
-        """The text ``…+2`` after a cut row; empty after a complete one."""
-        return f" …+{self.more}" if self.more else ""
-
-
-def fold_rows(rows: Sequence[Foldable], height: int) -> list[Line]:
-    """Return at most ``height`` lines, at least one for each row; ``height >= len(rows)`` is
-    required.
-
-    Spare lines go to the rows that need the fewest to be complete.
-    """
-    needs = [len(wrap(row.text, row.room)) for row in rows]
-    given = [1] * len(rows)
-    spare = height - len(rows)
-    for index in sorted(range(len(rows)), key=lambda n: (not rows[n].early, needs[n])):
-        more = min(needs[index] - 1, spare)
-        given[index] += more
-        spare -= more
-    lines: list[Line] = []
-    for index, row in enumerate(rows):
-        lines.extend(_cut_row(index, row, given[index]))
-    return lines
-
-
-def _cut_row(index: int, row: Foldable, count: int) -> list[Line]:
-    """Return the first ``count`` lines of a row, with a marker where lines are hidden."""
-    spans = whole_spans(row.text, wrap(row.text, row.room))
-    shown = spans[:count]
-    lines = [Line(index, a, b, number == 0) for number, (a, b) in enumerate(shown)]
-    if len(spans) <= count:
-        return lines
-    marker = len(f" …+{len(spans) - count + 1}")
-    room = max(1, row.room - marker)
-    if count == 1 and len(row.items) > 1:
-        pieces = _share_line(row, room)
-        if pieces:
-            lines[-1] = Line(index, 0, pieces[0][1], more=len(spans) - 1, pieces=pieces)
-            return lines
-    start = shown[-1][0]
-    stop = start + fold(row.text[start:], room)[0][1]  # it is cut anyway: at no word, but full
-    left = len(wrap(row.text[stop:].lstrip(), row.room))
-    lines[-1] = Line(index, start, stop, count == 1, more=left)
-    return lines
-
-
-def _share_line(row: Foldable, room: int) -> tuple[Span, ...]:
-    """Return the beginning of each item so that all fit on one line; empty where they cannot. Cells
-    that short items do not need go to the others.
-    """
-    starts = [start for start, _ in row.items]
-    ends = [*starts[1:], len(row.text)]
-    texts = [row.text[a:b].rstrip() for a, b in zip(starts, ends, strict=True)]
-    spare = room - (len(texts) - 1)  # a space between two
-    if spare // len(texts) < _LEAST_ITEM:
-        return ()
-    cells = [0] * len(texts)
-    for left, index in enumerate(sorted(range(len(texts)), key=lambda n: cell_len(texts[n]))):
-        cells[index] = min(cell_len(texts[index]), spare // (len(texts) - left))
-        spare -= cells[index]
-    pieces: list[Span] = []
-    for start, text, width in zip(starts, texts, cells, strict=True):
-        kept = fit(text, width)
-        pieces.append((start, start + (len(kept) if kept == text else len(kept) - 1)))
-    return tuple(pieces)
+    first: bool  # of the row's lines
 
 
 _NARROW: Final = 32  # cells; below, labels stand before the text instead of in a column
@@ -165,9 +72,8 @@ Allot = Callable[[Size], int]
 class RequestView(LineView, can_focus=False):
     """Rows with their labels in a column, drawn as lines; records which were on the screen (R14).
 
-    ``allot`` returns its height for the size of its container. With too few lines for all text but
-    enough for all rows, each row stays visible, cut with a count of its hidden lines; with fewer
-    lines than rows the view scrolls.
+    ``allot`` returns its height for the size of its container; with more lines than that the view
+    scrolls.
     """
 
     lit: var[bool] = var(False)  # whether digits are keys now
@@ -176,7 +82,6 @@ class RequestView(LineView, can_focus=False):
     def __init__(self, allot: Allot, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._allot = allot
-        self.folds = True  # whether rows may be cut to a line each; else all of them scroll
         self.rows: tuple[QuestionRow, ...] = ()
         self._seen = Seen((), ())
         self._room = (-1, -1)  # width and height that ``_lines`` was laid out for
@@ -212,28 +117,17 @@ class RequestView(LineView, can_focus=False):
             self._seen.mark_seen(number, 0, len(row.text))
 
     def reveal_unseen(self) -> None:
-        """Show all rows uncut and scroll to the first that was not completely seen."""
+        """Scroll to the first row that was not completely seen; do nothing where all were."""
         row = next((n for n in range(len(self.rows)) if not self._seen.is_whole(n)), -1)
         if row < 0:
             return
-        self.unfold_rows()
         self.fit_lines()
         line = next(n for n, at in enumerate(self._lines) if at.row == row)
         self.scroll_to(0, line, animate=False)
 
-    def unfold_rows(self) -> None:
-        """Show every row uncut from now on, even if the view must scroll."""
-        if self.folds:
-            self.folds = False
-            self.invalidate(layout=True)
-
     def height_for(self, width: int) -> int:
-        """Return the height of all rows, uncut, at this width."""
+        """Return the height of all rows at this width."""
         return sum(len(spans) for spans in self._wrap_rows(width))
-
-    def least_for(self, width: int) -> int:
-        """Return the height at which every row still has a line; 1 where rows cannot be cut."""
-        return len(self.rows) if self._can_fold(width) else min(1, len(self.rows))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._allot(container)
@@ -263,28 +157,13 @@ class RequestView(LineView, can_focus=False):
         bar = self.scrollbar_size_vertical if self.show_vertical_scrollbar else 0
         if bar and self.height_for(width + bar) <= height:
             width += bar  # the bar goes: it alone takes the cells that make it needed
-        cuts = self._wrap_rows(width)
-        if len(cuts) <= height < sum(map(len, cuts)) and self._can_fold(width):
-            heads = self._head_cells(width)
-            rows = [
-                Foldable(row.text, width - head, row.keys, early=row.wide)
-                for row, head in zip(self.rows, heads, strict=True)
-            ]
-            self._lines = fold_rows(rows, height)
-        else:
-            self._lines = [
-                Line(row, start, stop, number == 0)
-                for row, spans in enumerate(cuts)
-                for number, (start, stop) in enumerate(spans)
-            ]
+        self._lines = [
+            Line(row, start, stop, number == 0)
+            for row, spans in enumerate(self._wrap_rows(width))
+            for number, (start, stop) in enumerate(spans)
+        ]
         self._strips.clear()
         self.virtual_size = Size(width, len(self._lines))
-
-    def _can_fold(self, width: int) -> bool:
-        """Whether a row cut to one line is still readable at this width."""
-        if not self.folds or not self._label_column(width):
-            return False
-        return all(width - head >= LEAST_ROOM for head in self._head_cells(width))
 
     def _column_gap(self, width: int) -> int:
         """Return the cells between label and text."""
@@ -311,10 +190,6 @@ class RequestView(LineView, can_focus=False):
             )
             for row in self.rows
         ]
-
-    def _head_cells(self, width: int) -> list[int]:
-        """Return the cells before the text of each row."""
-        return [cell_len(label) + cell_len(said) for label, said in self._row_heads(width)]
 
     def _wrap_rows(self, width: int) -> list[list[Span]]:
         """Return for each row the spans of its text, one for each line."""
@@ -360,24 +235,9 @@ class RequestView(LineView, can_focus=False):
         layers: list[Layer] = [(span, names_key(key, row.text[slice(*span)])) for span in row.keys]
         if row.mark is not None:
             layers.append(((0, 1), tones[row.mark]))
-        tone = tones[row.tone]
-        body: Row = []
-        for number, span in enumerate(at.pieces or ((at.start, at.stop),)):
-            if number:
-                body.append(Segment(" ", ground))
-            pieces = paint_text(row.text, span, tone, layers)
-            body += [Segment(text, style) for text, style in pieces]
-            if at.pieces and not self._ends_item(row, span[1]):
-                body.append(Segment(ELLIPSIS, ground + ink(palette.quiet)))
-        if at.cut_marker:
-            body.append(Segment(at.cut_marker, ground + ink(palette.accent)))
+        pieces = paint_text(row.text, (at.start, at.stop), tones[row.tone], layers)
+        body = [Segment(text, style) for text, style in pieces]
         return [*(s for s in head if s.text), *body]
-
-    @staticmethod
-    def _ends_item(row: QuestionRow, stop: int) -> bool:
-        """Whether only a gap follows this character before the next item."""
-        following = min((start for start, _ in row.keys if start >= stop), default=len(row.text))
-        return not row.text[stop:following].strip()
 
 
 class CardView(RequestView):
@@ -398,10 +258,6 @@ class CardView(RequestView):
         super().show_rows(rows, fresh=fresh)
         if fresh:
             self._cursor = ""
-
-    def on_mouse_scroll_down(self) -> None:
-        """Show every row uncut, since the user scrolls."""
-        self.unfold_rows()
 
     @property
     def chosen_ref(self) -> str:

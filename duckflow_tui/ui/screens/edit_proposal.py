@@ -5,14 +5,13 @@ edits queued messages.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Final
 
-from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.strip import Strip
 from textual.widgets import Static, TextArea
 from textual.widgets.text_area import Document
 
@@ -20,27 +19,21 @@ from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.gates import FilePreview, Hunk
 from duckflow_tui.ui.panes.diff_document import shown_path
 from duckflow_tui.ui.panes.rows import palette_of
-from duckflow_tui.ui.panes.strips import ink
 from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.words.catalogue import Catalogue
 
 _LINES_BEFORE: Final = 4  # lines shown above the first change
 
 
-def _changed_lines(preview: FilePreview) -> frozenset[int]:
-    """Return the lines of the proposed text, from 0, that the proposal adds; for a hunk that only
-    removes lines, the line after them.
+def _first_changed_line(preview: FilePreview) -> int:
+    """Return the line of the proposed text, from 0, at which its first change begins; 0 without
+    hunks.
     """
-    added: set[int] = set()
-    for hunk in preview.hunks:
-        marked = {line.new - 1 for line in hunk.lines if line.mark == "+" and line.new}
-        after = hunk.new_start - 1
-        for line in hunk.lines:
-            if line.mark == "-":
-                break
-            after += 1
-        added |= marked or {max(0, after)}
-    return frozenset(added)
+    if not preview.hunks:
+        return 0
+    first = preview.hunks[0]
+    unchanged = sum(1 for _ in takewhile(lambda line: line.mark == " ", first.lines))
+    return max(0, first.new_start - 1 + unchanged)
 
 
 def leave_out_hunks(
@@ -79,25 +72,8 @@ def can_edit(text: str) -> bool:
     return shown and Document(text).text == text
 
 
-def _move_marks(changed: frozenset[int], before: list[str], now: list[str]) -> frozenset[int]:
-    """Return the marked lines after an edit: edited lines are marked, marks below them
-    move along.
-    """
-    if before == now:
-        return changed
-    shortest = min(len(before), len(now))
-    head = next((n for n in range(shortest) if before[n] != now[n]), shortest)
-    tail = next(
-        (n for n in range(shortest - head) if before[-1 - n] != now[-1 - n]), shortest - head
-    )
-    moved = len(now) - len(before)
-    kept = {line for line in changed if line < head}
-    kept |= {line + moved for line in changed if line >= len(before) - tail}
-    return frozenset(kept | set(range(head, len(now) - tail)))
-
-
 class ProposalEditor(TextArea):
-    """A text editor that marks changed lines in the gutter.
+    """A text editor that tells when it should be closed.
 
     Ctrl+S and Esc are handled in the order of all keys: a priority binding would run before letters
     typed just earlier, and the returned text would lack them.
@@ -109,26 +85,6 @@ class ProposalEditor(TextArea):
         def __init__(self, *, applies: bool) -> None:
             super().__init__()
             self.applies = applies
-
-    changed: frozenset[int] = frozenset()  # lines of the proposal that it changes, from 0
-
-    def on_mount(self) -> None:
-        self._proposed = self.text.split("\n")
-        self._marks: frozenset[int] = self.changed
-
-    def on_text_area_changed(self) -> None:
-        """Move the marks along with the text."""
-        self._marks = _move_marks(self.changed, self._proposed, self.text.split("\n"))
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        """Render a line, with a mark in the gutter where it is changed."""
-        strip = super().render_line(y)
-        if self.scroll_offset.y + y not in self._marks:
-            return strip
-        at = self.gutter_width - 1
-        sign = Strip([Segment("▌", ink(palette_of(self).good, on=palette_of(self).raised))], 1)
-        return Strip.join([strip.crop(0, at - 1), sign, strip.crop(at)])
 
     def on_key(self, event: events.Key) -> None:
         """Post ``Pressed`` for Ctrl+S and Esc."""
@@ -179,14 +135,13 @@ class EditProposal(EditText):
         editor = ProposalEditor(
             text, soft_wrap=False, show_line_numbers=True, tab_behavior="indent"
         )
-        lines = range(len(text.split("\n")))
-        editor.changed = _changed_lines(preview).intersection(lines)
         title, apply = words("gate.edit_title"), words("gate.edit_apply")
         super().__init__(words, editor, title, apply, about=shown_path(preview))
+        self._first = _first_changed_line(preview)
 
     def on_mount(self) -> None:
         """Put the cursor on the first change and scroll to it."""
-        first = min(self.editor.changed, default=0)
+        first = min(self._first, self.editor.document.line_count - 1)
         self.editor.move_cursor((first, 0))
         # The line stands in the upper part, with what leads to it above.
         self.editor.call_after_refresh(
