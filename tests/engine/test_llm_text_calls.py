@@ -377,7 +377,7 @@ async def test_plain_words_in_place_of_an_object_are_the_whole_reply(
 async def test_half_an_object_and_what_looks_like_a_call_are_no_reply(
     tmp_path: Path, text: str
 ) -> None:
-    """It is asked for again, and plain words do not take its place. Covers S1-1."""
+    """It is asked for again, and plain words do not take its place."""
     claims = Reply(text="I have done it.")
     async with session(project(tmp_path), script(Reply(text=text), claims, done("Hi."))) as s:
         end = await s.turn("hello")
@@ -386,7 +386,7 @@ async def test_half_an_object_and_what_looks_like_a_call_are_no_reply(
 
 
 async def test_plain_words_that_claim_work_are_an_answer_and_no_work(tmp_path: Path) -> None:
-    """Covers S1-1, S1-52."""
+    """Covers S1-52."""
     text = "I have fixed the bug in a.py."
     async with session(project(tmp_path), script(Reply(text=text)), mode="trusted") as s:
         end = await s.turn("fix the bug in a.py: x must be 2")

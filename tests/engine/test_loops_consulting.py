@@ -176,7 +176,6 @@ async def test_more_loops_go_on_right_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", list(Pattern))
 async def test_free_words_are_always_possible(tmp_path: Path, pattern: Pattern) -> None:
-    """Covers S0-43."""
     files(tmp_path / "work", 6)
     replies, environ = stuck(pattern)
     async with session(tmp_path, script(*replies, done("Then so.")), environ=environ) as s:

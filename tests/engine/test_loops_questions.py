@@ -168,7 +168,7 @@ async def test_what_is_written_while_a_question_is_open_answers_it(tmp_path: Pat
 async def test_a_typed_number_is_the_option_of_that_number_where_there_is_one(
     tmp_path: Path, typed: str, told: str
 ) -> None:
-    """Covers S4-67, at an open card and at a question that the turn ended with."""
+    """At an open card and at a question that the turn ended with."""
     asks = decision("One thing.", step="PLANNING", next_step="pending_user", question=QUESTION)
     async with session(tmp_path, script(asks, done("That one."))) as s:
         await s.engine.send("a snake game")

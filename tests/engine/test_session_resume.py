@@ -74,7 +74,7 @@ async def test_what_was_read_of_a_session_does_not_stay_in_memory(tmp_path: Path
 
 
 async def test_a_gate_that_was_open_opens_again_and_nothing_was_approved(tmp_path: Path) -> None:
-    """Covers S4-80: the same question, pending; its answer lets the turn go on to its end."""
+    """The same question, pending; its answer lets the turn go on to its end."""
     behind = action("file_ops.write_file", path="b.txt", content="two\n")
     async with session(tmp_path, script(decision("I write.", READ, WRITE, behind))) as made:
         await made.engine.send("make two files")
@@ -245,7 +245,6 @@ def change(path: str, kind: str = "modify", target: str = "") -> FileChange:
 async def test_a_call_that_ended_with_the_app_is_told_by_what_became_of_its_files(
     tmp_path: Path, made: FileChange, says: str, done: bool
 ) -> None:
-    """Covers S4-80."""
     for name, text in {"new.txt": NEW, "old.txt": OLD, "other.txt": "x"}.items():
         (tmp_path / name).write_text(text)
     state = AgentState()

@@ -22,7 +22,7 @@ WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 
 
 def test_a_gate_a_queue_and_a_draft_survive_a_kill(tmp_path: Path) -> None:
-    """Covers S4-80, C22. The gate is pending again, and the user's key lets it all go on."""
+    """The gate is pending again, and the user's key lets it all go on."""
     replies = script(decision("I write.", WRITE), done("Written."), done("And counted."))
     with served(replies) as server:
         with start(tmp_path, server.endpoint.base_url) as terminal:
@@ -82,7 +82,7 @@ def test_a_stream_in_the_middle_of_a_queue_is_taken_up_by_a_key(tmp_path: Path) 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["unfinished", "in_place"])
 def test_a_change_that_was_cut_is_told_as_the_file_is(tmp_path: Path, in_place: bool) -> None:
-    """Covers S4-80. Killed inside the apply; what came behind it in the reply never runs."""
+    """Killed inside the apply; what came behind it in the reply never runs."""
     for number in range(6):  # all nine may be written between two looks
         place = tmp_path / str(number)
         place.mkdir()

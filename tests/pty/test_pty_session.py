@@ -423,7 +423,7 @@ def test_two_programs_in_one_folder_each_ask_for_their_own_change(tmp_path: Path
 def test_a_storm_of_sizes_while_text_streams_and_a_gate_waits_leaves_the_screen_whole(
     tmp_path: Path, seed: int
 ) -> None:
-    """Covers S4-94. The gate, the draft and the terminal's cursor stand where they belong, in the
+    """The gate, the draft and the terminal's cursor stand where they belong, in the
     same cells as on a screen that is drawn anew.
     """
     sizes = random.Random(seed)

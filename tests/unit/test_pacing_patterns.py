@@ -110,7 +110,6 @@ def test_the_limit_always_asks_and_before_all_others() -> None:
 
 
 def test_a_cause_has_its_figures_and_what_came_again() -> None:
-    """Covers S0-38."""
 
     def told(**fields: object) -> dict[str, str]:
         found = find_consultation(replace(CALM, **fields))
@@ -154,7 +153,6 @@ def test_what_is_most_amiss_goes_first() -> None:
 def test_each_cause_suggests_what_is_behind_it(
     code: str, params: dict[str, str], guess: str, kept: str
 ) -> None:
-    """Covers S0-38."""
     found = guess_cause(Reason(code=code, params=params), CALM)
     assert (found.code, "".join(found.params.values())) == (guess, kept)
 
@@ -165,7 +163,6 @@ def test_a_model_that_contradicts_itself_is_confused(code: str) -> None:
 
 
 def test_the_hypothesis_comes_from_the_signals() -> None:
-    """Covers S0-38."""
     assert guess_cause(STUCK, CALM).code == "repeats_call"
     same = Reason(code="same_result", params={"operation": "shell.run", "times": "3"})
     found = guess_cause(same, CALM)
@@ -194,7 +191,7 @@ def test_the_hypothesis_comes_from_the_signals() -> None:
 def test_a_lost_thread_names_only_what_lowered_the_focus(
     focus: tuple[float, ...], lowered: tuple[VitalCause, ...], signs: str, guess: str
 ) -> None:
-    """Covers S0-38, S0-41."""
+    """Covers S0-41."""
     found = find_consultation(replace(CALM, focus=focus, lowered=(frozenset(), frozenset(lowered))))
     assert found is not None
     assert found[1].params["signs"] == signs
@@ -202,7 +199,6 @@ def test_a_lost_thread_names_only_what_lowered_the_focus(
 
 
 def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None:
-    """Covers S0-38."""
 
     def signs(**fields: object) -> str:
         found = find_consultation(replace(CALM, **fields))

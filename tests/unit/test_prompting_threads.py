@@ -93,7 +93,7 @@ def no_result_without_its_call(history: tuple[Message, ...]) -> bool:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_tail_of_a_step(language: str) -> None:
-    """Covers S3-17, S3-18, S3-30, S3-36."""
+    """Covers S3-17, S3-18, S3-30."""
     prompt = compiler(language).compile(
         working_talk().state, (*STEP_OPERATIONS, *ASIDE_OPERATIONS[1:]), thread=WRITING
     )
