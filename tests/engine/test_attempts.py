@@ -15,8 +15,7 @@ LEARNED = "the file is read by a script"
 
 
 def results(s: Session) -> tuple[AttemptResult, ...]:
-    assert s.state.objective is not None
-    return s.state.objective.attempts
+    return s.objective.attempts
 
 
 async def test_log_errors_and_results_of_an_attempt_stay_in_it(tmp_path: Path) -> None:
@@ -42,8 +41,7 @@ async def test_log_errors_and_results_of_an_attempt_stay_in_it(tmp_path: Path) -
         assert written == [["notes.txt"], ["two.txt"], ["three.txt"]]
         failed = [[error.operation for error in attempt.errors] for attempt in results(s)]
         assert failed == [[f"file_ops.read_file gone{n}.txt"] for n in (1, 2, 3)]
-        assert s.state.objective is not None
-        assert len(s.state.objective.accumulated_results) == 3
+        assert len(s.objective.accumulated_results) == 3
 
 
 async def test_what_the_user_runs_and_what_checks_run_is_no_part_of_an_attempt(
@@ -152,5 +150,4 @@ async def test_an_attempt_is_told_by_what_it_did(
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         assert results(s)[0].strategy.startswith(strategy)
-        assert s.state.objective is not None
-        assert s.state.objective.attempted_strategies == ()  # nothing of it is to be avoided
+        assert s.objective.attempted_strategies == ()  # nothing of it is to be avoided

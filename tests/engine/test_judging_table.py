@@ -394,5 +394,4 @@ async def test_a_requirement_whose_only_change_was_denied_is_not_shown_as_met(
         end = await s.turn("set value to 2")
         (review,) = [m.review for m in s.state.messages if isinstance(m, ReviewMessage)]
         assert (end.outcome, review.score, review.verdict) == ("denied", 1.0, "failed")
-        assert s.state.objective is not None
-        assert review.met_counts == s.state.objective.met_counts == (0, 1)
+        assert review.met_counts == s.objective.met_counts == (0, 1)

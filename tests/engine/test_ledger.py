@@ -20,7 +20,6 @@ from duckflow_tui.state.goal import (
     RequirementState,
     RequirementWaived,
     ReviewMessage,
-    TaskObjective,
     is_outdated,
 )
 from duckflow_tui.state.phase import Phase
@@ -37,14 +36,9 @@ ASK = decision("", **WAITS)
 WAIVED, MET, OPEN = RequirementState.WAIVED, RequirementState.MET, RequirementState.OPEN
 
 
-def objective(s: Session) -> TaskObjective:
-    assert s.state.objective is not None
-    return s.state.objective
-
-
 def ledger(s: Session) -> dict[str, tuple[str, RequirementState]]:
     """The words and the state of each requirement."""
-    items = objective(s).extracted_requirements
+    items = s.objective.extracted_requirements
     return {item.requirement_id: (item.requirement, item.state) for item in items}
 
 
@@ -68,7 +62,7 @@ async def test_the_same_words_with_another_check_are_another_requirement(tmp_pat
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes")
         assert end.outcome == "done"
-        kinds = [item.check.kind for item in objective(s).extracted_requirements]
+        kinds = [item.check.kind for item in s.objective.extracted_requirements]
         assert kinds == ["file_exists", "file_contains"]
         done_at = [m.review.done for m in s.state.messages if isinstance(m, ReviewMessage)]
         assert done_at == [False, True]
@@ -95,7 +89,7 @@ async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one
         await s.until(lambda _: len(ledger(s)) == 2)
         assert s.engine.ledger.edit_requirement("r2", text="There are notes") is None
         assert (await s.ended()).outcome == "done"
-        first, second = objective(s).extracted_requirements
+        first, second = s.objective.extracted_requirements
         assert (first.check.value, first.state) == ("notes.txt: x=2", MET)
         assert (second.check.value, second.by_user) == ("notes.txt", True)
         assert len(s.server.of("satisfaction")) == 1
@@ -115,7 +109,7 @@ async def test_the_number_of_requirements_is_announced_to_the_user_alone(tmp_pat
         told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         said = [(m.params["count"], m.for_model) for m in told if m.key == "judging.counted"]
         assert said == [("2", ""), ("3", "")]
-        asked, first = objective(s), next(m for m in s.state.messages if m.kind == "user")
+        asked, first = s.objective, next(m for m in s.state.messages if m.kind == "user")
         assert (asked.original_query, asked.created_at) == ("write the notes", first.at)
         assert len(asked.extracted_requirements) == 3
 
@@ -220,7 +214,7 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
         await s.turn("write the notes")
         await s.turn("make it simpler: one line, no changelog")
         assert {k: state for k, (_, state) in ledger(s).items()}["r2"] is WAIVED
-        dropped = objective(s).get_requirement("r2")
+        dropped = s.objective.get_requirement("r2")
         assert dropped is not None
         assert dropped.waived_because == "said: make it simpler: one line, no changelog"
         assert "judging.dropped" in s.notices()
@@ -368,7 +362,7 @@ async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_
         before = ledger(s)
         await answer(s, "accept" if yes else "reject")
         await s.until(lambda state: not state.cards and not state.running)
-        new = objective(s).get_requirement("r3")
+        new = s.objective.get_requirement("r3")
         if yes:
             assert new is not None
             assert (new.requirement, new.priority, new.check.value) == (
@@ -452,14 +446,14 @@ async def test_after_undo_nothing_is_shown_as_met_or_done_and_going_on_brings_it
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.DONE, MET)
-        first = objective(s).objective_id
+        first = s.objective.objective_id
         await s.engine.undo()
         assert ledger(s) == {"r1": (NOTES, OPEN)}
-        assert (s.state.phase, objective(s).met_counts) == (Phase.IDLE, (0, 1))
-        assert objective(s).extracted_requirements[0].evidence == ()
+        assert (s.state.phase, s.objective.met_counts) == (Phase.IDLE, (0, 1))
+        assert s.objective.extracted_requirements[0].evidence == ()
         assert (await s.turn("go on")).outcome == "done"
-        assert (objective(s).objective_id, ledger(s)["r1"][1]) == (first, MET)
-        assert not objective(s).reopened
+        assert (s.objective.objective_id, ledger(s)["r1"][1]) == (first, MET)
+        assert not s.objective.reopened
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -478,17 +472,17 @@ async def test_what_a_file_shows_is_looked_at_again_after_undo_and_redo(
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
-        assert objective(s).met_counts[0] == len(ledger(s))
+        assert s.objective.met_counts[0] == len(ledger(s))
         calls = len(s.server.requests)
         await s.engine.undo()  # of the other file: not all is as it was
-        assert (ledger(s)["r1"][1], objective(s).reopened) == (MET, True)
+        assert (ledger(s)["r1"][1], s.objective.reopened) == (MET, True)
         await s.engine.undo()
         assert ledger(s)["r1"][1] is RequirementState.REFUTED
         await s.engine.redo(whole=True)
         assert ledger(s)["r1"][1] is MET
-        assert all(e.supports for e in objective(s).extracted_requirements[0].evidence)
+        assert all(e.supports for e in s.objective.extracted_requirements[0].evidence)
         # With the files as they were judged the ledger is as it was, row by row.
-        assert (objective(s).met_counts, objective(s).reopened) == ((len(ledger(s)),) * 2, False)
+        assert (s.objective.met_counts, s.objective.reopened) == ((len(ledger(s)),) * 2, False)
         assert len(s.server.requests) == calls
 
 
@@ -634,7 +628,7 @@ async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_sho
         assert not (s.workspace / "later.txt").exists()
         covered = not way.startswith("ln")
         assert ledger(s)["r1"][1] is (MET if covered else OPEN)
-        assert objective(s).reopened is not covered
+        assert s.objective.reopened is not covered
 
 
 # --- what is shown as done -----------------------------------------------------------------------

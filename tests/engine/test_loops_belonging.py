@@ -16,11 +16,6 @@ HELD = Reply(decision=done("Too late.").decision, hold="a")
 OTHER = claim("the log is there", kind="file_exists", value="log.txt")
 
 
-def objective(s: Session) -> TaskObjective:
-    assert s.state.objective is not None
-    return s.state.objective
-
-
 def wanted(of: TaskObjective) -> list[str]:
     return [item.requirement for item in of.extracted_requirements]
 
@@ -31,7 +26,7 @@ async def stopped(s: Session) -> TaskObjective:
     await s.server.reached("a")
     s.engine.stop()
     assert (await s.ended()).outcome == "stopped"
-    return objective(s)
+    return s.objective
 
 
 async def test_another_request_after_a_stop_inherits_nothing_and_nothing_is_lost(
@@ -42,7 +37,7 @@ async def test_another_request_after_a_stop_inherits_nothing_and_nothing_is_lost
         first = await stopped(s)
         end = await s.turn("hello")
         assert (end.outcome, end.satisfaction) == ("answered", None)
-        assert (objective(s).original_query, wanted(objective(s))) == ("hello", [])
+        assert (s.objective.original_query, wanted(s.objective)) == ("hello", [])
         (left,) = s.state.earlier
         assert (left.objective_id, left.left) == (first.objective_id, "stopped")
         assert [item.state for item in left.extracted_requirements] == [RequirementState.OPEN]
@@ -67,8 +62,8 @@ async def test_what_the_model_says_goes_on_costs_no_call_of_its_own(
         first = await stopped(s)
         end = await s.turn(words)
         assert (end.outcome, end.satisfaction, end.llm_calls) == ("done", 0.9, 2)
-        assert objective(s).objective_id == first.objective_id
-        assert objective(s).extracted_requirements[0].state is RequirementState.MET
+        assert s.objective.objective_id == first.objective_id
+        assert s.objective.extracted_requirements[0].state is RequirementState.MET
         assert s.state.earlier == ()
 
 
@@ -80,7 +75,7 @@ async def test_thanks_after_finished_work_are_talk(tmp_path: Path, words: str) -
     async with session(tmp_path, replies, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "done"
         end = await s.turn(words)
-        assert (end.outcome, end.llm_calls, wanted(objective(s))) == ("answered", 1, [])
+        assert (end.outcome, end.llm_calls, wanted(s.objective)) == ("answered", 1, [])
 
 
 async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_it(
@@ -97,9 +92,9 @@ async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_
         assert s.engine.ledger.add_requirement("in one line") is None
         s.server.release("b")
         assert (await s.ended(2)).satisfaction == 0.9
-        assert objective(s).objective_id == first.objective_id
-        assert wanted(objective(s)) == ["the answer says why", "in one line"]
-        assert (objective(s).left, s.state.earlier) == (None, ())
+        assert s.objective.objective_id == first.objective_id
+        assert wanted(s.objective) == ["the answer says why", "in one line"]
+        assert (s.objective.left, s.state.earlier) == (None, ())
 
 
 async def test_what_leads_back_finds_its_working_memory(tmp_path: Path) -> None:
@@ -135,7 +130,7 @@ async def test_requirements_of_a_message_that_goes_on_join_the_ledger(tmp_path: 
     async with session(tmp_path, replies, mode="trusted") as s:
         await stopped(s)
         await s.turn("it should name the script too")
-        assert wanted(objective(s)) == ["the answer says why", "it names the script"]
+        assert wanted(s.objective) == ["the answer says why", "it names the script"]
         (asked,) = s.server.of("requirements")
         assert "- said: it should name the script too" in asked.text
         assert "- said: write the notes" not in asked.text
@@ -150,12 +145,12 @@ async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_say
     async with session(tmp_path, replies, mode="trusted") as s:
         (tmp_path / "work" / "log.txt").write_text("x")
         await s.turn("write the notes")
-        first = objective(s).objective_id
+        first = s.objective.objective_id
         await s.turn("the first")
-        assert (objective(s).objective_id, s.state.earlier) == (first, ())
+        assert (s.objective.objective_id, s.state.earlier) == (first, ())
         end = await s.turn("forget it, is there a log?")
         assert (end.outcome, end.satisfaction) == ("done", 0.9)  # the log was there before: judged
-        assert wanted(objective(s)) == ["the log is there"]
+        assert wanted(s.objective) == ["the log is there"]
         assert [cause for cause, _ in changes(s, "stamina")].count("new_objective") == 1
         assert [(o.objective_id, o.left) for o in s.state.earlier] == [(first, "partial")]
 
@@ -168,9 +163,9 @@ async def test_only_the_first_decision_says_whether_it_is_the_same_request(tmp_p
     replies = script(works(WORDS), ask, goes_on, late, satisfaction=(judged(0.9),))
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
-        first = objective(s).objective_id
+        first = s.objective.objective_id
         await s.turn("the first")
-        assert (objective(s).objective_id, s.state.earlier) == (first, ())
+        assert (s.objective.objective_id, s.state.earlier) == (first, ())
 
 
 async def test_trying_again_goes_on_with_it(tmp_path: Path) -> None:
@@ -179,7 +174,7 @@ async def test_trying_again_goes_on_with_it(tmp_path: Path) -> None:
         first = await stopped(s)
         assert await s.engine.retry()
         assert (await s.ended(2)).satisfaction == 0.9
-        assert (objective(s).objective_id, s.state.earlier) == (first.objective_id, ())
+        assert (s.objective.objective_id, s.state.earlier) == (first.objective_id, ())
 
 
 async def test_an_earlier_request_is_there_again_after_a_restart(tmp_path: Path) -> None:

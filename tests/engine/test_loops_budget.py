@@ -95,8 +95,7 @@ async def test_what_is_not_raised_ends_the_turn_and_sends_nothing_more(
         await answer(s, choice)
         assert (await s.ended()).outcome == outcome
         assert sent(s) == ["main"]
-        assert s.state.objective is not None
-        assert s.state.objective.closed is closed
+        assert s.objective.closed is closed
         assert (await s.turn("and now?")).outcome == "answered"  # each turn has its own calls
         assert sent(s) == ["main", "main"]
 
@@ -229,8 +228,7 @@ async def test_a_step_counts_its_own_calls_and_the_turn_its_own(tmp_path: Path) 
         assert (await card(s)).kind is CardKind.PLAN
         await answer(s, "run_all")
         found = await budget(s)
-        plan = s.state.active_plan
-        assert plan is not None
+        plan = s.active_plan
         assert found.step_id == plan.steps[0].step_id
         assert (found.facts["purpose"], found.facts["limit"]) == ("task", "3")
         assert sent(s).count("task") == 3

@@ -63,8 +63,7 @@ async def test_answers_that_end_the_turn(tmp_path: Path, pattern: Pattern, way: 
             ("done", "accepted") if accepts else ("partial", "user")
         )
         assert len(s.server.of("main")) == asked
-        assert s.state.objective is not None
-        assert s.state.objective.closed is accepts
+        assert s.objective.closed is accepts
         shown = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         analyses = [m.params["cause"] for m in shown if m.key == "consulting.analysis"]
         assert analyses == (["a tool is missing"] if way == "analyse" else [])
@@ -88,7 +87,6 @@ async def test_an_analysis_is_told_what_of_the_request_is_not_met(tmp_path: Path
     scripted = script(*replies, failure=ANALYSIS)
     async with session(tmp_path, scripted, environ=environ) as s:
         await stuck_session(s, Pattern.LIMIT)
-        assert s.state.objective is not None
         levels = {"met": 1.0, "partly": 0.9, "open": 0.0, "waived": 0.0}
         items = tuple(
             RequirementItem.model_validate(
@@ -97,7 +95,7 @@ async def test_an_analysis_is_told_what_of_the_request_is_not_met(tmp_path: Path
             )
             for n, (how, level) in enumerate(levels.items(), 1)
         )
-        changed = s.state.objective.model_copy(update={"extracted_requirements": items})
+        changed = s.objective.model_copy(update={"extracted_requirements": items})
         s.store.dispatch(ObjectiveChanged(objective=changed))
         await answer(s, "analyse")
         await s.ended()
@@ -207,8 +205,7 @@ async def test_another_approach_is_kept_as_a_strategy_that_failed(tmp_path: Path
         await stuck_session(s, Pattern.STAGNATION)
         await answer(s, "other_approach")
         await s.ended()
-        assert s.state.objective is not None
-        assert s.state.objective.attempted_strategies[0] == "only looked, changed nothing"
+        assert s.objective.attempted_strategies[0] == "only looked, changed nothing"
         assert "- file_ops.read_file f00.py" in next_request(s)
 
 
@@ -221,8 +218,7 @@ async def test_another_approach_than_the_model_said_is_told_and_each_way_kept_on
         await stuck_session(s, Pattern.STAGNATION)
         memory = s.state.memory.replace(plan_brief=("read on", "and on"))
         s.store.dispatch(WorkingMemoryChanged(memory=memory))
-        assert s.state.objective is not None
-        tried = s.state.objective.replace(attempted_strategies=("first", "read on; and on"))
+        tried = s.objective.replace(attempted_strategies=("first", "read on; and on"))
         s.store.dispatch(ObjectiveChanged(objective=tried))
         await answer(s, "other_approach")
         await s.ended()
@@ -290,8 +286,7 @@ async def test_the_top_requirement_comes_first_and_the_others_second(tmp_path: P
         assert s.engine.ledger.waive_requirement("r4") is None
         await answer(s, "top_requirement", "it is small")
         await s.until(lambda state: not state.cards and state.turn is None)
-        assert s.state.objective is not None
-        items = s.state.objective.extracted_requirements
+        items = s.objective.extracted_requirements
         assert [(i.requirement, i.priority) for i in items] == [
             ("it is fast", 2),
             ("it is small", 1),
@@ -323,8 +318,7 @@ async def test_tidied_results_are_shown_and_kept(tmp_path: Path) -> None:
         await stuck_session(s, Pattern.CONFUSION)
         await answer(s, "tidy_results")
         await s.ended()
-        assert s.state.objective is not None
-        kept, *reads = s.state.objective.accumulated_results
+        kept, *reads = s.objective.accumulated_results
         assert kept == "f00 holds a comment, the rest is unknown"
         assert all(line.startswith("file_ops.read_file") for line in reads)  # of the review
         shown = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
@@ -346,8 +340,7 @@ async def test_what_failed_is_tidied_too_and_two_thousand_characters_are_kept(
         await answer(s, "tidy_results")
         await s.ended()
         assert "- failed: read file gone.py: " in s.server.of("digest")[0].text
-        assert s.state.objective is not None
-        assert len(s.state.objective.accumulated_results[0]) == 2000
+        assert len(s.objective.accumulated_results[0]) == 2000
 
 
 @pytest.mark.parametrize("replies", [(Reply(data={"digest": " "}), DIGEST), ()])
@@ -362,8 +355,7 @@ async def test_results_are_tidied_by_whoever_can_or_shown_as_they_are(
         await stuck_session(s, Pattern.CONFUSION)
         await answer(s, "tidy_results")
         await s.ended()
-        assert s.state.objective is not None
-        kept = s.state.objective.accumulated_results[0]
+        kept = s.objective.accumulated_results[0]
         assert ("consulting.no_digest" in s.notices()) is not replies
         if replies:
             assert "digest is empty" in s.server.of("digest")[1].text
@@ -379,8 +371,7 @@ async def test_a_simpler_request_is_a_requirement_of_the_user(tmp_path: Path) ->
         await stuck_session(s, Pattern.TOO_MANY_TRIES)
         await answer(s, "simplify", "only name the files")
         await s.until(lambda state: state.turn is None)
-        assert s.state.objective is not None
-        items = s.state.objective.extracted_requirements
+        items = s.objective.extracted_requirements
         assert "consulting.simplify" in s.notices()
         told = [(i.requirement, i.priority, i.by_user) for i in items]
         assert told == [("only name the files", 1, True)]

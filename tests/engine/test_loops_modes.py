@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from support.plan_talk import answer
-from support.session import Session, action, decision, done, judged_good, note_of, script, session
+from support.session import action, decision, done, judged_good, note_of, script, session
 
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.replies import Reply, Script, When
@@ -184,12 +184,6 @@ async def test_work_on_a_plan_is_offered_once_there_is_one(tmp_path: Path) -> No
             assert f"- {name}(" in second
 
 
-async def plan_of(running: Session) -> Any:
-    plan = running.state.active_plan
-    assert plan is not None
-    return plan
-
-
 async def test_plans_steps_and_tasks_have_their_shape(tmp_path: Path) -> None:
     """Ids, status and results as the state holds them after a run.
 
@@ -197,7 +191,7 @@ async def test_plans_steps_and_tasks_have_their_shape(tmp_path: Path) -> None:
     """
     async with session(tmp_path, replies(), mode="trusted", headless=True) as running:
         await running.turn("two notes")
-        plan = await plan_of(running)
+        plan = running.active_plan
         assert running.state.plans == (plan,)
         assert running.state.active_plan_id == plan.plan_id
         assert re.fullmatch(r"plan_[0-9a-f]{8}", plan.plan_id)

@@ -259,8 +259,7 @@ async def test_the_limit_is_set_before_the_first_decision_and_anew_with_its_prof
         assert order.index("VitalsChanged") > order.index("LoopStarted")
         assert order[-1] == "TurnFinished"
         assert [e.limit for e in s.events(LoopStarted)] == [8, 6]
-        assert s.state.objective is not None
-        assert s.state.objective.profile is TaskProfile.GENERAL_CHAT
+        assert s.objective.profile is TaskProfile.GENERAL_CHAT
 
 
 async def test_the_users_choice_of_the_profile_goes_before_all_others(tmp_path: Path) -> None:

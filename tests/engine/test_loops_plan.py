@@ -219,8 +219,7 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
         shown = await card(running)
         assert shown.kind is CardKind.PLAN
         assert running.state.live == {}  # no call is on its way while the plan waits
-        assert running.state.active_plan is not None
-        assert running.state.active_plan.status is PlanStatus.DRAFT
+        assert running.active_plan.status is PlanStatus.DRAFT
         await answer(running, "run_all")
         end = await running.ended()
         assert end.outcome == "done"
@@ -228,13 +227,13 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
         assert "approved the plan and wants all steps run" in running.results()[0].result.text
         assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
         tasks = (
-            [s.task_list[0] for s in running.state.active_plan.steps]
+            [s.task_list[0] for s in running.active_plan.steps]
             if (running.state.active_plan)
             else []
         )
         assert [task.status for task in tasks] == [WorkStatus.COMPLETED] * 2
         assert all(task.duration_s > 0 for task in tasks)
-        calls = running.state.active_plan.steps[0].calls if running.state.active_plan else 0
+        calls = running.active_plan.steps[0].calls if running.state.active_plan else 0
         assert calls == 2
 
 
@@ -263,8 +262,7 @@ async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
         tried = running.results()[1].result
         assert tried.outcome is Outcome.INVALID
         assert "is rejected; it runs only as the user approved it" in tried.text
-        assert running.state.active_plan is not None
-        assert running.state.active_plan.status is PlanStatus.REJECTED
+        assert running.active_plan.status is PlanStatus.REJECTED
         assert running.results()[0].result.text.split("\n") == [
             "The user rejected the plan: too many files",
             "Remarks on steps of the plan:",
@@ -355,8 +353,7 @@ async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path)
         await running.engine.send("two notes please")
         await answer(running, "run_all")
         end = await running.ended()
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert [task.status for task in plan.steps[0].task_list] == [
             WorkStatus.FAILED,
             WorkStatus.CANCELLED,
@@ -399,13 +396,12 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
         assert report.cause == "the file is missing"
         assert (report.succeeded, report.failed) == (0, 1)
         assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
-        assert running.state.active_plan is not None
-        assert running.state.active_plan.status is PlanStatus.FAILED
+        assert running.active_plan.status is PlanStatus.FAILED
         assert end.outcome == "partial"
-        rest = running.state.active_plan.steps[1]
+        rest = running.active_plan.steps[1]
         kept = PlanEdit(op="change", step_id=rest.step_id, name="the second note")
         assert await running.engine.plan.edit_steps((kept,)) is None
-        assert running.state.active_plan.status is PlanStatus.FAILED  # one step failed, still
+        assert running.active_plan.status is PlanStatus.FAILED  # one step failed, still
 
 
 async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -> None:
@@ -487,8 +483,7 @@ async def test_an_edit_by_the_user_is_shown_again_before_it_is_approved(tmp_path
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
         first = await card(running)
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         problem = await running.engine.plan.edit_steps(
             (PlanEdit(op="drop", step_id=plan.steps[1].step_id),)
         )
@@ -609,8 +604,7 @@ async def test_a_wish_changes_the_plan_once_the_user_accepts(tmp_path: Path) -> 
         assert len(statuses(running.state)) == 1
         await answer(running, "accept")
         await running.until(lambda s: len(statuses(s)) == 2)
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert plan.approved == plan.fingerprint
         assert running.state.status is Status.REQUIRES_USER_INPUT  # the gate is still open
         await running.answer(GateChoice.ONCE)
@@ -656,16 +650,14 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await card(running)
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert running.engine.plan.set_break(plan.steps[0].step_id, True) is None
         await answer(running, "run_all")
         await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
         assert statuses(running.state) == [WorkStatus.PENDING]
         await answer(running, "go_on")
         assert (await running.ended()).outcome == "done"
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert not plan.steps[0].break_before  # passed once, it is off
 
 
@@ -674,8 +666,7 @@ async def test_a_no_at_a_breakpoint_ends_the_work_and_leaves_it_set(tmp_path: Pa
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await card(running)
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert running.engine.plan.set_break(plan.steps[0].step_id, True) is None
         await answer(running, "run_all")
         await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
@@ -685,8 +676,7 @@ async def test_a_no_at_a_breakpoint_ends_the_work_and_leaves_it_set(tmp_path: Pa
         assert len(running.events(CardOpened)) == 2
         assert [e.outcome for e in running.events(WorkFinished)] == ["waiting"]
         assert statuses(running.state) == [WorkStatus.PENDING]
-        assert running.state.active_plan is not None
-        assert running.state.active_plan.steps[0].break_before
+        assert running.active_plan.steps[0].break_before
 
 
 @pytest.mark.parametrize(("way", "outcome"), [("stop", "failed"), ("tell", "waiting")])
@@ -723,8 +713,7 @@ async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None
         assert key(await keys.edit_steps(())) == "no_plan"
         await running.engine.send("notes please")
         await card(running)
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         first, second = (step.step_id for step in plan.steps)
         assert key(keys.run_plan()) == "not_approved"
         assert key(keys.set_break("nowhere", True)) == "not_now"
@@ -1014,8 +1003,7 @@ async def test_a_plan_is_asked_of_the_creative_role_with_the_request_and_the_too
         assert asked.json["model"] == "planner"
         assert "two notes" in asked.text
         assert "file_ops.write_file" in asked.text
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert [step.name for step in plan.steps] == ["first note", "second note"]
         running.engine.stop()
         await running.ended()

@@ -104,8 +104,7 @@ async def test_a_plan_that_was_stopped_marks_no_later_turn(tmp_path: Path) -> No
         assert (await s.ended()).outcome == "partial"
         for words in ("hello", "tell me a joke"):
             assert (await s.turn(words)).outcome == "answered"
-        assert s.state.active_plan is not None
-        assert s.state.active_plan.status is PlanStatus.IN_PROGRESS
+        assert s.active_plan.status is PlanStatus.IN_PROGRESS
         assert s.engine.plan.run_plan() is None
         await report(s)
         assert statuses(s.state) == [DONE, DONE, OPEN]

@@ -154,8 +154,7 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
         await answer(running, "accept" if yes else "reject")
         await running.answer(GateChoice.ONCE)
         assert (await running.ended()).outcome == "done"
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert plan.steps[1].name == ("the long second note" if yes else "second note")
         begun = running.server.of("task")[-1]
         assert ("Step 2: the long second note" in begun.text) is yes
@@ -181,14 +180,12 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
         await running.engine.send("notes please")
         await answer(running, "run_steps")
         await change_card(running)
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         mine = PlanEdit(op="change", step_id=plan.steps[1].step_id, name="my second note")
         assert await running.engine.plan.edit_steps((mine,)) is None
         first = await answer(running, "accept")
         await running.until(lambda s: any(c.card_id != first.card_id for c in s.cards))
-        now = running.state.active_plan
-        assert now is not None
+        now = running.active_plan
         assert [step.name for step in now.steps] == ["first note", "my second note"]
         (again,) = running.state.cards
         assert again.change is not None
@@ -199,8 +196,7 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
         await answer(running, "accept")
         running.engine.stop()
         await running.ended()
-        assert running.state.active_plan is not None
-        assert running.state.active_plan.steps[0].name == "the long first note"
+        assert running.active_plan.steps[0].name == "the long first note"
 
 
 async def test_a_step_whose_change_waits_for_the_user_is_not_begun_by_the_model(
@@ -466,8 +462,7 @@ async def test_a_draft_is_changed_as_it_is_shown_and_shown_again(tmp_path: Path)
         (second,) = running.state.cards
         assert second.before is not None
         assert len(second.before.steps) == 2
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert plan.steps[3].depends_on == (plan.steps[2].step_id,)
         await running.engine.send("a third one too", when="now")
         await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != second.card_id)
@@ -494,8 +489,7 @@ async def test_a_change_of_a_step_that_is_gone_is_not_made(tmp_path: Path) -> No
         await running.engine.send("notes please")
         await answer(running, "run_steps")
         await change_card(running)
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         dropped = PlanEdit(op="drop", step_id=plan.steps[1].step_id)
         assert await running.engine.plan.edit_steps((dropped,)) is None
         await answer(running, "accept")

@@ -83,8 +83,7 @@ async def test_a_plan_closed_by_key_is_in_no_turn_any_more_and_keeps_its_reports
         assert [p.status for p in s.state.listed_plans] == [PlanStatus.CLOSED]
         assert reports(s) == 1
         assert s.engine.plan.activate_plan(plan_id) is None
-        assert s.state.active_plan is not None
-        assert s.state.active_plan.status is PlanStatus.IN_PROGRESS
+        assert s.active_plan.status is PlanStatus.IN_PROGRESS
         assert statuses(s.state) == [DONE, OPEN]
         assert s.engine.plan.run_plan() is None
         await s.until(lambda state: statuses(state) == [DONE, DONE])
@@ -132,7 +131,6 @@ async def test_a_way_back_takes_a_closing_with_it_only_where_that_came_later(
         assert (s.state.plans[0].status, s.state.active_plan) == (PlanStatus.CLOSED, None)
         assert await s.engine.rewind.go_back(mine[-2]) == ""
         assert s.state.plans[0].status is PlanStatus.IN_PROGRESS
-        assert s.state.active_plan is not None
 
 
 async def test_a_turn_whose_second_plan_was_rejected_ends_with_a_verdict(tmp_path: Path) -> None:

@@ -156,7 +156,5 @@ async def go_on(s: Session, by: str) -> None:
             report = s.state.cards[0].report
             failed = report is not None and report.status != "completed"
             await answer(s, "retry" if failed else "go_on")
-    plan = s.state.active_plan
-    assert plan is not None
     assert statuses(s.state) == [DONE] * 3
     await s.until(lambda _: s.state.plans[0].status is PlanStatus.COMPLETED)

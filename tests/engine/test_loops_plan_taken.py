@@ -57,8 +57,7 @@ async def test_a_step_is_taken_as_done_and_what_needs_it_begins(tmp_path: Path) 
         await answer(running, "take_as_done")
         await running.ended()
         assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert plan.status is PlanStatus.COMPLETED
         assert [step.taken for step in plan.steps] == [True, False]
         assert [e.step_id for e in running.events(StepChanged) if e.taken] == [
@@ -105,8 +104,7 @@ async def test_what_was_taken_as_done_stands_after_the_end_of_the_process(tmp_pa
         await answer(made, "take_as_done")
         await made.ended()
     async with session(tmp_path, more, resume=made.session_id, mode="trusted") as made:
-        plan = made.state.active_plan
-        assert plan is not None
+        plan = made.active_plan
         assert [(s.status, s.taken) for s in plan.steps] == [
             (WorkStatus.COMPLETED, True),
             (WorkStatus.COMPLETED, False),
@@ -139,8 +137,7 @@ async def test_words_that_say_so_let_the_rest_of_the_plan_go_on(
         end = await running.ended()
         assert end.reply.endswith("Both notes are written.")
         assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert (plan.status, plan.steps[0].taken) == (PlanStatus.COMPLETED, True)
         given = [event.change.params for event in running.events(VitalsChanged)]
         # Only what runs is progress of the work, and no word of the user.
@@ -181,6 +178,5 @@ async def test_other_words_leave_the_step_undone_and_a_run_asks_what_becomes_of_
         end = await running.ended()
         assert end.outcome == "partial"
         assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
-        plan = running.state.active_plan
-        assert plan is not None
+        plan = running.active_plan
         assert plan.status is PlanStatus.FAILED

@@ -54,13 +54,8 @@ ALLOWED = (CHECK,)
 FIRST = "create notes.txt +1 −0"  # what the first attempt of ``thrice`` does
 
 
-def objective(s: Session) -> TaskObjective:
-    assert s.state.objective is not None
-    return s.state.objective
-
-
 def item(s: Session, key: str = "r1") -> RequirementItem:
-    made = objective(s).get_requirement(key)
+    made = s.objective.get_requirement(key)
     assert made is not None
     return made
 
@@ -128,7 +123,7 @@ async def test_tools_succeed_and_the_answer_misses_a_requirement_so_it_goes_on_a
         assert (proof.kind, proof.source, proof.exit_code) == ("command", CHECK, 0)
         ran = next(m for m in s.results() if m.call_id == proof.call_id)
         assert ran.for_requirement == "r1"
-        assert objective(s).iteration_count == 2
+        assert s.objective.iteration_count == 2
         assert s.state.phase is Phase.DONE
 
 
@@ -158,7 +153,7 @@ async def test_another_way_begins_a_new_round_that_knows_all_that_was_tried_and_
         plan = next(m.plan for m in attempts(s) if m.attempt == 4)
         assert plan.strategy == "name the script"
         assert plan.constraints == ("the file is read by a script",)
-        kept = objective(s)
+        kept = s.objective
         assert kept.learned_constraints == ("the file is read by a script",)
         assert kept.attempted_strategies == ("name the script",)
         assert kept.accumulated_results[0].startswith("file_ops.write_file notes.txt")
@@ -589,7 +584,7 @@ async def test_a_task_whose_first_decision_named_none_has_its_requirements_extra
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes: done")
         assert purposes(s) == ["main", "requirements", "main", "satisfaction"]
-        assert [r.requirement_id for r in objective(s).extracted_requirements] == ["r1", "r2"]
+        assert [r.requirement_id for r in s.objective.extracted_requirements] == ["r1", "r2"]
         assert item(s, "r2").priority == 3
         assert "write the notes: done" in s.server.of("requirements")[0].text
         assert end.outcome == "done"
@@ -610,7 +605,7 @@ async def test_a_request_asks_for_one_thing_at_least_and_for_thirty_at_most(
         await s.turn("write the notes")
         assert "requirements is empty" in s.server.of("requirements")[1].text
         assert "judging.many" in s.notices()
-        assert len(objective(s).extracted_requirements) == MAX_NEW
+        assert len(s.objective.extracted_requirements) == MAX_NEW
 
 
 async def test_of_too_many_requirements_the_most_important_are_kept(tmp_path: Path) -> None:
@@ -621,7 +616,7 @@ async def test_of_too_many_requirements_the_most_important_are_kept(tmp_path: Pa
         await s.until(
             lambda state: bool(state.objective and state.objective.extracted_requirements)
         )
-        assert len(objective(s).extracted_requirements) == MAX_NEW
+        assert len(s.objective.extracted_requirements) == MAX_NEW
         assert item(s).requirement == "the notes say why"
         s.engine.stop()
         await s.ended()
@@ -790,7 +785,7 @@ async def test_the_third_attempt_completes_at_080_before_the_limit_is_looked_at(
         end = await s.turn("write the notes")
         assert (end.outcome, end.satisfaction) == ("done", 0.8)
         assert [r.score for r in reviews(s)] == [0.4, 0.79, 0.8]
-        assert objective(s).iteration_count == objective(s).max_iterations == 3
+        assert s.objective.iteration_count == s.objective.max_iterations == 3
 
 
 async def test_after_three_attempts_the_user_gets_the_situation(tmp_path: Path) -> None:
@@ -836,7 +831,7 @@ async def test_instructions_begin_a_new_round_with_the_users_words(
         assert "name the script" in s.server.of("continuation")[-1].text
         assert "name the script" in s.server.of("satisfaction")[-1].text
         assert (attempts(s)[-1].attempt, attempts(s)[-1].max_attempts) == (4, 6)
-        assert objective(s).max_iterations == 6
+        assert s.objective.max_iterations == 6
 
 
 async def test_chat_and_card_count_the_attempts_of_a_new_round_alike(tmp_path: Path) -> None:
@@ -852,7 +847,7 @@ async def test_chat_and_card_count_the_attempts_of_a_new_round_alike(tmp_path: P
         await answer(s, card, "alternative")
         await s.ended()
         assert (attempts(s)[-1].attempt, attempts(s)[-1].max_attempts) == (3, 5)
-        assert objective(s).max_iterations == 5
+        assert s.objective.max_iterations == 5
 
 
 async def test_an_instruction_without_a_word_asks_again(tmp_path: Path) -> None:
@@ -877,10 +872,10 @@ async def test_behind_the_users_end_of_it_the_next_message_is_another_request(
         await s.engine.send("write the notes")
         await answer(s, await escalation(s), way)
         assert (await s.ended()).outcome == outcome
-        assert (s.state.phase, objective(s).current_satisfaction) == (phase, 0.4)
-        before = objective(s).objective_id
+        assert (s.state.phase, s.objective.current_satisfaction) == (phase, 0.4)
+        before = s.objective.objective_id
         await s.turn("go on")
-        assert objective(s).objective_id != before
+        assert s.objective.objective_id != before
 
 
 @pytest.mark.parametrize("given", [(diagnosis(),), ()], ids=["given", "not to be had"])
@@ -916,8 +911,8 @@ async def test_the_users_next_message_on_the_same_request_brings_new_attempts(
     async with session(tmp_path, replies, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "partial"
         assert (await s.turn("the first")).outcome == "done"
-        assert objective(s).iteration_count == 2
-        assert objective(s).max_iterations == 4
+        assert s.objective.iteration_count == 2
+        assert s.objective.max_iterations == 4
         assert "the first" in s.server.of("satisfaction")[-1].text
 
 

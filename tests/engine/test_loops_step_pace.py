@@ -94,8 +94,7 @@ async def test_the_limit_of_a_step_comes_from_its_kind_as_a_turns_does(
         await s.ended()
         limits = [e.limit for e in s.events(WorkProgressed) if e.loop]
         assert limits[1] == limit
-        assert s.state.objective is not None
-        assert s.state.objective.profile is None  # what a step is says nothing of the request
+        assert s.objective.profile is None  # what a step is says nothing of the request
 
 
 async def test_the_context_and_the_vitals_make_the_limit_of_a_step(tmp_path: Path) -> None:
@@ -207,8 +206,7 @@ async def test_an_accepted_step_is_over_and_the_turn_goes_on(tmp_path: Path) -> 
         await s.ended()
         assert statuses(s.state)[:1] == [WorkStatus.COMPLETED]
         assert s.state.plans[0].steps[0].taken
-        assert s.state.objective is not None
-        assert not s.state.objective.closed
+        assert not s.objective.closed
 
 
 async def test_a_step_that_stands_still_asks_in_its_own_thread(tmp_path: Path) -> None:
@@ -276,8 +274,7 @@ async def test_more_loops_are_the_steps_while_it_runs(tmp_path: Path) -> None:
         await s.engine.send("notes please")
         await answer(s, "run_all")
         await s.server.reached("rest")
-        assert s.state.active_plan is not None
-        assert s.state.active_plan.status is PlanStatus.IN_PROGRESS
+        assert s.active_plan.status is PlanStatus.IN_PROGRESS
         s.engine.pace.extend_limit()
         s.server.release("rest")
         assert (await s.ended()).outcome == "done"

@@ -401,6 +401,5 @@ async def test_a_turn_cut_before_it_was_known_what_it_works_on_goes_on_with_its_
     async with session(tmp_path, more, resume=made.session_id) as made:
         made.engine.resume()
         assert (await made.ended()).reply == "Nothing."
-        assert made.state.objective is not None
-        assert made.state.objective.original_query == "what is here?"
+        assert made.objective.original_query == "what is here?"
         assert made.state.earlier == ()

@@ -97,8 +97,7 @@ async def test_what_to_do_after_the_last_attempt_is_asked_again(tmp_path: Path) 
         assert (end.outcome, end.satisfaction, end.reply) == ("done", 0.4, "Three.")
         assert end.reason is not None
         assert (end.reason.code, end.proven) == ("accepted", False)
-        assert s.state.objective is not None
-        assert s.state.objective.closed
+        assert s.objective.closed
         assert s.state.phase is Phase.DONE
     async with session(tmp_path, script(done("Hi.")), mode="trusted", resume=s.session_id) as s:
         assert s.state.last_turn is not None

@@ -116,8 +116,7 @@ async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_p
         end = await made.ended()
         assert statuses(made.state) == [WorkStatus.COMPLETED] * 2
         assert end.files_changed == ("a.txt", "b.txt")
-        plan = made.state.active_plan
-        assert plan is not None
+        plan = made.active_plan
         assert [t.status for t in plan.steps[0].task_list] == [WorkStatus.COMPLETED] * 2
         assert "b.txt" in str(made.server.of("task")[0])
         first = plan.steps[0].step_id
@@ -145,8 +144,7 @@ async def test_a_list_goes_on_at_the_task_whose_gate_was_open(tmp_path: Path) ->
         assert (await made.gate()).args["path"] == "b.txt"
         await made.answer(GateChoice.ONCE)
         await made.ended()
-        plan = made.state.active_plan
-        assert plan is not None
+        plan = made.active_plan
         assert [t.status for t in plan.steps[0].task_list] == [WorkStatus.COMPLETED] * 2
         assert made.server.of("tasks") == []
 

@@ -552,8 +552,7 @@ async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_ther
         assert s.state.last_turn is not None
         assert s.state.last_turn.outcome == "stopped"
         assert s.state.phase is Phase.IDLE
-        plan = s.state.active_plan
-        assert plan is not None
+        plan = s.active_plan
         assert [step.status for step in plan.steps] == [WorkStatus.CANCELLED]
         wrote = [m for m in s.results() if m.operation == "file_ops.write_file"]
         assert [m.result.outcome for m in wrote] == [Outcome.OK]

@@ -75,8 +75,7 @@ async def test_each_question_is_asked_once_whatever_case_its_answer_has(tmp_path
         assert again.analysis.fix == "give it"
         await answer(s, "tell", "no reason needed")
         await s.ended()
-        objective = s.state.objective
-        assert objective is not None
+        objective = s.objective
         first, second = objective.extracted_requirements
         assert (first.check.kind, second.state) == ("file_exists", RequirementState.WAIVED)
         assert s.events(AttemptStarted)[-1].message.plan.strategy == "write it anew"

@@ -35,8 +35,7 @@ def clock_of(running: Session) -> MovedClock:
 
 
 def only_step(running: Session) -> Step:
-    plan = running.state.active_plan
-    assert plan is not None
+    plan = running.active_plan
     return plan.steps[0]
 
 

@@ -15,7 +15,7 @@ from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Status
-from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, WorkStatus
+from duckflow_tui.state.plan import PlanEdit, PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkFinished
 
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
@@ -60,14 +60,8 @@ def listed(*tasks: tuple[str, dict[str, Any]]) -> Reply:
     )
 
 
-def plan_of(running: Session) -> Plan:
-    plan = running.state.active_plan
-    assert plan is not None
-    return plan
-
-
 def statuses(running: Session) -> list[WorkStatus]:
-    return [step.status for step in plan_of(running).steps]
+    return [step.status for step in running.active_plan.steps]
 
 
 async def card(running: Session, kind: CardKind) -> Card:
@@ -110,7 +104,7 @@ async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: P
         running.engine.pause()
         await running.answer(GateChoice.ONCE)
         await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
-        assert running.engine.plan.skip_step(plan_of(running).steps[1].step_id) is None
+        assert running.engine.plan.skip_step(running.active_plan.steps[1].step_id) is None
         running.engine.resume()
         assert (await running.ended()).outcome == "done"
         assert statuses(running) == [
@@ -133,7 +127,7 @@ async def test_the_card_of_a_dropped_step_is_answered(tmp_path: Path, choice: st
     async with session(tmp_path, replies, mode="trusted") as running:
         await approve(running)
         await card(running, CardKind.REPORT)
-        dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
+        dropped = PlanEdit(op="drop", step_id=running.active_plan.steps[0].step_id)
         assert await running.engine.plan.edit_steps((dropped,)) is None
         await answer(running, CardKind.REPORT, choice)
         assert (await running.ended()).outcome == "done"
@@ -145,7 +139,7 @@ async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> 
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
-        first = plan_of(running).steps[0].step_id
+        first = running.active_plan.steps[0].step_id
         assert running.engine.plan.set_break(first, True) is None
         await answer(running, CardKind.PLAN, "run_all")
         await card(running, CardKind.BREAKPOINT)
@@ -159,12 +153,12 @@ async def test_a_plan_changed_right_behind_the_yes_is_shown_again(tmp_path: Path
     replies = script(PROPOSE, *TALK, plan=planned("first", "second"))
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
         await approve(running)
-        dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
+        dropped = PlanEdit(op="drop", step_id=running.active_plan.steps[0].step_id)
         assert await running.engine.plan.edit_steps((dropped,)) is None
         shown = await card(running, CardKind.PLAN)
         assert shown.before is not None
         assert len(shown.before.steps) == 2
-        assert plan_of(running).status is PlanStatus.DRAFT
+        assert running.active_plan.status is PlanStatus.DRAFT
         await answer(running, CardKind.PLAN, "reject")
         assert (await running.ended()).outcome == "done"
 
@@ -185,7 +179,7 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
         await running.until(
             lambda s: any(r.operation == "task_tool.generate_list" and r.started for r in s.running)
         )
-        dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
+        dropped = PlanEdit(op="drop", step_id=running.active_plan.steps[0].step_id)
         assert await running.engine.plan.edit_steps((dropped,)) is None
         running.server.release("until asked")
         assert (await running.ended()).outcome == "done"
@@ -216,7 +210,7 @@ async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_ta
         await running.gate()
         running.engine.stop()
         assert (await running.ended()).outcome == "stopped"
-        assert [task.status for task in plan_of(running).steps[0].task_list] == [
+        assert [task.status for task in running.active_plan.steps[0].task_list] == [
             WorkStatus.COMPLETED,
             WorkStatus.CANCELLED,
             WorkStatus.CANCELLED,
@@ -279,7 +273,7 @@ async def test_a_stop_behind_the_last_skipped_step_leaves_the_plan_completed(
         running.engine.stop()
         assert (await running.ended()).outcome == "stopped"
         assert statuses(running) == [WorkStatus.SKIPPED]
-        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.active_plan.status is PlanStatus.COMPLETED
 
 
 async def test_nobody_could_let_paused_work_go_on_without_a_screen(tmp_path: Path) -> None:
@@ -312,7 +306,7 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
-        assert running.engine.plan.skip_step(plan_of(running).steps[1].step_id) is None
+        assert running.engine.plan.skip_step(running.active_plan.steps[1].step_id) is None
         await answer(running, CardKind.PLAN, "run_all")
         assert (await running.ended()).outcome == "done"
         await running.turn("and now?")
@@ -321,7 +315,7 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
         assert "nothing to list" in refused[-2].result.text
         assert "No step can begin now" in refused[-1].result.text
         assert statuses(running) == [WorkStatus.COMPLETED, WorkStatus.SKIPPED]
-        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.active_plan.status is PlanStatus.COMPLETED
 
 
 async def test_nothing_of_a_draft_is_begun_or_ended_by_the_model(tmp_path: Path) -> None:
@@ -354,11 +348,11 @@ async def test_a_draft_whose_steps_are_all_skipped_still_waits_for_its_answer(
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
-        assert running.engine.plan.skip_step(plan_of(running).steps[0].step_id) is None
-        assert plan_of(running).status is PlanStatus.DRAFT
+        assert running.engine.plan.skip_step(running.active_plan.steps[0].step_id) is None
+        assert running.active_plan.status is PlanStatus.DRAFT
         await answer(running, CardKind.PLAN, "reject")
         await running.ended()
-        assert plan_of(running).status is PlanStatus.REJECTED
+        assert running.active_plan.status is PlanStatus.REJECTED
 
 
 async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: Path) -> None:
@@ -372,14 +366,14 @@ async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: P
         await approve(running)
         await answer(running, CardKind.REPORT, "stop")
         await running.ended()
-        first, second = plan_of(running).steps
-        assert plan_of(running).status is PlanStatus.FAILED
+        first, second = running.active_plan.steps
+        assert running.active_plan.status is PlanStatus.FAILED
         assert running.engine.plan.skip_step(second.step_id) is None
-        assert plan_of(running).status is PlanStatus.FAILED
+        assert running.active_plan.status is PlanStatus.FAILED
         assert running.engine.plan.skip_step(first.step_id) is None
-        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.active_plan.status is PlanStatus.COMPLETED
         assert running.engine.plan.run_plan() == LocalizedText(key="plan.problem.none_ready")
-        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.active_plan.status is PlanStatus.COMPLETED
         assert running.state.turn is None
 
 
@@ -400,16 +394,16 @@ async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, 
         await approve(running)
         await answer(running, CardKind.REPORT, "stop")
         assert (await running.ended()).outcome == "partial"
-        assert plan_of(running).status is PlanStatus.FAILED
+        assert running.active_plan.status is PlanStatus.FAILED
         if by == "user":
-            dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[1].step_id)
+            dropped = PlanEdit(op="drop", step_id=running.active_plan.steps[1].step_id)
             assert await running.engine.plan.edit_steps((dropped,)) is None
         else:
             await running.engine.send("leave the second out")
             await answer(running, CardKind.PLAN_CHANGE, "accept")
             await running.ended(2)
         assert statuses(running) == [WorkStatus.COMPLETED]
-        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.active_plan.status is PlanStatus.COMPLETED
 
 
 async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
@@ -512,12 +506,12 @@ async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_w
         await approve(running)
         await answer(running, CardKind.REPORT, "stop")
         await running.ended()
-        assert plan_of(running).status is PlanStatus.FAILED
-        assert running.engine.plan.retry_step(plan_of(running).steps[0].step_id) is None
-        assert plan_of(running).status is PlanStatus.IN_PROGRESS
+        assert running.active_plan.status is PlanStatus.FAILED
+        assert running.engine.plan.retry_step(running.active_plan.steps[0].step_id) is None
+        assert running.active_plan.status is PlanStatus.IN_PROGRESS
         assert (await running.ended(2)).outcome == "done"
         assert statuses(running) == [WorkStatus.COMPLETED]
-        assert plan_of(running).status is PlanStatus.COMPLETED
+        assert running.active_plan.status is PlanStatus.COMPLETED
 
 
 # --- a model of which nothing usable comes -------------------------------------------------------
@@ -657,7 +651,7 @@ async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path)
         await running.answer(GateChoice.REJECT)
         await answer(running, CardKind.REPORT, "stop")  # nothing of it was done
         await running.ended()
-        tasks = plan_of(running).steps[0].task_list
+        tasks = running.active_plan.steps[0].task_list
         assert [task.status for task in tasks] == [WorkStatus.SKIPPED] * 2
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert (report.refused, report.skipped) == (1, 1)
@@ -676,7 +670,7 @@ async def test_a_step_that_breaks_has_failed_and_its_turn_with_it(tmp_path: Path
         running.store.dispatch(WorkFinished(work_id=running.state.work.work_id, outcome="failed"))
         await running.answer(GateChoice.ONCE)
         assert (await running.ended()).outcome == "failed"
-        (step,) = plan_of(running).steps
+        (step,) = running.active_plan.steps
         assert step.status is WorkStatus.FAILED
         assert "StateError" in step.note
         assert any(key.startswith("engine.fault") for key in running.notices())

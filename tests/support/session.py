@@ -25,6 +25,8 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.goal import TaskObjective
+from duckflow_tui.state.plan import Plan
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.turn import TurnFinished
 
@@ -157,6 +159,18 @@ class Session:
     @property
     def state(self) -> AgentState:
         return self.engine.store.state
+
+    @property
+    def objective(self) -> TaskObjective:
+        """What was asked for; there has to be something."""
+        assert self.state.objective is not None
+        return self.state.objective
+
+    @property
+    def active_plan(self) -> Plan:
+        """The plan in hand; there has to be one."""
+        assert self.state.active_plan is not None
+        return self.state.active_plan
 
     @property
     def session_id(self) -> str:
