@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from support.plan_talk import PROPOSE, answer, plan_reply
+from support.plan_talk import PROPOSE, begin_plan, plan_reply
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.state.gates import GateChoice
@@ -89,8 +89,7 @@ async def test_a_step_goes_the_way_that_is_told(tmp_path: Path) -> None:
     )
     with entered() as seen:
         async with session(tmp_path, replies, mode="trusted") as s:
-            await s.engine.send("one note please")
-            await answer(s, "run_all")
+            await begin_plan(s, asks="one note please")
             await s.ended()
     assert [name for name in named("A step of a plan") if name not in seen] == []
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from support.plan_talk import PROPOSE, answer, plan_reply
+from support.plan_talk import PROPOSE, begin_plan, plan_reply
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.state.agent import AgentState
@@ -56,8 +56,7 @@ async def test_going_on_with_a_plan_while_a_message_is_written_begins_no_second_
         task=(writes, writes, writes),
     )
     async with session(tmp_path, replies) as s:
-        await s.engine.send("notes please")
-        await answer(s, "run_all")
+        await begin_plan(s)
         await s.gate()
         s.engine.stop()
         assert (await s.ended()).outcome == "stopped"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.plan_talk import answer, plan_reply
+from support.plan_talk import answer, begin_plan, plan_reply
 from support.reviews import believes, claim, found, judged, lacks, next_plan, works, write
 from support.session import Session, action, decision, done, script, session
 
@@ -319,11 +319,8 @@ async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_o
     drop = action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}])
     replies = notes_and_changelog(decision("Simpler.", drop))
     async with session(tmp_path, replies, mode="trusted") as s:
-        await s.engine.send("write the notes and a changelog")
-        await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
-        await answer(s, "run_steps")
-        await s.until(lambda state: any(c.kind is CardKind.PLAN_CHANGE for c in state.cards))
-        await answer(s, "accept")
+        await begin_plan(s, "run_steps", asks="write the notes and a changelog")
+        await answer(s, "accept", kind=CardKind.PLAN_CHANGE)
         await s.server.reached("a")
         s.server.release("a")
         await s.until(lambda _: ledger(s)["r2"][1] is WAIVED)
@@ -348,9 +345,7 @@ async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_
     then = (HELD, done("Simpler.", actions=[change])) if beside else (decision("Simpler.", change),)
     replies = notes_and_changelog(*then)
     async with session(tmp_path, replies, mode="trusted") as s:
-        await s.engine.send("write the notes and a changelog")
-        await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
-        await answer(s, "run_steps")
+        await begin_plan(s, "run_steps", asks="write the notes and a changelog")
         if beside:
             await s.server.reached("a")
             await s.engine.send("tests, and no changelog", "now")
@@ -388,13 +383,10 @@ async def test_a_request_that_nobody_split_is_judged_beside_what_a_change_of_the
         plan=(plan_reply("write the notes", "write the changelog", chain=False),),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
-        await s.engine.send("write the notes and a changelog")
-        await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
-        await answer(s, "run_steps")
+        await begin_plan(s, "run_steps", asks="write the notes and a changelog")
         await s.server.reached("a")
         await s.engine.send("it needs tests", "now")
-        await s.until(lambda state: any(c.kind is CardKind.PLAN_CHANGE for c in state.cards))
-        await answer(s, "accept")
+        await answer(s, "accept", kind=CardKind.PLAN_CHANGE)
         await s.until(lambda _: "r2" in ledger(s))
         assert [text for text, _ in ledger(s).values()] == [
             "write the notes and a changelog",

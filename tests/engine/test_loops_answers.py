@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.pace_talk import ANALYSIS, DIGEST, LONG, files, reads, stuck
-from support.plan_talk import PROPOSE, answer, card, plan_reply
+from support.plan_talk import PROPOSE, answer, begin_plan, card, plan_reply
 from support.reviews import diagnosis, found, thrice
 from support.session import Session, done, script, session
 
@@ -175,8 +175,7 @@ async def test_an_answer_does_to_a_step_what_its_line_says(
         **ASIDE,
     )
     async with session(tmp_path, scripted, environ=environ) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         await s.until(lambda state: any(c.situation is not None for c in state.cards))
         assert s.engine.ledger.add_requirement("it is small", 1) is None
         named, seen = await effects_of(s, way)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.plan_talk import PROPOSE, answer, plan_reply
+from support.plan_talk import PROPOSE, answer, begin_plan, plan_reply
 from support.session import Session, action, decision, done, note_of, script, session
 
 from duckflow_tui.scripted.endpoint import Request
@@ -23,8 +23,7 @@ def working(*beside: Reply) -> Script:
 
 
 async def at_the_gate(running: Session) -> None:
-    await running.engine.send("notes please")
-    await answer(running, "run_all")
+    await begin_plan(running)
     await running.gate()
 
 

@@ -20,7 +20,7 @@ from support.pace_talk import (
     read,
     reads,
 )
-from support.plan_talk import PROPOSE, answer, plan_reply
+from support.plan_talk import PROPOSE, answer, begin_plan, plan_reply
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply
@@ -155,8 +155,7 @@ async def test_a_step_that_only_talks_asks_too(tmp_path: Path) -> None:
         task=(muse(), muse(), reads(names[0]), done("Looked.")),
     )
     async with session(tmp_path, replies, environ=LONG) as s:
-        await s.engine.send("notes please")
-        await answer(s, "run_all")
+        await begin_plan(s)
         await asked_again(s, 1)
         shown, situation = await consulted(s)
         assert shown.step_id

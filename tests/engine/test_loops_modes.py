@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from support.plan_talk import answer
+from support.plan_talk import begin_plan
 from support.session import action, decision, done, judged_good, note_of, script, session
 
 from duckflow_tui.places import Places
@@ -155,8 +155,7 @@ async def test_light_actions_run_in_order_and_heavy_ones_in_a_worker_of_their_ow
         "task": (decision("Written.", write("b.txt"), next_step="done"),),
     }
     async with session(tmp_path, Script(replies=replies)) as running:
-        await running.engine.send("go")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="go")
         await running.gate()
         names = [task.get_name() for task in asyncio.all_tasks()]
         assert names.count("task") == 1

@@ -12,6 +12,7 @@ import pytest
 from support.plan_talk import (
     PROPOSE,
     answer,
+    begin_plan,
     card,
     plan_reply,
     report_reply,
@@ -60,11 +61,9 @@ async def test_a_step_that_brings_words_alone_is_judged_by_its_words(
         report=verdict,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("why is it?")
-        await answer(running, how)
+        await begin_plan(running, how, asks="why is it?")
         if not brings:
-            await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
-            await answer(running, "skip")
+            await answer(running, "skip", kind=CardKind.REPORT)
         await running.ended()
         assert "<said>\nBecause of the rounding.\n</said>" in running.server.of("report")[0].text
         (report,) = [e.message.report for e in running.events(ReportAdded)]
@@ -77,9 +76,8 @@ async def test_a_step_that_brings_nothing_and_says_nothing_is_not_done(tmp_path:
     """No model is asked whether it is. Covers S2-28."""
     replies = script(PROPOSE, done("So."), plan=plan_reply("first note"), task=done(""))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await begin_plan(running)
+        await card(running, CardKind.REPORT)
         assert statuses(running.state) == [WorkStatus.FAILED]
         assert running.server.of("report") == []
         await answer(running, "skip")
@@ -97,9 +95,8 @@ async def test_step_by_step_a_step_is_done_when_its_log_shows_it(tmp_path: Path)
         report=report_reply("failed", summary="", cause="nothing was written"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_steps")
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await begin_plan(running, "run_steps")
+        await card(running, CardKind.REPORT)
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert (report.status, report.cause) == ("failed", "nothing was written")
         asked = running.server.of("report")[0].text
@@ -125,8 +122,7 @@ async def test_a_step_whose_last_calls_go_well_ends_without_another_word_of_the_
         ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.ended()
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert (report.status, report.failed) == ("completed", 0 if sees else 1)
@@ -151,8 +147,7 @@ async def test_the_whole_flow_of_a_plan_step_by_step(tmp_path: Path) -> None:
         report=report_reply(summary="a.txt is written"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await answer(running, "go_on")
         end = await running.ended()
         state = running.state
@@ -299,8 +294,7 @@ async def test_what_does_not_fit_the_plan_is_refused_with_the_reason(tmp_path: P
     actions = [action(name, **args) for name, args in calls.values()]
     replies = script(PROPOSE, decision("", *actions), plan=plan_reply("first note", "second note"))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await running.until(lambda _: len(running.results()) > len(calls))
         for words, told in zip(calls, running.results()[1:], strict=True):
             assert words in told.result.text
@@ -317,9 +311,8 @@ async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
         report=report_reply(next_action="write the second"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await begin_plan(running, "run_steps", asks="two notes please")
+        await card(running, CardKind.REPORT)
         assert "approved the plan and wants it step by step." in running.results()[0].result.text
         shown = running.state.cards[0]
         assert shown.report is not None
@@ -350,8 +343,7 @@ async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path)
     async with session(
         tmp_path, replies, mode="trusted", environ={"DUCKFLOW_EXECUTION__MODE": "tasklist"}
     ) as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         end = await running.ended()
         plan = running.active_plan
         assert [task.status for task in plan.steps[0].task_list] == [
@@ -522,8 +514,7 @@ async def test_a_question_beside_the_work_is_answered_while_it_goes_on(tmp_path:
         ),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         await running.gate()
         assert running.state.phase is Phase.EXECUTION  # although the last decision said REVIEW
         await running.engine.send("how far are you?", when="now")
@@ -557,8 +548,7 @@ async def test_beside_the_work_nothing_is_changed(tmp_path: Path) -> None:
         ),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         await running.gate()
         await running.engine.send("write x too", when="now")
         await running.until(
@@ -596,11 +586,10 @@ async def test_a_wish_changes_the_plan_once_the_user_accepts(tmp_path: Path) -> 
         ),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("a third one too", when="now")
-        await running.until(lambda s: any(c.kind is CardKind.PLAN_CHANGE for c in s.cards))
+        await card(running, CardKind.PLAN_CHANGE)
         assert len(statuses(running.state)) == 1
         await answer(running, "accept")
         await running.until(lambda s: len(statuses(s)) == 2)
@@ -625,8 +614,7 @@ async def test_stop_ends_the_step_and_the_plan_can_go_on(tmp_path: Path) -> None
         PROPOSE, done("All done."), plan=plan_reply("first note"), task=(writes, writes)
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         running.engine.stop()
         end = await running.ended()
@@ -653,7 +641,7 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
         plan = running.active_plan
         assert running.engine.plan.set_break(plan.steps[0].step_id, True) is None
         await answer(running, "run_all")
-        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
+        await card(running, CardKind.BREAKPOINT)
         assert statuses(running.state) == [WorkStatus.PENDING]
         await answer(running, "go_on")
         assert (await running.ended()).outcome == "done"
@@ -669,8 +657,7 @@ async def test_a_no_at_a_breakpoint_ends_the_work_and_leaves_it_set(tmp_path: Pa
         plan = running.active_plan
         assert running.engine.plan.set_break(plan.steps[0].step_id, True) is None
         await answer(running, "run_all")
-        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
-        await answer(running, "stop")
+        await answer(running, "stop", kind=CardKind.BREAKPOINT)
         await running.ended()
         assert (running.state.cards, running.state.work) == ((), None)
         assert len(running.events(CardOpened)) == 2
@@ -691,10 +678,10 @@ async def test_work_that_failed_waits_only_where_the_user_wants_something_else(
         report=report_reply("failed"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
-        await answer(running, way, "write a letter instead" if way == "tell" else "")
+        await begin_plan(running)
+        await answer(
+            running, way, "write a letter instead" if way == "tell" else "", kind=CardKind.REPORT
+        )
         await running.ended()
         assert [e.outcome for e in running.events(WorkFinished)] == [outcome]
 
@@ -738,10 +725,8 @@ async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -
         report=(report_reply("failed"), report_reply("failed")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
-        await answer(running, "retry", "look at the folder first")
+        await begin_plan(running)
+        await answer(running, "retry", "look at the folder first", kind=CardKind.REPORT)
         await running.until(
             lambda s: (
                 any(c.kind is CardKind.REPORT for c in s.cards)
@@ -771,8 +756,7 @@ async def test_the_list_that_was_shown_is_the_list_that_runs(tmp_path: Path) -> 
         report=report_reply(),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         assert (await running.ended()).outcome == "done"
         (begun,) = [e for e in running.events(StepChanged) if e.status is WorkStatus.IN_PROGRESS]
         assert begun.mode == "tasklist"
@@ -823,8 +807,7 @@ async def test_a_step_is_a_part_of_the_conversation(
         ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.ended()
         last = str([r.text for r in running.server.requests if r.purpose == "main"][-1])
         assert "The first note is as wanted." in last
@@ -852,8 +835,7 @@ async def test_every_event_of_a_plan_is_in_the_record(tmp_path: Path) -> None:
         task=decision("", LOOK, next_step="done"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.ended()
         assert running.events(CardOpened)
         assert [e.status for e in running.events(StepChanged)] == [
@@ -912,8 +894,7 @@ async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path
         ),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         running.engine.pause()
         await running.answer(GateChoice.ONCE)
@@ -938,8 +919,7 @@ async def test_what_the_user_says_to_a_paused_list_leaves_the_rest_to_the_model(
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
     async with session(tmp_path, replies, environ=environ) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         running.engine.pause()
         await running.answer(GateChoice.ONCE)
@@ -969,8 +949,7 @@ async def test_while_a_step_runs_long_a_question_is_answered_and_a_stop_ends_its
         task=decision("", action("shell.run", command=command)),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.answer(GateChoice.ONCE)
         await running.until(lambda s: any("begun" in o.text for o in s.outputs.values()))
         await running.engine.send("how far are you?", when="now")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.plan_talk import PROPOSE, answer, plan_reply
+from support.plan_talk import PROPOSE, begin_plan, plan_reply
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.state.operations import Outcome
@@ -24,8 +24,7 @@ async def test_a_change_beside_a_waiting_step_is_asked_about_once(tmp_path: Path
     )
     replies = script(*main, plan=plan_reply("first", "second"))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await running.until(lambda _: len(running.results()) == 4)
         looked, asked, written = running.results()[1:]
         assert looked.result.outcome is Outcome.OK
@@ -39,7 +38,6 @@ async def test_a_step_that_is_begun_is_worked_on_without_a_question(tmp_path: Pa
     main = (PROPOSE, decision("I begin and write.", begin, WRITE), done("It is written."))
     replies = script(*main, plan=plan_reply("first", "second"))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await running.until(lambda _: len(running.results()) == 3)
         assert [m.result.outcome for m in running.results()] == [Outcome.OK] * 3

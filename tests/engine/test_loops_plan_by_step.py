@@ -8,6 +8,7 @@ from typing import Any
 from support.plan_talk import (
     PROPOSE,
     answer,
+    begin_plan,
     plan_reply,
     report_reply,
     statuses,
@@ -53,9 +54,7 @@ async def report(s: Session, after: str = "") -> Card:
 
 
 async def begun(s: Session) -> None:
-    await s.engine.send("three notes please")
-    await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
-    await answer(s, "run_steps")
+    await begin_plan(s, "run_steps", asks="three notes please")
 
 
 async def test_a_step_that_the_model_runs_by_its_id_asks_before_the_next(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply, statuses
+from support.plan_talk import PROPOSE, answer, begin_plan, card, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, When
 from duckflow_tui.state.conversation import NoticeMessage
-from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
+from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanEdit, PlanStatus, WorkStatus
 from duckflow_tui.state.turn import TurnFinished
@@ -38,18 +38,6 @@ def wish(*changes: dict[str, Any]) -> Reply:
 ADD = {"op": "add", "step_id": "n", "name": "third note", "depends_on": ["1"]}
 
 
-async def change_card(running: Session) -> None:
-    await running.until(lambda s: any(c.kind is CardKind.PLAN_CHANGE for c in s.cards))
-
-
-async def answer_kind(running: Session, kind: CardKind, name: str, text: str = "") -> None:
-    await running.until(lambda s: any(c.kind is kind for c in s.cards))
-    shown = next(c for c in running.state.cards if c.kind is kind)
-    await running.engine.answer_card(
-        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=name, text=text)
-    )
-
-
 async def asked_beside(running: Session, reply: str) -> None:
     """A question to the waiting work, and its answer."""
     await running.engine.send("how far are you?", when="now")
@@ -69,11 +57,10 @@ async def test_a_change_accepted_after_the_turn_is_carried_out_unasked(tmp_path:
         task=(writes("a.txt"), writes("c.txt")),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("a third one too", when="now")
-        await change_card(running)
+        await card(running, CardKind.PLAN_CHANGE)
         await running.answer(GateChoice.ONCE)
         assert (await running.ended()).outcome == "done"
         assert running.state.turn is None
@@ -103,7 +90,7 @@ async def test_what_the_user_did_not_order_does_not_begin(tmp_path: Path, how: s
         await answer(running, "run_steps" if how == "step by step" else "run_all")
         await running.gate()
         await running.engine.send("a third one too", when="now")
-        await change_card(running)
+        await card(running, CardKind.PLAN_CHANGE)
         if how == "stopped":
             running.engine.stop()
             assert (await running.ended()).outcome == "stopped"
@@ -139,11 +126,10 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
         ),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("a longer second one", when="now")
-        await change_card(running)
+        await card(running, CardKind.PLAN_CHANGE)
         for _ in ("a.txt", "c.txt"):
             await running.answer(GateChoice.ONCE)
         await running.until(lambda s: statuses(s) == [DONE, PENDING, DONE])
@@ -177,9 +163,8 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
         plan=plan_reply("first note", "second note"),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_steps")
-        await change_card(running)
+        await begin_plan(running, "run_steps")
+        await card(running, CardKind.PLAN_CHANGE)
         plan = running.active_plan
         mine = PlanEdit(op="change", step_id=plan.steps[1].step_id, name="my second note")
         assert await running.engine.plan.edit_steps((mine,)) is None
@@ -218,13 +203,12 @@ async def test_a_step_whose_change_waits_for_the_user_is_not_begun_by_the_model(
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
     async with session(tmp_path, replies, environ=environ) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps")
         await running.gate()
         await running.engine.send("a longer second one", when="now")
-        await change_card(running)
+        await card(running, CardKind.PLAN_CHANGE)
         await running.answer(GateChoice.ONCE)
-        await answer_kind(running, CardKind.REPORT, "stop")
+        await answer(running, "stop", kind=CardKind.REPORT)
         await running.ended()
         assert [c.kind for c in running.state.cards] == [CardKind.PLAN_CHANGE]
         await running.turn("begin the second one")
@@ -243,11 +227,10 @@ async def test_a_step_that_is_dropped_while_it_is_held_back_never_begins(tmp_pat
         task=writes("a.txt"),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("no second one", when="now")
-        await change_card(running)
+        await card(running, CardKind.PLAN_CHANGE)
         await running.answer(GateChoice.ONCE)
         await running.until(lambda s: statuses(s) == [DONE, PENDING])
         await answer(running, "accept")
@@ -264,11 +247,10 @@ async def test_a_stop_ends_work_that_waits_for_the_answer_to_a_change(tmp_path: 
         task=writes("a.txt"),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("no second one", when="now")
-        await change_card(running)
+        await card(running, CardKind.PLAN_CHANGE)
         await running.answer(GateChoice.ONCE)
         await running.until(lambda s: statuses(s) == [DONE, PENDING])
         await asked_beside(running, "It waits.")
@@ -286,8 +268,7 @@ async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -
         PROPOSE, stop, done("It was ended."), plan=plan_reply("first note"), task=writes("a.txt")
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("stop it please", when="now")
         await running.ended()
@@ -304,8 +285,7 @@ async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -
 async def test_a_stop_by_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
     replies = script(PROPOSE, done("I see."), plan=plan_reply("first note"), task=writes("a.txt"))
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         running.engine.stop()
         await running.ended()
@@ -384,16 +364,15 @@ async def test_another_plan_that_is_approved_takes_back_what_the_older_one_asks(
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
     async with session(tmp_path, replies, environ=environ) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps")
         await running.gate()
         await running.engine.send("a third one too", when="now")
-        await change_card(running)
+        await card(running, CardKind.PLAN_CHANGE)
         await running.answer(GateChoice.ONCE)
-        await answer_kind(running, CardKind.REPORT, "stop")
+        await answer(running, "stop", kind=CardKind.REPORT)
         await running.ended()
         await running.engine.send("another way")
-        await answer_kind(running, CardKind.PLAN, "run_all", "go ahead")
+        await answer(running, "run_all", "go ahead", kind=CardKind.PLAN)
         await running.answer(GateChoice.ONCE)
         await running.ended(2)
         assert running.state.cards == ()
@@ -432,9 +411,9 @@ async def test_another_plan_that_is_approved_ends_the_work_on_the_older_one(
         await answer(running, "reject")
         await running.until(lambda s: len(s.plans) == 2)
         await answer(running, "run_steps")
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await card(running, CardKind.REPORT)
         await running.engine.send("the only note instead", when="now")
-        await answer_kind(running, CardKind.PLAN, "run_all")
+        await answer(running, "run_all", kind=CardKind.PLAN)
         await running.ended()
         wanted, other = running.state.plans
         assert (wanted.status, other.status) == (PlanStatus.COMPLETED, PlanStatus.CANCELLED)
@@ -486,9 +465,8 @@ async def test_a_change_of_a_step_that_is_gone_is_not_made(tmp_path: Path) -> No
     )
     environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
     async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_steps")
-        await change_card(running)
+        await begin_plan(running, "run_steps")
+        await card(running, CardKind.PLAN_CHANGE)
         plan = running.active_plan
         dropped = PlanEdit(op="drop", step_id=plan.steps[1].step_id)
         assert await running.engine.plan.edit_steps((dropped,)) is None
@@ -529,8 +507,7 @@ async def test_the_model_halts_work_that_the_user_lets_go_on(tmp_path: Path) -> 
         task=(writes("a.txt"), writes("b.txt")),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("wait a moment", when="now")
         await running.until(

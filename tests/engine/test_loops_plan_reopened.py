@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses, tasks_reply
+from support.plan_talk import (
+    PROPOSE,
+    answer,
+    begin_plan,
+    plan_reply,
+    report_reply,
+    statuses,
+    tasks_reply,
+)
 from support.plan_talk import write as task
 from support.reviews import judged, next_plan
 from support.session import Session, action, decision, done, script, session
@@ -54,8 +62,7 @@ async def test_the_steps_that_a_failed_review_names_are_run_again(
     """No other plan is asked for: these steps are what the next attempt does. Covers S1-56."""
     replies = judged_twice(*WRITES, write("b.txt", "right\n"), steps=steps)
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         end = await running.ended()
         assert end.outcome == "done"
         assert (running.workspace / "b.txt").read_text() == "right\n"
@@ -80,8 +87,7 @@ async def test_steps_run_one_by_one_begin_again_with_the_models_call(tmp_path: P
     main = replies.replies["main"]
     replies.replies["main"] = (main[0], again, main[1], again, main[2])
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await answer(running, "go_on")
         end = await running.ended()
         assert end.outcome == "done"
@@ -95,8 +101,7 @@ async def test_a_failed_review_that_names_no_step_reopens_none(
 ) -> None:
     replies = judged_twice(*WRITES, steps=steps)
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         assert (await running.ended()).outcome == "done"
         assert reported(running) == ["first note", "second note"]
         assert len(running.server.of("continuation")) == 1
@@ -114,8 +119,7 @@ async def test_a_plan_whose_steps_are_done_says_that_its_review_failed(
     looks = decision("I look.", action("plan_tool.get"))
     replies.replies["main"] += (looks, done("They are as they were."))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         if score < 0.8:
             await answer(running, "cancel")
         await running.ended()

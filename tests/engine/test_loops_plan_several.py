@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses
+from support.plan_talk import PROPOSE, answer, begin_plan, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.llm.endpoints import Protocol
@@ -57,8 +57,7 @@ async def test_each_step_ends_with_its_own_calls_and_the_turn_with_the_last(
     calls = (write("a"), first, write("b"), second, write("c"))
     replies = plan_of_three(decision("All of it.", *calls, next_step="done"), last="done")
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         end = await running.ended()
         assert statuses(running.state) == [DONE] * 3
         assert reports(running) == [
@@ -138,8 +137,7 @@ async def test_calls_of_the_first_step_alone_leave_the_next_to_the_model(tmp_pat
     second = decision("", write("b"), ends(2), write("c"), next_step="done")
     replies = script(proposal(write("a"), ends(1)), task=second)
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         assert (await running.ended()).outcome == "done"
         assert [files for _, _, files in reports(running)] == [("a",), ("b",), ("c",)]
         assert (len(running.server.of("task")), len(running.server.of("main"))) == (1, 1)
@@ -175,8 +173,7 @@ async def test_a_call_that_fails_keeps_its_step_open_and_the_next_from_beginning
         "Now.", write("a2"), ends(1), write("b"), ends(2), write("c"), next_step="done"
     )
     async with session(tmp_path, plan_of_three(first, again), mode="trusted") as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         await running.ended()
         skipped = [m for m in running.results() if m.result.outcome is Outcome.SKIPPED]
         assert [m.operation for m in skipped] == ["plan_tool.update_step", "file_ops.write_file"]
@@ -190,8 +187,7 @@ async def test_a_refusal_in_the_first_step_runs_nothing_of_the_second(tmp_path: 
         "It was refused.", next_step=NextStep.PENDING_USER, question={"text": "What instead?"}
     )
     async with session(tmp_path, plan_of_three(first, gives_up)) as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         await running.answer(GateChoice.REJECT, reason="not this one")
         await answer(running, "stop")
         await running.ended()
@@ -237,8 +233,7 @@ async def test_calls_for_a_step_that_the_user_took_out_meanwhile_do_not_run(tmp_
     replies = plan_of_three(first, third)
     replies.replies["plan"] = (plan_reply("first", "second", "third", chain=False),)
     async with session(tmp_path, replies) as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         gate = await running.gate()
         second = running.state.plans[0].steps[1].step_id
         assert await running.engine.plan.edit_steps((PlanEdit(op="drop", step_id=second),)) is None
@@ -256,8 +251,7 @@ async def test_a_plan_of_which_a_step_failed_is_told_to_the_model(tmp_path: Path
     replies = plan_of_three(stuck, last="done")
     replies.replies["main"] = (*replies.replies["main"][:1], done("The first step failed."))
     async with session(tmp_path, replies) as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         await answer(running, "stop")
         await running.ended()
         assert len(running.server.of("main")) == 2
@@ -276,8 +270,7 @@ async def test_a_step_reads_what_the_turn_and_the_steps_before_it_changed(tmp_pa
         task=(decision("", mends, ends(2)), decision("", write("c"), next_step="done")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         assert (await running.ended()).outcome == "done"
         second, third = (request.text for request in running.server.of("task"))
         assert "written by the turn" in second
@@ -298,8 +291,7 @@ async def test_a_step_that_is_done_does_not_fail_by_the_form_of_its_report(
         report=Reply(text=words, repeat=True),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="three notes please")
         await running.until(lambda state: any(card.report for card in state.cards))
         assert statuses(running.state)[0] is DONE
         assert reports(running) == [("first", "a is there", ("a",))]
@@ -309,8 +301,7 @@ async def test_calls_of_the_proposal_go_on_as_the_steps_after_a_restart(tmp_path
     """The app ends while the first of them waits for the user's key."""
     replies = script(proposal(*three_notes()))
     async with session(tmp_path, replies) as running:
-        await running.engine.send("three notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="three notes please")
         await running.gate()
         running.cut()
     again = script(done("All three are there."))

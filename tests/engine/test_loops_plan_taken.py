@@ -8,6 +8,7 @@ import pytest
 from support.plan_talk import (
     PROPOSE,
     answer,
+    begin_plan,
     card,
     plan_reply,
     report_reply,
@@ -46,8 +47,7 @@ PARTIAL = (report_reply("partial"),)
 async def test_a_step_is_taken_as_done_and_what_needs_it_begins(tmp_path: Path) -> None:
     replies = script(RUN, done("Both notes are written."), first=PARTIAL)
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         shown = await card(running)
         assert [(o.key, o.action) for o in shown.options][:3] == [
             ("r", "retry"),
@@ -79,8 +79,7 @@ async def test_a_step_may_be_taken_as_done_whatever_it_brought(tmp_path: Path) -
     replies.replies["tasks"] = (tasks_reply(), tasks_reply())
     replies.replies["task"] = (decision("I change it.", edit), done("It cannot be done."))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         shown = await card(running)
         assert shown.kind is CardKind.REPORT
         await answer(running, "take_as_done")
@@ -92,8 +91,7 @@ async def test_a_step_may_be_taken_as_done_whatever_it_brought(tmp_path: Path) -
 async def test_what_was_taken_as_done_stands_after_the_end_of_the_process(tmp_path: Path) -> None:
     replies = script(RUN, first=(report_reply("partial"),))
     async with session(tmp_path, replies, mode="trusted") as made:
-        await made.engine.send("two notes please")
-        await answer(made, "run_steps")
+        await begin_plan(made, "run_steps", asks="two notes please")
         await card(made)
         made.cut()
     more = script(first=())
@@ -130,8 +128,7 @@ async def test_words_that_say_so_let_the_rest_of_the_plan_go_on(
         done("b.txt is written."),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         assert (await card(running)).kind is CardKind.REPORT
         await answer(running, "tell", "It is done. Go on with step 2.")
         end = await running.ended()
@@ -152,8 +149,7 @@ async def test_no_other_answer_lets_the_model_say_that_a_failed_step_is_done(
 ) -> None:
     replies = script(RUN, TAKE, done("As you like."), first=(report_reply("partial"),))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await card(running)
         await answer(running, "stop")
         await running.ended()
@@ -166,13 +162,11 @@ async def test_other_words_leave_the_step_undone_and_a_run_asks_what_becomes_of_
 ) -> None:
     replies = script(RUN, RUN, done("As you like."), first=(report_reply("partial"),))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await card(running)
         first = await answer(running, "tell", "write the README first")
-        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
-        await answer(running, "go_on")
-        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await answer(running, "go_on", kind=CardKind.BREAKPOINT)
+        await card(running, CardKind.REPORT)
         again = await answer(running, "stop")
         assert again.report == first.report
         end = await running.ended()

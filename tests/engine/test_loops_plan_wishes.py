@@ -10,6 +10,7 @@ import pytest
 from support.plan_talk import (
     PROPOSE,
     answer,
+    begin_plan,
     card,
     plan_reply,
     report_reply,
@@ -43,8 +44,7 @@ async def test_a_wish_on_a_report_reaches_the_model_and_holds_the_plan(tmp_path:
     """Covers S2-23: a model that ends without going on does not begin the next step."""
     replies = script(RUN, done("You want the README first; shall I plan it?"))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         assert (await card(running)).kind is CardKind.REPORT
         await answer(running, "tell", WISH)
         end = await running.ended()
@@ -59,12 +59,10 @@ async def test_the_model_goes_on_with_the_plan_after_a_wish_where_the_user_agree
 ) -> None:
     replies = script(RUN, RUN, done("Both notes are written."))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await card(running)
         await answer(running, "tell", "quickly, please")
-        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
-        await answer(running, "go_on")
+        await answer(running, "go_on", kind=CardKind.BREAKPOINT)
         end = await running.ended()
         assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
         assert end.reply == "Both notes are written."
@@ -73,8 +71,7 @@ async def test_the_model_goes_on_with_the_plan_after_a_wish_where_the_user_agree
 async def test_a_plan_held_by_a_wish_goes_on_by_the_users_key(tmp_path: Path) -> None:
     replies = script(RUN, done("As you like."), done("Both notes are written."))
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("two notes please")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="two notes please")
         await card(running)
         await answer(running, "tell", WISH)
         await running.ended()
@@ -108,8 +105,7 @@ async def test_what_the_user_refused_is_counted_as_refused_and_to_read_is_no_par
     async with session(tmp_path, replies) as running:
         (running.workspace / "src").mkdir(exist_ok=True)
         (running.workspace / "src/a.py").write_text("pass\n")
-        await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="two notes please")
         await running.answer(GateChoice.REJECT, reason="not here")
         shown = await card(running)
         report = shown.report

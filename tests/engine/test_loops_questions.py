@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from support.pace_talk import LONG, files
-from support.plan_talk import PROPOSE, answer, card, plan_reply
+from support.plan_talk import PROPOSE, answer, begin_plan, card, plan_reply
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.llm.endpoints import Protocol
@@ -224,9 +224,8 @@ async def test_a_question_in_a_step_is_answered_there_and_the_step_goes_on(tmp_p
         ),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
-        await s.until(lambda state: any(c.kind is CardKind.QUESTION for c in state.cards))
+        await begin_plan(s, asks="two notes please")
+        await card(s, CardKind.QUESTION)
         assert s.state.cards[0].step_id
         await answer(s, "offered_2")
         await s.ended()

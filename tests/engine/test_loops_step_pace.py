@@ -13,7 +13,7 @@ from support.pace_talk import (
     next_request,
     reads,
 )
-from support.plan_talk import PROPOSE, answer, plan_reply, statuses
+from support.plan_talk import PROPOSE, answer, begin_plan, plan_reply, statuses
 from support.reviews import WORDS, judged, works
 from support.session import Session, action, decision, done, script, session
 
@@ -48,8 +48,7 @@ TWO = {**LONG, "DUCKFLOW_EXECUTION__MAX_STEPS": "2"}
 
 async def step_at_limit(s: Session) -> Situation:
     """The consultation about the limit of the step."""
-    await s.engine.send("two notes please")
-    await answer(s, "run_all")
+    await begin_plan(s, asks="two notes please")
     await s.until(lambda state: any(c.situation is not None for c in state.cards))
     shown, situation = await consulted(s)
     assert shown.step_id
@@ -62,8 +61,7 @@ async def test_a_step_that_reads_to_good_purpose_is_not_stopped(tmp_path: Path) 
     names = files(tmp_path / "work", 12)
     scripted = planned(*(reads(name) for name in names), done("Looked."), main=PLAN_ENDS)
     async with session(tmp_path, scripted) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         assert (await s.ended()).outcome == "done"
         assert statuses(s.state) == [WorkStatus.COMPLETED]
         assert len(s.results()) == 13  # the plan's own call with them
@@ -89,8 +87,7 @@ async def test_the_limit_of_a_step_comes_from_its_kind_as_a_turns_does(
     scripted = scripted.model_copy(update={"replies": {**scripted.replies, **plan}})
     async with session(tmp_path, scripted) as s:
         s.engine.pace.choose_profile(chosen)
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         await s.ended()
         limits = [e.limit for e in s.events(WorkProgressed) if e.loop]
         assert limits[1] == limit
@@ -104,8 +101,7 @@ async def test_the_context_and_the_vitals_make_the_limit_of_a_step(tmp_path: Pat
     first = (reads(*names), PROPOSE, *PLAN_ENDS)
     scripted = scripted.model_copy(update={"replies": {**scripted.replies, "main": first}})
     async with session(tmp_path, scripted) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         await s.ended()
         assert {e.limit for e in s.events(WorkProgressed) if e.loop} == {10}
 
@@ -214,8 +210,7 @@ async def test_a_step_that_stands_still_asks_in_its_own_thread(tmp_path: Path) -
     repeated = [reads("f00.py") for _ in range(4)]
     scripted = planned(*repeated, done("Looked."), main=(done("All done."),))
     async with session(tmp_path, scripted, environ=LONG) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         await s.until(lambda state: any(c.situation is not None for c in state.cards))
         _, situation = await consulted(s)
         assert (situation.pattern, situation.loop) == (Pattern.STAGNATION, 4)
@@ -230,8 +225,7 @@ async def test_a_step_that_is_to_be_split_goes_back_to_the_conversation(tmp_path
     unsure = [reads(f"f0{n}.py", confidence=0.0) for n in range(2)]
     scripted = planned(*unsure, main=(done("I change the plan."),))
     async with session(tmp_path, scripted, environ=LONG) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         await s.until(lambda state: any(c.situation is not None for c in state.cards))
         await answer(s, "split")
         await s.ended()
@@ -271,8 +265,7 @@ async def test_more_loops_are_the_steps_while_it_runs(tmp_path: Path) -> None:
     held = reads(names[0]).model_copy(update={"hold": "rest"})
     looks = (held, *(reads(name) for name in names[1:]), done("Looked."))
     async with session(tmp_path, planned(*looks, main=PLAN_ENDS), environ=TWO) as s:
-        await s.engine.send("notes please")
-        await answer(s, "run_all")
+        await begin_plan(s)
         await s.server.reached("rest")
         assert s.active_plan.status is PlanStatus.IN_PROGRESS
         s.engine.pace.extend_limit()
@@ -291,8 +284,7 @@ async def test_a_step_that_was_helped_may_think_again(tmp_path: Path) -> None:
     unsure = (reads("f00.py", confidence=0.0), decision("Hm.", confidence=0.0))
     tasks = (*unsure, decision("Let me think."), done("Looked."))
     async with session(tmp_path, planned(*tasks, main=PLAN_ENDS), environ=LONG) as s:
-        await s.engine.send("notes please")
-        await answer(s, "run_all")
+        await begin_plan(s)
         await answer(s, "detailed_requirements", "only what f00.py says")
         assert (await s.ended()).outcome == "done"
         assert statuses(s.state) == [WorkStatus.COMPLETED]
@@ -307,8 +299,7 @@ async def test_more_loops_are_the_turns_once_the_step_has_ended(tmp_path: Path) 
         task=decision("First.", action("file_ops.list_dir", path="."), next_step="done"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
-        await s.engine.send("notes please")
-        await answer(s, "run_all")
+        await begin_plan(s)
         await s.server.reached("rest")
         s.engine.pace.extend_limit()
         assert [e.by for e in s.events(LimitExtended)] == [5]

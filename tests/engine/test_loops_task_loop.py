@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from support.plan_talk import PROPOSE, answer, plan_reply
+from support.plan_talk import PROPOSE, begin_plan, plan_reply
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, When
@@ -23,8 +23,7 @@ async def test_a_cancelled_worker_leaves_the_turn_alive(tmp_path: Path) -> None:
         task=decision("", action("file_ops.write_file", path="a.txt", content="a")),
     )
     async with session(tmp_path, replies) as running:
-        await running.engine.send("write it")
-        await answer(running, "run_all")
+        await begin_plan(running, asks="write it")
         await running.gate()
         for task in asyncio.all_tasks():
             if task.get_name() == "task":

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, tasks_reply, write
+from support.plan_talk import (
+    PROPOSE,
+    answer,
+    begin_plan,
+    plan_reply,
+    report_reply,
+    tasks_reply,
+    write,
+)
 from support.session import action, decision, done, script, session
 
 STEPS = ("look around", "write the module", "write the tests", "run the tests", "tell the user")
@@ -30,8 +38,7 @@ async def test_of_five_steps_two_are_done(tmp_path: Path) -> None:
         ),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("build the module in five steps")
-        await answer(running, "run_steps")
+        await begin_plan(running, "run_steps", asks="build the module in five steps")
         await answer(running, "go_on")
         first = await answer(running, "tell", "tell me how far it is")
         await running.ended()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.pace_talk import LONG, files, reads, stuck
-from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses
+from support.plan_talk import PROPOSE, answer, begin_plan, card, plan_reply, statuses
 from support.reviews import judged, thrice, works
 from support.session import Session, decision, done, script, session
 
@@ -72,8 +72,7 @@ async def test_a_consultation_in_a_step_asks_again_there(tmp_path: Path) -> None
         task=tuple(reads(name) for name in names),
     )
     async with session(tmp_path, replies, environ=environ) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         before = await opened(s, CardKind.CONSULTATION)
         assert before.step_id
         s.cut()
@@ -170,8 +169,7 @@ async def test_a_limit_of_a_step_asks_again_in_it(tmp_path: Path) -> None:
         task=tuple(reads(name) for name in names),
     )
     async with session(tmp_path, replies, environ={CALLS: "3"}) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         before = await opened(s, CardKind.BUDGET)
         assert before.step_id
         s.cut()
@@ -196,8 +194,7 @@ async def test_a_step_that_was_given_more_loops_has_them_when_the_session_goes_o
     )
     environ = {**LONG, "DUCKFLOW_EXECUTION__MAX_STEPS": "2"}
     async with session(tmp_path, replies, environ=environ) as s:
-        await s.engine.send("two notes please")
-        await answer(s, "run_all")
+        await begin_plan(s, asks="two notes please")
         await s.server.reached(names[0])
         s.engine.pace.extend_limit()
         s.server.release(names[0])

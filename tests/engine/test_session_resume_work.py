@@ -8,6 +8,7 @@ import pytest
 from support.plan_talk import (
     PROPOSE,
     answer,
+    begin_plan,
     card,
     plan_reply,
     report_reply,
@@ -98,8 +99,7 @@ async def test_a_gate_in_a_step_opens_again_and_the_step_goes_on_behind_it(tmp_p
         task=decision("Both.", WRITE, OTHER),
     )
     async with session(tmp_path, replies) as made:
-        await made.engine.send("two notes")
-        await answer(made, "run_all")
+        await begin_plan(made, asks="two notes")
         await made.answer(GateChoice.ONCE)
         await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
         made.cut()
@@ -134,8 +134,7 @@ async def test_a_list_goes_on_at_the_task_whose_gate_was_open(tmp_path: Path) ->
         tasks=tasks_reply(write("a.txt", "a\n"), write("b.txt", "b\n")),
     )
     async with session(tmp_path, replies) as made:
-        await made.engine.send("two notes")
-        await answer(made, "run_steps")
+        await begin_plan(made, "run_steps", asks="two notes")
         await made.answer(GateChoice.ONCE)
         await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
         made.cut()
@@ -158,9 +157,8 @@ async def test_a_report_that_asked_asks_again(tmp_path: Path) -> None:
         report=report_reply(),
     )
     async with session(tmp_path, replies, mode="trusted") as made:
-        await made.engine.send("two notes")
-        await answer(made, "run_steps")
-        await made.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await begin_plan(made, "run_steps", asks="two notes")
+        await card(made, CardKind.REPORT)
         before = made.state.cards[0]
         made.cut()
     more = script(done("Both."), tasks=tasks_reply(write("b.txt")), report=report_reply())
@@ -180,8 +178,7 @@ async def test_a_step_cut_at_its_decision_waits_for_the_users_key(tmp_path: Path
     held = reply.model_copy(update={"hold": "rest", "hold_after": 10})
     replies = script(PROPOSE, plan=plan_reply("first note"), task=held)
     async with session(tmp_path, replies, mode="trusted") as made:
-        await made.engine.send("a note")
-        await answer(made, "run_all")
+        await begin_plan(made, asks="a note")
         await made.until(lambda s: any(live.step_id for live in s.live.values()))
         made.cut()
         made.server.release("rest")
@@ -252,8 +249,7 @@ async def test_a_gate_in_a_step_that_a_reply_to_the_one_before_asked_for_opens_a
         task=decision("Both.", WRITE, ends, OTHER, next_step="done"),
     )
     async with session(tmp_path, replies) as made:
-        await made.engine.send("two notes")
-        await answer(made, "run_all")
+        await begin_plan(made, asks="two notes")
         await made.answer(GateChoice.ONCE)
         await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
         made.cut()

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.plan_talk import PROPOSE, answer, plan_reply
+from support.plan_talk import PROPOSE, begin_plan, plan_reply
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply, Script
@@ -513,8 +513,7 @@ async def test_a_plan_made_after_it_goes_with_it_and_comes_back_with_it(tmp_path
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("hello")
         memory = s.state.memory
-        await s.engine.send("notes please")
-        await answer(s, "run_all")
+        await begin_plan(s)
         await s.ended(2)
         assert s.state.plans
         assert await s.engine.rewind.go_back(id_of(s, "notes please")) == ""
@@ -541,8 +540,7 @@ async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_ther
         task=writes,
     )
     async with session(tmp_path, replies) as s:
-        await s.engine.send("notes please")
-        await answer(s, "run_all")
+        await begin_plan(s)
         await s.gate()
         await s.engine.send("how far are you?", when="now")
         await s.until(lambda _: "Half way." in said(s.state))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses, tasks_reply
+from support.plan_talk import PROPOSE, answer, begin_plan, card, plan_reply, statuses, tasks_reply
 from support.plan_talk import write as task
 from support.reviews import claim, judged, lacks, next_plan, write
 from support.session import decision, done, script, session
@@ -101,8 +101,7 @@ async def test_by_a_report_that_cannot_be_read_a_step_is_neither_done_nor_failed
         report=(Reply(text='{"well": "it is"}'),) * 3,
     )
     async with session(tmp_path, replies, mode="trusted") as s:
-        await s.engine.send("plan how to explain notes")
-        await answer(s, "run_steps")
+        await begin_plan(s, "run_steps", asks="plan how to explain notes")
         wanted = WorkStatus.COMPLETED if wrote else WorkStatus.FAILED
         await s.until(lambda state: statuses(state) == [wanted])
         (report,) = [e.message.report for e in s.events(ReportAdded)]

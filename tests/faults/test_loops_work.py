@@ -7,38 +7,26 @@ from typing import Any
 
 import pytest
 from support.pace_talk import LONG, files, reads
-from support.session import REPORTED, Session, action, decision, done, script, session
+from support.plan_talk import PROPOSE, answer, begin_plan, card, plan_reply, report_reply, statuses
+from support.session import REPORTED, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import LocalizedText
-from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
+from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import PlanEdit, PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkFinished
 
-PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 CANNOT = decision("I cannot do this.", next_step="pending_user")
-FAILED = Reply(
-    data={"status": "failed", "summary": "", "cause": "it cannot be done", "next_action": ""}
-)
+FAILED = report_reply("failed", summary="", cause="it cannot be done")
 TALK = tuple(done("So it stands.") for _ in range(5))
 THOUSANDS = "9" * 5_000  # digits, more than Python makes a number of
 
 
 def planned(*names: str, chain: bool = False) -> Reply:
-    steps = [
-        {
-            "id": f"s{number}",
-            "name": name,
-            "description": f"do {name}",
-            "depends_on": [f"s{number - 1}"] if chain and number > 1 else [],
-        }
-        for number, name in enumerate(names, start=1)
-    ]
-    body = {"name": "notes", "goal": "notes", "steps": steps, "risk": "low"}
-    return Reply(data={**body, "success_criteria": ["they are there"]})
+    return plan_reply(*names, chain=chain)
 
 
 def worked(reply: str) -> Reply:
@@ -60,28 +48,6 @@ def listed(*tasks: tuple[str, dict[str, Any]]) -> Reply:
     )
 
 
-def statuses(running: Session) -> list[WorkStatus]:
-    return [step.status for step in running.active_plan.steps]
-
-
-async def card(running: Session, kind: CardKind) -> Card:
-    await running.until(lambda state: any(c.kind is kind for c in state.cards))
-    return next(c for c in running.state.cards if c.kind is kind)
-
-
-async def answer(running: Session, kind: CardKind, action_name: str) -> None:
-    shown = await card(running, kind)
-    await running.engine.answer_card(
-        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=action_name)
-    )
-
-
-async def approve(running: Session, how: str = "run_all") -> None:
-    """``run_steps``: nothing begins before the model asks for it."""
-    await running.engine.send("notes please")
-    await answer(running, CardKind.PLAN, how)
-
-
 def at_a_decision(state: AgentState) -> bool:
     """A step runs and its model is being asked."""
     return state.work is not None and state.work.loop > 0 and bool(state.live)
@@ -99,7 +65,7 @@ async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: P
         task=(decision("First.", write("a.txt"), next_step="done"), worked("Third.")),
     )
     async with session(tmp_path, replies) as running:
-        await approve(running)
+        await begin_plan(running)
         await running.gate()
         running.engine.pause()
         await running.answer(GateChoice.ONCE)
@@ -107,7 +73,7 @@ async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: P
         assert running.engine.plan.skip_step(running.active_plan.steps[1].step_id) is None
         running.engine.resume()
         assert (await running.ended()).outcome == "done"
-        assert statuses(running) == [
+        assert statuses(running.state) == [
             WorkStatus.COMPLETED,
             WorkStatus.SKIPPED,
             WorkStatus.COMPLETED,
@@ -125,13 +91,13 @@ async def test_the_card_of_a_dropped_step_is_answered(tmp_path: Path, choice: st
         report=FAILED,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
+        await begin_plan(running)
         await card(running, CardKind.REPORT)
         dropped = PlanEdit(op="drop", step_id=running.active_plan.steps[0].step_id)
         assert await running.engine.plan.edit_steps((dropped,)) is None
-        await answer(running, CardKind.REPORT, choice)
+        await answer(running, choice, kind=CardKind.REPORT)
         assert (await running.ended()).outcome == "done"
-        assert statuses(running) == [WorkStatus.COMPLETED]
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
 
 
 async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> None:
@@ -141,10 +107,10 @@ async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> 
         await card(running, CardKind.PLAN)
         first = running.active_plan.steps[0].step_id
         assert running.engine.plan.set_break(first, True) is None
-        await answer(running, CardKind.PLAN, "run_all")
+        await answer(running, "run_all", kind=CardKind.PLAN)
         await card(running, CardKind.BREAKPOINT)
         assert await running.engine.plan.edit_steps((PlanEdit(op="drop", step_id=first),)) is None
-        await answer(running, CardKind.BREAKPOINT, "go_on")
+        await answer(running, "go_on", kind=CardKind.BREAKPOINT)
         assert (await running.ended()).outcome == "done"
 
 
@@ -152,14 +118,14 @@ async def test_a_plan_changed_right_behind_the_yes_is_shown_again(tmp_path: Path
     """The yes was for two steps; what is left of them was never shown. Covers C35."""
     replies = script(PROPOSE, *TALK, plan=planned("first", "second"))
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
-        await approve(running)
+        await begin_plan(running)
         dropped = PlanEdit(op="drop", step_id=running.active_plan.steps[0].step_id)
         assert await running.engine.plan.edit_steps((dropped,)) is None
         shown = await card(running, CardKind.PLAN)
         assert shown.before is not None
         assert len(shown.before.steps) == 2
         assert running.active_plan.status is PlanStatus.DRAFT
-        await answer(running, CardKind.PLAN, "reject")
+        await answer(running, "reject", kind=CardKind.PLAN)
         assert (await running.ended()).outcome == "done"
 
 
@@ -175,7 +141,7 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
         tasks=(held(listed(("file_ops.list_dir", {}))), listed(("file_ops.list_dir", {}))),
     )
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
-        await approve(running, "run_steps")
+        await begin_plan(running, "run_steps")
         await running.until(
             lambda s: any(r.operation == "task_tool.generate_list" and r.started for r in s.running)
         )
@@ -206,7 +172,7 @@ async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_ta
     replies = script(PROPOSE, *TALK, plan=planned("first"), tasks=(first, again))
     environ = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
     async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
-        await approve(running)
+        await begin_plan(running)
         await running.gate()
         running.engine.stop()
         assert (await running.ended()).outcome == "stopped"
@@ -229,13 +195,13 @@ async def test_a_question_after_a_stop_does_not_set_the_plan_going_again(tmp_pat
         task=(held(worked("First.")), decision("", write("b.txt"), next_step="done")),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
+        await begin_plan(running)
         await running.until(at_a_decision)
         running.engine.stop()
         assert (await running.ended()).outcome == "stopped"
         running.server.release("until asked")
         await running.turn("why did you do that?")
-        assert statuses(running) == [WorkStatus.CANCELLED, WorkStatus.PENDING]
+        assert statuses(running.state) == [WorkStatus.CANCELLED, WorkStatus.PENDING]
         assert not (running.workspace / "b.txt").exists()
 
 
@@ -249,14 +215,14 @@ async def test_nor_does_one_after_the_report_said_stop(tmp_path: Path) -> None:
         report=FAILED,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
-        await answer(running, CardKind.REPORT, "stop")
+        await begin_plan(running)
+        await answer(running, "stop", kind=CardKind.REPORT)
         await running.ended()
         await running.turn("what time is it?")
-        assert statuses(running) == [WorkStatus.FAILED, WorkStatus.PENDING]
+        assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
         assert running.engine.plan.run_plan() is None
         await running.ended(3)
-        assert statuses(running) == [WorkStatus.FAILED, WorkStatus.COMPLETED]
+        assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.COMPLETED]
 
 
 async def test_a_stop_behind_the_last_skipped_step_leaves_the_plan_completed(
@@ -265,14 +231,14 @@ async def test_a_stop_behind_the_last_skipped_step_leaves_the_plan_completed(
     """Paused, the last step is waived, then all is stopped: nothing of the plan is left."""
     replies = script(PROPOSE, *TALK, plan=planned("first"), task=CANNOT, report=FAILED)
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
+        await begin_plan(running)
         await card(running, CardKind.REPORT)
         running.engine.pause()
-        await answer(running, CardKind.REPORT, "skip")
+        await answer(running, "skip", kind=CardKind.REPORT)
         await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
         running.engine.stop()
         assert (await running.ended()).outcome == "stopped"
-        assert statuses(running) == [WorkStatus.SKIPPED]
+        assert statuses(running.state) == [WorkStatus.SKIPPED]
         assert running.active_plan.status is PlanStatus.COMPLETED
 
 
@@ -307,14 +273,14 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
         assert running.engine.plan.skip_step(running.active_plan.steps[1].step_id) is None
-        await answer(running, CardKind.PLAN, "run_all")
+        await answer(running, "run_all", kind=CardKind.PLAN)
         assert (await running.ended()).outcome == "done"
         await running.turn("and now?")
         refused = running.results()[-6:]
         assert [r.result.outcome for r in refused] == [Outcome.ERROR] * 6
         assert "nothing to list" in refused[-2].result.text
         assert "No step can begin now" in refused[-1].result.text
-        assert statuses(running) == [WorkStatus.COMPLETED, WorkStatus.SKIPPED]
+        assert statuses(running.state) == [WorkStatus.COMPLETED, WorkStatus.SKIPPED]
         assert running.active_plan.status is PlanStatus.COMPLETED
 
 
@@ -323,9 +289,9 @@ async def test_nothing_of_a_draft_is_begun_or_ended_by_the_model(tmp_path: Path)
     replies = script(PROPOSE, block, *TALK, plan=planned("first"))
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
-        await answer(running, CardKind.PLAN, "reject")
+        await answer(running, "reject", kind=CardKind.PLAN)
         await running.turn("and now?")
-        assert statuses(running) == [WorkStatus.PENDING]
+        assert statuses(running.state) == [WorkStatus.PENDING]
 
 
 async def test_who_names_no_step_is_told_the_first_twenty(tmp_path: Path) -> None:
@@ -334,7 +300,7 @@ async def test_who_names_no_step_is_told_the_first_twenty(tmp_path: Path) -> Non
     replies = script(PROPOSE, unknown, *TALK, plan=planned(*names))
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
-        await answer(running, CardKind.PLAN, "reject")
+        await answer(running, "reject", kind=CardKind.PLAN)
         await running.ended()
         told = running.results()[1].result.text
         assert "'note 20'" in told
@@ -350,7 +316,7 @@ async def test_a_draft_whose_steps_are_all_skipped_still_waits_for_its_answer(
         await card(running, CardKind.PLAN)
         assert running.engine.plan.skip_step(running.active_plan.steps[0].step_id) is None
         assert running.active_plan.status is PlanStatus.DRAFT
-        await answer(running, CardKind.PLAN, "reject")
+        await answer(running, "reject", kind=CardKind.PLAN)
         await running.ended()
         assert running.active_plan.status is PlanStatus.REJECTED
 
@@ -363,8 +329,8 @@ async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: P
         PROPOSE, *TALK, plan=planned("first", "second", chain=True), task=CANNOT, report=FAILED
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
-        await answer(running, CardKind.REPORT, "stop")
+        await begin_plan(running)
+        await answer(running, "stop", kind=CardKind.REPORT)
         await running.ended()
         first, second = running.active_plan.steps
         assert running.active_plan.status is PlanStatus.FAILED
@@ -391,8 +357,8 @@ async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, 
         report=(REPORTED.model_copy(update={"repeat": False}), FAILED),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
-        await answer(running, CardKind.REPORT, "stop")
+        await begin_plan(running)
+        await answer(running, "stop", kind=CardKind.REPORT)
         assert (await running.ended()).outcome == "partial"
         assert running.active_plan.status is PlanStatus.FAILED
         if by == "user":
@@ -400,9 +366,9 @@ async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, 
             assert await running.engine.plan.edit_steps((dropped,)) is None
         else:
             await running.engine.send("leave the second out")
-            await answer(running, CardKind.PLAN_CHANGE, "accept")
+            await answer(running, "accept", kind=CardKind.PLAN_CHANGE)
             await running.ended(2)
-        assert statuses(running) == [WorkStatus.COMPLETED]
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
         assert running.active_plan.status is PlanStatus.COMPLETED
 
 
@@ -419,18 +385,18 @@ async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
         task=decision("", write("a.txt"), next_step="done"),
     )
     async with session(tmp_path, replies) as running:
-        await approve(running)
+        await begin_plan(running)
         await running.gate()
         await running.engine.send("a third one please", when="now")
         await card(running, CardKind.PLAN_CHANGE)
         await running.answer(GateChoice.ONCE)
         await running.ended()
         before = running.state.status
-        await answer(running, CardKind.PLAN_CHANGE, "reject")
+        await answer(running, "reject", kind=CardKind.PLAN_CHANGE)
         await running.until(lambda s: not s.running)
         assert before is Status.SUCCESS
         assert running.state.status is Status.SUCCESS
-        assert statuses(running) == [WorkStatus.COMPLETED]
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
 
 
 async def test_a_change_accepted_after_the_user_ended_the_turn_begins_nothing(
@@ -445,17 +411,17 @@ async def test_a_change_accepted_after_the_user_ended_the_turn_begins_nothing(
         beside, PROPOSE, *TALK, plan=planned("first", "second"), task=(held(looks[0]), *looks[1:])
     )
     async with session(tmp_path, replies, environ=LONG) as running:
-        await approve(running)
+        await begin_plan(running)
         await running.until(at_a_decision)
         await running.engine.send("a third one please", when="now")
         await card(running, CardKind.PLAN_CHANGE)
         running.server.release("until asked")
-        await answer(running, CardKind.CONSULTATION, "stop_work")
+        await answer(running, "stop_work", kind=CardKind.CONSULTATION)
         assert (await running.ended()).outcome == "partial"
-        await answer(running, CardKind.PLAN_CHANGE, "accept")
+        await answer(running, "accept", kind=CardKind.PLAN_CHANGE)
         await running.until(lambda s: not s.running)
         assert running.state.turn is None
-        assert statuses(running)[1:] == [WorkStatus.PENDING] * 2
+        assert statuses(running.state)[1:] == [WorkStatus.PENDING] * 2
 
 
 async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
@@ -470,13 +436,13 @@ async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
         report=FAILED,
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
-        await answer(running, CardKind.REPORT, "stop")
+        await begin_plan(running)
+        await answer(running, "stop", kind=CardKind.REPORT)
         await running.ended()
         assert running.engine.plan.run_plan() is None
-        await answer(running, CardKind.REPORT, "stop")
+        await answer(running, "stop", kind=CardKind.REPORT)
         await running.ended(2)
-        assert statuses(running) == [WorkStatus.FAILED, WorkStatus.FAILED, WorkStatus.PENDING]
+        assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.FAILED, WorkStatus.PENDING]
 
 
 # --- numbers that are none -----------------------------------------------------------------------
@@ -491,7 +457,7 @@ async def test_a_number_of_thousands_of_digits_means_no_step(tmp_path: Path) -> 
         tasks=listed(("file_ops.list_dir", {})),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running, "run_steps")
+        await begin_plan(running, "run_steps")
         assert (await running.ended()).outcome == "done"
         assert "has no step" in running.results()[1].result.text
 
@@ -503,14 +469,14 @@ async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_w
         PROPOSE, *TALK, plan=planned("first"), task=(CANNOT, worked("First.")), report=FAILED
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
-        await answer(running, CardKind.REPORT, "stop")
+        await begin_plan(running)
+        await answer(running, "stop", kind=CardKind.REPORT)
         await running.ended()
         assert running.active_plan.status is PlanStatus.FAILED
         assert running.engine.plan.retry_step(running.active_plan.steps[0].step_id) is None
         assert running.active_plan.status is PlanStatus.IN_PROGRESS
         assert (await running.ended(2)).outcome == "done"
-        assert statuses(running) == [WorkStatus.COMPLETED]
+        assert statuses(running.state) == [WorkStatus.COMPLETED]
         assert running.active_plan.status is PlanStatus.COMPLETED
 
 
@@ -547,7 +513,7 @@ async def test_what_could_not_be_made_is_said_with_the_reason(
     async with session(tmp_path, said, mode="trusted") as running:
         await running.engine.send("notes please")
         if len(calls) > 1:
-            await answer(running, CardKind.PLAN, "run_steps")
+            await answer(running, "run_steps", kind=CardKind.PLAN)
         await running.until(lambda _: len(running.results()) >= len(calls))
         told = running.results()[len(calls) - 1].result
         assert told.outcome is Outcome.ERROR
@@ -572,8 +538,8 @@ async def test_beyond_the_limit_of_calls_nothing_is_made(
     async with session(tmp_path, Script(replies=replies), environ=environ) as running:
         await running.engine.send("notes please")
         if len(calls) > 1:
-            await answer(running, CardKind.PLAN, "run_steps")
-        await answer(running, CardKind.BUDGET, "accept_result")
+            await answer(running, "run_steps", kind=CardKind.PLAN)
+        await answer(running, "accept_result", kind=CardKind.BUDGET)
         await running.ended()
         assert len(running.server.of(asked)) == sent
         told = running.results()[-1].result
@@ -600,7 +566,7 @@ async def test_a_plan_that_cannot_be_is_sent_back_with_the_reason(
     replies = script(PROPOSE, *TALK, plan=(first, planned("first")))
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
-        await answer(running, CardKind.PLAN, "reject")
+        await answer(running, "reject", kind=CardKind.PLAN)
         await running.ended()
         assert words in running.server.of("plan")[1].text
 
@@ -647,7 +613,7 @@ async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path)
         report=FAILED,
     )
     async with session(tmp_path, replies) as running:
-        await approve(running)
+        await begin_plan(running)
         await running.answer(GateChoice.REJECT)
         await answer(running, CardKind.REPORT, "stop")  # nothing of it was done
         await running.ended()
@@ -664,7 +630,7 @@ async def test_a_step_that_breaks_has_failed_and_its_turn_with_it(tmp_path: Path
     )
     async with session(tmp_path, replies) as running:
         running.breaks = True
-        await approve(running)
+        await begin_plan(running)
         await running.gate()
         assert running.state.work is not None
         running.store.dispatch(WorkFinished(work_id=running.state.work.work_id, outcome="failed"))
@@ -688,13 +654,12 @@ async def test_what_a_report_suggests_can_be_taken_before_the_next_step(tmp_path
         report=Reply(data=words, repeat=True),
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await running.engine.send("notes please")
-        await answer(running, CardKind.PLAN, "run_steps")
-        await answer(running, CardKind.REPORT, "suggested")
+        await begin_plan(running, "run_steps")
+        await answer(running, "suggested", kind=CardKind.REPORT)
         assert (await running.ended()).outcome == "done"
         wish = "The user wants instead: Run the tests."
         assert [wish in r.text for r in running.server.of("main")] == [False, False, True, True]
-        assert statuses(running) == [WorkStatus.COMPLETED] * 2
+        assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
 
 
 async def test_a_step_whose_model_cannot_be_asked_is_reported_without_a_further_call(
@@ -704,7 +669,7 @@ async def test_a_step_whose_model_cannot_be_asked_is_reported_without_a_further_
     gone = Reply(fault=Fault(status=401), repeat=True)
     replies = script(PROPOSE, done("It failed."), plan=planned("first note"), task=gone)
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
+        await begin_plan(running)
         shown = await card(running, CardKind.REPORT)
         assert shown.report is not None
         assert shown.report.status == "failed"

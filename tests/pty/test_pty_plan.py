@@ -6,40 +6,19 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
+from support.plan_talk import plan_reply
 from support.pty import Terminal
 from support.serving import served
 from support.session import action, decision, done, script
 from support.shell import sleepers
 
-from duckflow_tui.scripted.replies import Reply, When
+from duckflow_tui.scripted.replies import When
 
 GATE_DEAF = 0.4  # seconds; a gate or a card ignores keys for 0.3 s after it got the focus
 OWN = str(os.getpid())  # several runs on one machine look at the same processes
 GROUP, GONE = f"91.{OWN}", f"92.{OWN}"  # seconds, longer than any wait of this test
 COMMAND = f"setsid sleep {GONE} & sleep {GROUP} & printf 'has %s\\n' begun; wait"
-
-
-def plan(*names: str) -> Reply:
-    steps: list[dict[str, Any]] = [
-        {
-            "id": str(number),
-            "name": name,
-            "description": f"do {name}",
-            "depends_on": [str(number - 1)] if number > 1 else [],
-        }
-        for number, name in enumerate(names, start=1)
-    ]
-    return Reply(
-        data={
-            "name": "notes",
-            "goal": "notes",
-            "steps": steps,
-            "risk": "low",
-            "success_criteria": ["they are there"],
-        }
-    )
 
 
 def focus_and(terminal: Terminal, key: str) -> None:
@@ -67,7 +46,7 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
         question,
         wish,
         done("The plan runs."),
-        plan=plan("first note", "second note"),
+        plan=plan_reply("first note", "second note"),
         task=decision("", action("shell.run", command=COMMAND)),
     )
     work = tmp_path / "work"

@@ -8,7 +8,7 @@ from support.session import Session, action, decision
 
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import Card, CardAnswer, Remark
+from duckflow_tui.state.gates import Card, CardAnswer, CardKind, Remark
 from duckflow_tui.state.plan import WorkStatus
 
 
@@ -51,17 +51,26 @@ def report_reply(status: str = "completed", **fields: str) -> Reply:
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="two notes"), step="PLANNING")
 
 
-async def card(running: Session) -> Card:
-    """The oldest open card, once there is one."""
-    await running.until(lambda state: bool(state.cards))
-    return running.state.cards[0]
+async def card(running: Session, kind: CardKind | None = None) -> Card:
+    """The oldest open card, or the oldest of a kind, once there is one."""
+
+    def fits(shown: Card) -> bool:
+        return kind in (None, shown.kind)
+
+    await running.until(lambda state: any(map(fits, state.cards)))
+    return next(filter(fits, running.state.cards))
 
 
 async def answer(
-    running: Session, action_name: str, text: str = "", *, remarks: tuple[Remark, ...] = ()
+    running: Session,
+    action_name: str,
+    text: str = "",
+    *,
+    kind: CardKind | None = None,
+    remarks: tuple[Remark, ...] = (),
 ) -> Card:
-    """Answer the oldest card as a key would."""
-    shown = await card(running)
+    """Answer the oldest card, or the oldest of a kind, as a key would."""
+    shown = await card(running, kind)
     given = CardAnswer(
         card_id=shown.card_id,
         subject=shown.subject,
@@ -71,6 +80,14 @@ async def answer(
     )
     await running.engine.answer_card(given)
     return shown
+
+
+async def begin_plan(running: Session, how: str = "run_all", *, asks: str = "notes please") -> None:
+    """Ask for something and approve the plan that is proposed; with ``run_steps`` nothing begins
+    before the model asks for it.
+    """
+    await running.engine.send(asks)
+    await answer(running, how, kind=CardKind.PLAN)
 
 
 def statuses(state: AgentState) -> list[WorkStatus]:
