@@ -26,6 +26,7 @@ import textual.css.stylesheet as sheets
 import textual.screen
 from pytest_textual_snapshot import SVGImageExtension  # pyright: ignore[reportMissingTypeStubs]  # it has none
 from support import drawing
+from support.bench import Bench
 from support.open_apps import OpenApps
 from support.pictures import ScreenText, text_of
 from support.pilots import caught_up
@@ -67,6 +68,20 @@ async def open_apps() -> AsyncGenerator[OpenApps]:
     apps = OpenApps()
     yield apps
     await apps.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty folder to work in."""
+    path = tmp_path / "work"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def bench(root: Path) -> Bench:
+    """Operations on the files of ``root``."""
+    return Bench(root)
 
 
 @pytest.fixture

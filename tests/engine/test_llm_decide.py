@@ -9,7 +9,7 @@ import sys
 from typing import Any, Literal
 
 import pytest
-from support.endpoint import Bench, action, bench, decision, prompt
+from support.endpoint import Bench, action, bench, decision, prompt, script
 from support.model_words import WORDS
 from support.pinned import CountingIds
 
@@ -28,10 +28,6 @@ from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.prompt import ChatMessage
 
 MAIN = Reply(decision=decision(actions=[action()]), chunk_size=5)
-
-
-def script(*replies: Reply, **fields: Any) -> Script:
-    return Script(replies={"main": replies}, **fields)
 
 
 def bodies(at: Bench) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.endpoint import bench, decision, prompt
+from support.endpoint import bench, decision, prompt, script
 
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.scripted.replies import Reply, Script, When
+from duckflow_tui.scripted.replies import Reply, When
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, TurnDecision
@@ -72,16 +72,16 @@ async def test_a_reply_is_chosen_by_what_came_of_the_gate(
     protocol: str, outcome: Outcome, text: str, reply: str
 ) -> None:
     fallback = {"*": Reply(decision=decision(reply="I do not know how to go on."))}
-    script = Script(replies={"main": REPLIES}, fallback=fallback)
-    async with bench(script, protocol=protocol) as at:
+    replies = script(*REPLIES, fallback=fallback)
+    async with bench(replies, protocol=protocol) as at:
         made = (await at.decide(prompt(*after(outcome, text)))).decision
     assert made is not None
     assert made.reply == reply
 
 
 async def test_replies_are_used_up_in_order_and_then_the_endpoint_says_so() -> None:
-    script = Script(replies={"main": (Reply(text="one"), Reply(text="two"))})
-    async with bench(script) as at:
+    replies = script(Reply(text="one"), Reply(text="two"))
+    async with bench(replies) as at:
         assert [(await at.decide()).text for _ in range(2)] == ["one", "two"]
         with pytest.raises(LlmError, match="nothing left to say") as caught:
             await at.decide()
@@ -91,17 +91,17 @@ async def test_replies_are_used_up_in_order_and_then_the_endpoint_says_so() -> N
 
 
 async def test_a_key_that_the_script_asks_for_must_come() -> None:
-    script = Script(replies={"main": (Reply(text="in"),)}, key="k-1")
-    async with bench(script, environ={"K": "k-1"}, api_key_env="K") as at:
+    replies = script(Reply(text="in"), key="k-1")
+    async with bench(replies, environ={"K": "k-1"}, api_key_env="K") as at:
         assert (await at.decide()).text == "in"
-    async with bench(script, environ={"K": "other"}, api_key_env="K") as at:
+    async with bench(replies, environ={"K": "other"}, api_key_env="K") as at:
         with pytest.raises(LlmError) as caught:
             await at.decide()
     assert caught.value.code == "auth"
 
 
 async def test_every_request_is_kept_as_it_came() -> None:
-    async with bench(Script(replies={"main": (Reply(text="x"),)})) as at:
+    async with bench(script(Reply(text="x"))) as at:
         await at.decide()
     request: Any = at.server.of("main")[0]
     assert request.path == "/v1/chat/completions"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.session import action, decision, done, script, session
+from support.session import action, decision, done, script, session, with_project
 
 from duckflow_tui.scripted.replies import Reply, ScriptedCall
 from duckflow_tui.state.agent import AgentState
@@ -50,12 +50,6 @@ def coder(*calls: tuple[str, dict[str, Any]]) -> str:
 
 def mistral(*calls: tuple[str, dict[str, Any]]) -> str:
     return f"[TOOL_CALLS] {json.dumps([{'name': n, 'arguments': a} for n, a in calls])}"
-
-
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.py").write_text("x = 1\n")
-    return tmp_path
 
 
 READS = ("file_ops__read_file", READ)
@@ -132,7 +126,7 @@ async def test_work_by_calls_in_any_syntax_of_text_is_done(
 ) -> None:
     write = SYNTAXES[syntax]
     replies = script(Reply(text=write(*READS)), Reply(text=write(*EDITS)), done("x is 2 now."))
-    async with session(project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
+    async with session(with_project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
         await s.engine.send("set x to 2")
         await s.answer(GateChoice.ONCE)
         end = await s.ended()
@@ -157,7 +151,7 @@ async def test_a_command_in_a_code_block_at_the_end_is_told_once_to_be_no_call(
     edit = decision("I change x.", action("file_ops.edit_file", **EDIT))
     said = Reply(text=text)
     replies = script(said, said, said, edit, done("x is 2."), said)
-    async with session(project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
+    async with session(with_project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
         end = await s.turn("how would one set x to 2?")
         assert (end.outcome, end.reply, len(s.server.of("main"))) == ("answered", text, 2)
         assert "what stands in a code block is no call" in s.server.of("main")[1].new_text
@@ -194,7 +188,7 @@ async def test_a_call_that_a_reply_quotes_is_part_of_the_answer(
 ) -> None:
     look = decision("I look.", action("file_ops.read_file", **READ))
     replies = script(look, Reply(text=QUOTED[form]), done())
-    async with session(project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
+    async with session(with_project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
         end = await s.turn("what does a.py say? change nothing")
         assert end.reply == QUOTED[form] or protocol == "json"  # which may ask for an object
         assert [m.operation for m in s.results()] == ["file_ops.read_file"]
@@ -210,7 +204,7 @@ async def test_no_mode_or_rule_runs_what_was_read_from_text(tmp_path: Path, prot
         done(),
     )
     async with session(
-        project(tmp_path), replies, protocol=protocol, mode="trusted", allow=("echo hi",)
+        with_project(tmp_path), replies, protocol=protocol, mode="trusted", allow=("echo hi",)
     ) as s:
         await s.engine.send("what does a.py say?")
         gate = await s.gate()
@@ -223,7 +217,7 @@ async def test_no_mode_or_rule_runs_what_was_read_from_text(tmp_path: Path, prot
 
 async def test_a_decision_written_as_text_runs_nothing_unasked(tmp_path: Path) -> None:
     """Neither its commands nor those of the checks that it names."""
-    folder = project(tmp_path)
+    folder = with_project(tmp_path)
     quoted = {
         "rationale": "r",
         "reply": "I do it.",
@@ -270,7 +264,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("form", SHOWN)
 async def test_a_decision_that_stands_in_a_file_asks(tmp_path: Path, form: str) -> None:
-    folder = project(tmp_path)
+    folder = with_project(tmp_path)
     held, reply = SHOWN[form]
     (folder / "work" / "a.py").write_text(f"# a note\n{held}\n")
     look = decision("I look.", action("file_ops.read_file", **READ))
@@ -288,14 +282,14 @@ async def test_a_decision_of_its_own_among_words_runs(tmp_path: Path) -> None:
     text = f"My decision:\n```json\n{json.dumps(own)}\n```"
     replies = script(Reply(text=text), done("done"))
     allow = ("touch A",)
-    async with session(project(tmp_path), replies, protocol="json", allow=allow) as s:
+    async with session(with_project(tmp_path), replies, protocol="json", allow=allow) as s:
         await s.turn("run `touch A`")
         assert [m.result.went_well for m in s.results()] == [True]
 
 
 async def test_a_gate_says_that_the_call_was_read_from_text(tmp_path: Path) -> None:
     replies = script(Reply(text=hermes(JUDGE, EDITS)), done("done"))
-    async with session(project(tmp_path), replies, protocol="tools", mode="standard") as s:
+    async with session(with_project(tmp_path), replies, protocol="tools", mode="standard") as s:
         await s.engine.send("set x to 2")
         gate = await s.gate()
         assert "from_text" in gate.impact.reasons
@@ -307,7 +301,7 @@ async def test_after_two_in_a_row_json_is_asked_for(tmp_path: Path) -> None:
     replies = script(
         Reply(text=hermes(READS)), Reply(text=hermes(("file_ops__list_dir", {}))), done("x is 1.")
     )
-    async with session(project(tmp_path), replies, protocol="auto") as s:
+    async with session(with_project(tmp_path), replies, protocol="auto") as s:
         end = await s.turn("what does a.py say?")
         assert end.outcome == "done"
         assert ["tools" in r.json for r in s.server.of("main")] == [True, True, False]
@@ -330,7 +324,7 @@ async def test_what_looks_like_a_call_and_cannot_be_read_is_repaired(
 ) -> None:
     """It is never the answer, and nothing of it ran."""
     replies = script(Reply(text=text), done("x is 1."))
-    async with session(project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
+    async with session(with_project(tmp_path), replies, protocol=protocol, mode="trusted") as s:
         end = await s.turn("what does a.py say?")
         assert end.reply == "x is 1."
         assert "turn.repair" in s.notices()
@@ -339,7 +333,7 @@ async def test_what_looks_like_a_call_and_cannot_be_read_is_repaired(
 
 async def test_an_answer_about_calls_is_an_answer(tmp_path: Path) -> None:
     text = "Such a model writes:\n\n```xml\n<tool_call>{...}</tool_call>\n```\n\nThat is all."
-    async with session(project(tmp_path), script(Reply(text=text)), protocol="tools") as s:
+    async with session(with_project(tmp_path), script(Reply(text=text)), protocol="tools") as s:
         end = await s.turn("how do models write calls?")
         assert (end.outcome, end.reply) == ("answered", text)
 
@@ -357,7 +351,7 @@ async def test_an_answer_about_calls_is_an_answer(tmp_path: Path) -> None:
 async def test_plain_words_in_place_of_an_object_are_the_whole_reply(
     tmp_path: Path, text: str
 ) -> None:
-    async with session(project(tmp_path), script(Reply(text=text))) as s:
+    async with session(with_project(tmp_path), script(Reply(text=text))) as s:
         end = await s.turn("hello")
         assert (end.outcome, end.reply, end.llm_calls) == ("answered", text, 1)
         assert s.notices() == ["turn.answered"]
@@ -379,7 +373,7 @@ async def test_half_an_object_and_what_looks_like_a_call_are_no_reply(
 ) -> None:
     """It is asked for again, and plain words do not take its place."""
     claims = Reply(text="I have done it.")
-    async with session(project(tmp_path), script(Reply(text=text), claims, done("Hi."))) as s:
+    async with session(with_project(tmp_path), script(Reply(text=text), claims, done("Hi."))) as s:
         end = await s.turn("hello")
         assert (end.outcome, end.reply, end.llm_calls) == ("answered", "Hi.", 3)
         assert s.notices() == ["turn.repair", "turn.repair", "turn.answered"]
@@ -388,7 +382,7 @@ async def test_half_an_object_and_what_looks_like_a_call_are_no_reply(
 async def test_plain_words_that_claim_work_are_an_answer_and_no_work(tmp_path: Path) -> None:
     """Covers S1-52."""
     text = "I have fixed the bug in a.py."
-    async with session(project(tmp_path), script(Reply(text=text)), mode="trusted") as s:
+    async with session(with_project(tmp_path), script(Reply(text=text)), mode="trusted") as s:
         end = await s.turn("fix the bug in a.py: x must be 2")
         assert (end.outcome, end.reply, end.llm_calls) == ("answered", text, 1)
 
@@ -398,7 +392,7 @@ async def test_native_calls_that_stay_unusable_give_way_to_json(tmp_path: Path) 
     wrong = Reply(tool_calls=(ScriptedCall(name="file_ops__edit_file", arguments='{"path": "a.'),))
     edits = decision("I change x.", action("file_ops.edit_file", **EDIT))
     replies = script(wrong, wrong, wrong, edits, done("x is 2 now."), done("Yes."))
-    async with session(project(tmp_path), replies, protocol="auto", mode="trusted") as s:
+    async with session(with_project(tmp_path), replies, protocol="auto", mode="trusted") as s:
         end = await s.turn("set x to 2")
         assert (end.outcome, end.reply) == ("done", "x is 2 now.")
         assert (tmp_path / "work" / "a.py").read_text() == "x = 2\n"
@@ -417,7 +411,7 @@ async def test_replies_that_no_protocol_makes_usable_end_the_turn(
     broken = ScriptedCall(name="file_ops__edit_file", arguments='{"path": "a.')
     native = [Reply(tool_calls=(broken,))] * {"auto": 3, "tools": 4, "json": 0}[protocol]
     async with session(
-        project(tmp_path), script(*native, *[wrong] * 4), protocol=protocol, mode="trusted"
+        with_project(tmp_path), script(*native, *[wrong] * 4), protocol=protocol, mode="trusted"
     ) as s:
         end = await s.turn("set x to 2")
         assert (end.outcome, len(s.server.of("main"))) == ("failed", tries)

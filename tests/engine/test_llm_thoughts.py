@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.endpoint import bench, prompt
-from support.session import Session, done, script, session
+from support.session import Session, done, script, session, with_project
 
 from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.conversation import AssistantMessage, Thought, UserMessage
@@ -39,12 +39,6 @@ def replied(running: Session, number: int) -> list[dict[str, Any]]:
     return [message for message in messages if message["role"] == "assistant"]
 
 
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.py").write_text("x = 1\n")
-    return tmp_path
-
-
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 async def test_reasoning_goes_back_with_the_calls_it_led_to(tmp_path: Path, name: str) -> None:
     """Servers that want it refuse the request after the first call without it; the turn before
@@ -52,7 +46,7 @@ async def test_reasoning_goes_back_with_the_calls_it_led_to(tmp_path: Path, name
     """
     thinking = streamed({name: "First I "}, {name: "read it."}, reads())
     replies = script(thinking, done("It says 1."), done("Yes."))
-    async with session(project(tmp_path), replies, protocol="tools") as running:
+    async with session(with_project(tmp_path), replies, protocol="tools") as running:
         await running.turn("what does a.py say?")
         (made,) = replied(running, 1)
         assert made[name] == "First I read it."
@@ -72,7 +66,7 @@ async def test_details_are_put_together_and_sent_back_as_they_came(tmp_path: Pat
         reads(),
     )
     replies = script(thinking, done("It says 1."))
-    async with session(project(tmp_path), replies, protocol="tools") as running:
+    async with session(with_project(tmp_path), replies, protocol="tools") as running:
         await running.turn("what does a.py say?")
         (made,) = replied(running, 1)
         assert made["reasoning_details"] == [
@@ -86,7 +80,7 @@ async def test_a_signature_goes_back_with_the_call_it_came_with(tmp_path: Path) 
     """Both calls have one name, the second one is signed."""
     second = reads(index=1, id="c2", extra_content=SIGNED)
     replies = script(streamed(reads(), second), done("It says 1."))
-    async with session(project(tmp_path), replies, protocol="tools") as running:
+    async with session(with_project(tmp_path), replies, protocol="tools") as running:
         await running.turn("what does a.py say?")
         (made,) = replied(running, 1)
         asked = [call for call in made["tool_calls"] if "read" in call["function"]["name"]]
@@ -95,7 +89,7 @@ async def test_a_signature_goes_back_with_the_call_it_came_with(tmp_path: Path) 
 
 async def test_it_is_kept_through_a_resume(tmp_path: Path) -> None:
     """The process ends in the turn, and the next one goes on with it."""
-    project(tmp_path)
+    with_project(tmp_path)
     thinking = streamed({"reasoning_content": "I read."}, reads())
     held = done("late").model_copy(update={"hold": "for ever"})
     async with session(tmp_path, script(thinking, held), protocol="tools") as running:
@@ -125,7 +119,7 @@ async def test_a_server_that_wants_none_back_gets_none(tmp_path: Path) -> None:
     )
     thinking = streamed({"reasoning_content": "I read."}, reads())
     replies = script(thinking, refused, thinking, done("It says 1."))
-    async with session(project(tmp_path), replies, protocol="tools") as running:
+    async with session(with_project(tmp_path), replies, protocol="tools") as running:
         end = await running.turn("what does a.py say?")
         assert end.outcome == "done"
         assert [bool(made.get("reasoning_content")) for made in replied(running, 1)] == [True]
@@ -178,7 +172,7 @@ async def test_a_call_that_the_server_speaks_of_is_asked_for_once(tmp_path: Path
     lost = streamed({"content": "I read it."}, finish="tool_calls")
     found = streamed({"content": "I read it."}, reads())
     replies = script(lost, found, done("It says 1."), lost, lost)
-    async with session(project(tmp_path), replies, protocol="tools") as running:
+    async with session(with_project(tmp_path), replies, protocol="tools") as running:
         read = await running.turn("what does a.py say?")
         assert (read.outcome, read.reply) == ("done", "It says 1.")
         assert "but none came" in running.server.of("main")[1].text

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from support.session import action, decision, done, script, session
+from support.session import action, decision, done, script, session, with_project
 
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, Roles
@@ -46,17 +46,11 @@ def thinking_call() -> Reply:
     return Reply(raw=(*(f"data: {event}\n\n" for event in events), "data: [DONE]\n\n"))
 
 
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.py").write_text("x = 1\n")
-    return tmp_path
-
-
 async def test_the_next_turn_is_answered_by_the_new_model_at_its_server(tmp_path: Path) -> None:
     """With the window and the price of the new one; the journal says from when."""
     async with (
         ScriptedEndpoint(script(done("Two here."))) as other,
-        session(project(tmp_path), script(done("One here.")), window=9_000) as s,
+        session(with_project(tmp_path), script(done("One here.")), window=9_000) as s,
     ):
         await s.turn("hello")
         endpoints = second(other, context=50_000, price_in=1_000.0, price_out=1_000.0)
@@ -87,7 +81,7 @@ async def test_while_a_turn_runs_it_waits_for_its_end(tmp_path: Path) -> None:
     held = done("One here.").model_copy(update={"hold": "rest"})
     async with (
         ScriptedEndpoint(script(done("Two here."))) as other,
-        session(project(tmp_path), script(first, held)) as s,
+        session(with_project(tmp_path), script(first, held)) as s,
     ):
         await s.engine.send("look at a.py")
         await s.server.reached("rest")
@@ -108,7 +102,7 @@ async def test_reasoning_of_the_model_before_is_not_sent_to_the_new_one(tmp_path
     replies = script(thinking_call(), broken)
     async with (
         ScriptedEndpoint(script(done("It says 1."))) as other,
-        session(project(tmp_path), replies, protocol="tools") as s,
+        session(with_project(tmp_path), replies, protocol="tools") as s,
     ):
         assert (await s.turn("what does a.py say?")).outcome == "failed"
         assert "I read." in json.dumps(s.server.of("main")[1].json)
@@ -126,7 +120,7 @@ async def test_what_one_model_refused_is_asked_of_the_other(tmp_path: Path) -> N
     )
     async with (
         ScriptedEndpoint(script(done("Two here."))) as other,
-        session(project(tmp_path), script(refused, done("One.")), protocol="auto") as s,
+        session(with_project(tmp_path), script(refused, done("One.")), protocol="auto") as s,
     ):
         await s.turn("hello")
         assert "tools" not in s.server.of("main")[1].json
@@ -141,7 +135,7 @@ async def test_another_role_alone_can_be_given_to_another_model(tmp_path: Path) 
     replies = script(done("Yes, it is so.", requirements=asked))
     async with (
         ScriptedEndpoint(script()) as other,
-        session(project(tmp_path), replies) as s,
+        session(with_project(tmp_path), replies) as s,
     ):
         both = {**s.engine.models.endpoints, **second(other)}
         assert s.engine.choose_models(in_use(both, main="cli/scripted", evaluator="two/judge"))
@@ -157,7 +151,7 @@ async def test_the_window_and_the_price_that_a_server_lists_of_the_model_count(
 ) -> None:
     """Another model of the same server has its own, as listed; what the settings say goes first."""
     line = ModelLine(id="newer", context=70_000, price_in=1_000.0, price_out=2_000.0)
-    async with session(project(tmp_path), script(done("One."), done("Two."))) as s:
+    async with session(with_project(tmp_path), script(done("One."), done("Two."))) as s:
         cli = s.engine.models.endpoints["cli"]
         s.engine.choose_models(in_use({"cli": cli}, line, main="cli/newer"))
         assert s.state.usage.context_window == 70_000

@@ -28,13 +28,6 @@ WRITTEN = "processes.obeyed_written"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
 async def bench(root: Path) -> AsyncGenerator[ShellBench]:
     found = ShellBench(root, mode=ApprovalMode.TRUSTED)
     yield found

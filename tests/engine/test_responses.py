@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 from support.endpoint import action, bench, decision
-from support.session import Session, done, script, session
+from support.session import Session, done, script, session, with_project
 from support.session import action as act
 from support.session import decision as decide
 
@@ -82,18 +82,12 @@ def sent(running: Session, number: int) -> list[dict[str, Any]]:
     return items
 
 
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.py").write_text("x = 1\n")
-    return tmp_path
-
-
 async def test_items_go_back_as_they_came_in_later_turns_too(tmp_path: Path) -> None:
     first = decide("I look.", act("file_ops.read_file", path="a.py"), act("git.status"))
     replies = script(
         first.model_copy(update={"reasoning": "First I look."}), done("It says 1."), done("Yes.")
     )
-    async with session(project(tmp_path), replies, protocol="responses") as s:
+    async with session(with_project(tmp_path), replies, protocol="responses") as s:
         await s.turn("what does a.py say?")
         await s.turn("are you sure?")
         items = sent(s, -1)
@@ -110,7 +104,7 @@ async def test_items_go_back_as_they_came_in_later_turns_too(tmp_path: Path) -> 
 async def test_a_resumed_session_sends_the_same_items(tmp_path: Path) -> None:
     first = decide("I look.", act("file_ops.read_file", path="a.py"))
     replies = script(first.model_copy(update={"reasoning": "So."}), done("It says 1."))
-    async with session(project(tmp_path), replies, protocol="responses") as s:
+    async with session(with_project(tmp_path), replies, protocol="responses") as s:
         await s.turn("what does a.py say?")
         name, before, port = s.session_id, sent(s, -1), s.server.port
     more = script(done("Yes."))
@@ -138,7 +132,7 @@ async def test_a_compacted_conversation_keeps_calls_and_results_together(tmp_pat
     ends = [done(f"Read {n}. " + "words " * 800) for n in range(8)]
     turns = [reply for pair in zip(reads, ends, strict=True) for reply in pair]
     replies = script(*tuple(turns), digest=Reply(data={"digest": "Read."}))
-    async with session(project(tmp_path), replies, protocol="responses", window=64_000) as s:
+    async with session(with_project(tmp_path), replies, protocol="responses", window=64_000) as s:
         for n in range(7):
             await s.turn(f"read it, time {n}")
         assert await s.engine.context.compact_by_hand("") == ""

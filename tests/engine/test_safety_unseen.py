@@ -36,11 +36,6 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def bench(root: Path) -> Bench:
-    return Bench(root)
-
-
 def recorded(bench: Bench) -> str:
     """Everything that the journal, ``--json``, snapshots and exports are made of."""
     return "\n".join(body_of(record, None).decode() for record in bench.recorder.records)

@@ -35,13 +35,6 @@ OPEN: tuple[SandboxLevel, ...] = ("partial", "none")
 UNREACHABLE = "echo 'connect: Network is unreachable' >&2; test -e outside.txt"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
-
-
 @contextlib.asynccontextmanager
 async def opened(
     root: Path, level: SandboxLevel, mode: ApprovalMode = ApprovalMode.STANDARD, **more: Any

@@ -24,13 +24,6 @@ READ = "file_ops.read_file"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
 def bench(root: Path) -> Bench:
     return Bench(root, mode=ApprovalMode.TRUSTED)
 

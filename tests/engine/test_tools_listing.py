@@ -61,11 +61,6 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def bench(root: Path) -> Bench:
-    return Bench(root)
-
-
 async def _files(bench: Bench) -> list[str]:
     return [name async for batch in iter_files(bench.workspace) for name in batch]
 

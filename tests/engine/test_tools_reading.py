@@ -21,18 +21,6 @@ from duckflow_tui.tools.results import MAX_LINE
 READ = "file_ops.read_file"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def bench(root: Path) -> Bench:
-    return Bench(root)
-
-
 def split(message: OperationMessage) -> tuple[str, str]:
     header, _, body = message.result.text.partition("\n")
     return header, body

@@ -32,11 +32,6 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def bench(root: Path) -> Bench:
-    return Bench(root)
-
-
 def long_file(root: Path) -> bytes:
     """A file in which two changes lie far enough apart for two hunks."""
     data = "".join(f"line {n}\n" for n in range(40)).encode()

@@ -29,11 +29,6 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def bench(root: Path) -> Bench:
-    return Bench(root)
-
-
 async def test_matches_come_by_file_with_line_numbers(bench: Bench) -> None:
     message = await bench.call(SEARCH, pattern="needle")
     assert message.result.text == (

@@ -34,13 +34,6 @@ from duckflow_tui.tools.shell import OwnCommands
 RUN = "shell.run"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
-
-
 @contextlib.asynccontextmanager
 async def opened(root: Path, **more: Any) -> AsyncGenerator[ShellBench]:
     bench = ShellBench(root, **more)

@@ -28,13 +28,6 @@ EDIT = "file_ops.edit_file"
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
 def bench(root: Path) -> Bench:
     return Bench(root, mode=ApprovalMode.TRUSTED)
 

@@ -7,24 +7,13 @@ import traceback
 from typing import Any
 
 import pytest
-from support.endpoint import Bench, bench
+from support.endpoint import bench, script
 
-from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
-from duckflow_tui.scripted.replies import Fault, Reply, Script
+from duckflow_tui.scripted.replies import Fault, Reply
 
 KEY = "sk-test-0123456789abcdef"
 GOOD = Reply(text="Hello.")
-
-
-def script(*replies: Reply) -> Script:
-    return Script(replies={"main": replies})
-
-
-async def error_of(at: Bench) -> LlmError:
-    with pytest.raises(LlmError) as caught:
-        await at.decide()
-    return caught.value
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -33,7 +22,7 @@ async def test_a_redirect_is_not_followed(status: int) -> None:
     async with ScriptedEndpoint(script(GOOD)) as thief:
         fault = Fault(status=status, headers={"Location": f"{thief.base_url}/chat/completions"})
         async with bench(script(Reply(fault=fault)), environ={"K": KEY}, api_key_env="K") as at:
-            error = await error_of(at)
+            error = await at.fail()
         assert thief.requests == []
     assert error.code == "redirect"
     assert thief.origin in error.detail
@@ -83,9 +72,9 @@ async def test_a_server_that_repeats_the_key_does_not_get_it_into_an_error(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     fault = Fault(status=status, message=f"Incorrect key: {KEY}", headers={"Retry-After": "99"})
-    answers = Script(replies={"main": (Reply(fault=fault),)}, models=("duck-1",))
+    answers = script(Reply(fault=fault), models=("duck-1",))
     async with bench(answers, environ={"K": KEY}, api_key_env="K", protocol="tools") as at:
-        error = await error_of(at)
+        error = await at.fail()
     logging.getLogger("test").exception("failed", exc_info=error)
     story = "".join(traceback.format_exception(error))
     assert KEY not in story + repr(error.__dict__) + caplog.text
@@ -96,14 +85,14 @@ async def test_a_key_in_a_header_of_the_settings_is_masked_too() -> None:
     headers = {"X-Api-Key": "header-secret-77", "Authorization": "Bearer bearer-secret-88"}
     body = "You sent header-secret-77 and bearer-secret-88"
     async with bench(script(Reply(fault=Fault(status=401, body=body))), headers=headers) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert at.server.requests[0].headers["x-api-key"] == "header-secret-77"
     assert "secret" not in error.detail
 
 
 async def test_a_missing_key_is_named_before_anything_is_sent() -> None:
     async with bench(script(GOOD), api_key_env="WORK_KEY") as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert (error.code, error.detail) == ("no_key", "WORK_KEY")
     assert error.setting == "endpoints.here.api_key_env"
     assert at.server.requests == []
@@ -113,7 +102,7 @@ async def test_a_missing_key_is_named_before_anything_is_sent() -> None:
 @pytest.mark.parametrize("key", ["sk-日本", "sk-a\nX-Other: 1"])
 async def test_a_key_that_no_header_can_carry_is_not_shown(key: str) -> None:
     async with bench(script(GOOD), environ={"K": key}, api_key_env="K") as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert error.code == "bad_key"
     assert "sk-" not in str(error)
 
@@ -129,7 +118,7 @@ async def test_a_key_that_no_header_can_carry_is_not_shown(key: str) -> None:
 async def test_plain_http_does_not_leave_the_private_network(url: str, code: str) -> None:
     """Covers R11."""
     async with bench(script(GOOD), base_url=url) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert error.code == code
 
 

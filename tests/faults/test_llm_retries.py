@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 import pytest
-from support.endpoint import Bench, Heard, action, bench, decision, prompt
+from support.endpoint import Heard, action, bench, decision, prompt, script
 from support.model_words import WORDS
 from support.pinned import CountingIds, ManualClock
 
@@ -17,24 +17,14 @@ from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Patience
 from duckflow_tui.llm.service import LLMService
-from duckflow_tui.scripted.replies import Fault, Reply, Script
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.words.catalogue import Catalogue
 
 GOOD = Reply(text="Hello.")
 
 
-def script(*replies: Reply) -> Script:
-    return Script(replies={"main": replies})
-
-
 def failing(status: int, count: int = 1, **fields: Any) -> tuple[Reply, ...]:
     return (Reply(fault=Fault(status=status, **fields)),) * count
-
-
-async def error_of(at: Bench) -> LlmError:
-    with pytest.raises(LlmError) as caught:
-        await at.decide()
-    return caught.value
 
 
 async def test_retry_after_is_obeyed_and_shown() -> None:
@@ -51,7 +41,7 @@ async def test_retry_after_is_obeyed_and_shown() -> None:
 
 async def test_a_longer_retry_after_stops_with_the_reason() -> None:
     async with bench(script(*failing(429, headers={"Retry-After": "61"}), GOOD)) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert (error.code, error.seconds, at.slept) == ("wait_asked", 61.0, [])
     assert error.call is not None
     assert (error.call.outcome, error.call.error) == ("error", "wait_asked")
@@ -60,7 +50,7 @@ async def test_a_longer_retry_after_stops_with_the_reason() -> None:
 async def test_waits_add_up_to_a_minute_at_most() -> None:
     again = failing(429, 4, headers={"Retry-After": "25"})
     async with bench(script(*again, GOOD)) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert at.slept == [25.0, 25.0]
     assert (error.code, error.seconds) == ("wait_asked", 25.0)
 
@@ -68,7 +58,7 @@ async def test_waits_add_up_to_a_minute_at_most() -> None:
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 async def test_five_retries_at_most_with_growing_waits(status: int) -> None:
     async with bench(script(*failing(status, 6), GOOD), protocol="tools") as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert at.slept == [1.0, 2.0, 4.0, 8.0, 16.0]
     assert error.call is not None
     assert error.call.attempts == len(at.server.requests) == 6
@@ -105,9 +95,9 @@ async def test_the_wait_is_drawn_from_the_whole_range() -> None:
     ],
 )
 async def test_what_is_refused_is_not_tried_again(status: int, code: str, setting: str) -> None:
-    answers = Script(replies={"main": (*failing(status), GOOD)}, models=("duck-1",))
+    answers = script(*failing(status), GOOD, models=("duck-1",))
     async with bench(answers) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert (error.code, error.setting, len(at.server.of("main"))) == (code, setting, 1)
     assert error.host == at.endpoint.host
 
@@ -115,7 +105,7 @@ async def test_what_is_refused_is_not_tried_again(status: int, code: str, settin
 async def test_a_context_that_overflows_is_told_apart() -> None:
     words = "This model's maximum context length is 8192 tokens; tools take 9000."
     async with bench(script(*failing(400, message=words), GOOD)) as at:
-        error = await error_of(at)
+        error = await at.fail()
         await at.decide(llm_id="llm_2")
     assert error.code == "context_overflow"
     assert all("tools" in request.json for request in at.server.of("main"))
@@ -200,7 +190,7 @@ async def test_a_reply_that_breaks_before_a_call_is_whole_is_asked_for_anew(case
 async def test_a_reply_that_breaks_each_time_is_kept_as_far_as_it_came() -> None:
     broken = Reply(text="Hello, I am a duck.", chunk_size=6, fault=Fault(cut_after=6))
     async with bench(script(*(broken,) * 3, GOOD)) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert error.code == "cut"
     assert at.heard.text == "Hello,"
     assert error.call is not None
@@ -214,13 +204,13 @@ async def test_an_empty_reply_is_asked_for_once_more() -> None:
         async with bench(script(one, GOOD)) as at:
             assert (await at.decide()).text == "Hello."
         async with bench(script(one, one, GOOD)) as at:
-            error = await error_of(at)
+            error = await at.fail()
         assert (error.code, len(at.server.requests)) == ("empty", 2)
 
 
 async def test_a_withheld_answer_says_so() -> None:
     async with bench(script(Reply(text="", finish="content_filter"), GOOD)) as at:
-        assert (await error_of(at)).code == "filtered"
+        assert (await at.fail()).code == "filtered"
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])
@@ -267,7 +257,7 @@ async def test_an_error_inside_the_stream_is_an_error() -> None:
     assert at.heard.reasons == ["server_error"]
     said = 'data: {"choices": [{"delta": {"content": "Hi"}}]}\n\n'
     async with bench(script(*(Reply(raw=(said, event)),) * 3, GOOD)) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert (error.code, error.detail) == ("server_error", "overloaded")
 
 

@@ -9,23 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.endpoint import Bench, bench
+from support.endpoint import bench, script
 
-from duckflow_tui.llm.errors import DETAIL, LlmError
+from duckflow_tui.llm.errors import DETAIL
 from duckflow_tui.llm.exchange import MAX_TEXT
-from duckflow_tui.scripted.replies import Fault, Reply, Script
+from duckflow_tui.scripted.replies import Fault, Reply
 
 GOOD = Reply(text="Hello.")
-
-
-def script(*replies: Reply) -> Script:
-    return Script(replies={"main": replies})
-
-
-async def error_of(at: Bench) -> LlmError:
-    with pytest.raises(LlmError) as caught:
-        await at.decide()
-    return caught.value
 
 
 async def test_silence_is_shown_and_taken_back_when_the_stream_goes_on() -> None:
@@ -42,7 +32,7 @@ async def test_silence_in_a_reply_ends_it_after_idle_s() -> None:
     """Covers R18."""
     mute = Reply(text="Hello, duck.", chunk_size=6, fault=Fault(stall_after=6, stall_s=30.0))
     async with bench(script(mute, GOOD), silent_s=0.05, idle_s=0.3) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert (error.code, error.seconds, error.setting) == ("stalled", 0.3, "endpoints.here.idle_s")
     assert at.heard.text == "Hello,"
     assert len(at.server.requests) == 1
@@ -55,7 +45,7 @@ async def test_silence_before_the_first_token_ends_after_first_token_s(where: st
     if where == "before the head":
         mute = Reply(text="Hello.", first_delay_s=30.0)
     async with bench(script(mute, GOOD), first_token_s=0.3, idle_s=9.0) as at:
-        error = await error_of(at)
+        error = await at.fail()
     assert (error.code, error.setting) == ("stalled", "endpoints.here.first_token_s")
 
 
@@ -97,7 +87,7 @@ def stream_of(*pieces: str) -> Reply:
 async def test_what_is_no_answer_is_a_clean_error(reply: Reply, code: str, words: str) -> None:
     """Covers R18."""
     async with bench(script(reply, GOOD)) as at:
-        error = await error_of(at)
+        error = await at.fail()
         if reply.fault is None or reply.fault.status == 200:
             assert (await at.decide()).text == "Hello."
     assert error.code == code
@@ -195,7 +185,7 @@ async def test_a_reply_that_does_not_end_is_cut_with_the_reason(where: str, chun
     size = MAX_TEXT * 5 // 2 if chunk > 1_000 else MAX_TEXT + 10_000
     texts: dict[str, Any] = {"text": "Hello.", where: "- word\n" * (size // 7)}
     async with bench(script(Reply(**texts, chunk_size=chunk), GOOD)) as at:
-        error = await error_of(at)
+        error = await at.fail()
         heard = at.heard.text if where == "text" else "".join(at.heard.thoughts)
         assert len(at.server.requests) == 1
     assert (error.code, error.detail) == ("too_large", "over 1,000,000 characters")

@@ -28,11 +28,6 @@ def root(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def bench(root: Path) -> Bench:
-    return Bench(root)
-
-
 async def test_an_expression_that_backtracks_for_ever_elsewhere_is_answered_at_once(
     bench: Bench,
 ) -> None:

@@ -6,11 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from support.endpoint import Bench, bench
+from support.endpoint import bench, script
 from support.model_words import WORDS
 
-from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.base import JsonObject
 
 READ = "file_ops__read_file"
@@ -66,7 +65,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("quirk", TEXTS)
 async def test_a_text_is_read_from_the_stream_of_any_maker(quirk: str) -> None:
-    async with bench(Script(replies={"main": (TEXTS[quirk],)}), protocol="tools") as at:
+    async with bench(script(TEXTS[quirk]), protocol="tools") as at:
         reply = await at.decide()
     assert reply.text == at.heard.text == "Hi there."
     assert reply.problems == ()
@@ -113,7 +112,7 @@ def read(made: Any) -> list[str]:
 
 @pytest.mark.parametrize("quirk", CALLS)
 async def test_two_calls_are_read_from_the_stream_of_any_maker(quirk: str) -> None:
-    async with bench(Script(replies={"main": (CALLS[quirk],)}), protocol="tools") as at:
+    async with bench(script(CALLS[quirk]), protocol="tools") as at:
         reply = await at.decide()
     assert reply.problems == ()
     assert read(reply.decision) == ["a", "b"]
@@ -128,7 +127,7 @@ async def test_the_one_call_of_earlier_days_is_read() -> None:
         chunk("function_call"),
     )
     one = stream(chunk("function_call", function_call={"name": READ, "arguments": A}))
-    async with bench(Script(replies={"main": (pieces, one)}), protocol="tools") as at:
+    async with bench(script(pieces, one), protocol="tools") as at:
         assert read((await at.decide()).decision) == ["a"]
         assert read((await at.decide()).decision) == ["a"]
 
@@ -136,13 +135,13 @@ async def test_the_one_call_of_earlier_days_is_read() -> None:
 async def test_another_name_begins_another_call() -> None:
     """Also where one index stands for both, no id tells them apart, and the first has nothing."""
     two = stream(called("", "decide", index=0), called(A, index=0), END)
-    async with bench(Script(replies={"main": (two,)}), protocol="tools") as at:
+    async with bench(script(two), protocol="tools") as at:
         assert read((await at.decide()).decision) == ["a"]
 
 
 async def test_a_call_that_judges_is_known_by_its_prefix_too() -> None:
     judged = called('{"rationale": "why", "next_step": "done"}', "functions.decide", index=0)
-    async with bench(Script(replies={"main": (stream(judged, END),)}), protocol="tools") as at:
+    async with bench(script(stream(judged, END)), protocol="tools") as at:
         made = (await at.decide()).decision
     assert made is not None
     assert (made.rationale, made.actions) == ("why", ())
@@ -164,7 +163,7 @@ PLACES: dict[str, tuple[JsonObject, int]] = {
 @pytest.mark.parametrize("place", PLACES)
 async def test_tokens_are_counted_wherever_they_stand(place: str) -> None:
     event, cached = PLACES[place]
-    async with bench(Script(replies={"main": (stream(*HI, END, event),)})) as at:
+    async with bench(script(stream(*HI, END, event))) as at:
         call = (await at.decide()).call
     assert (call.tokens_in, call.tokens_out, call.estimated) == (90, 7, False)
     assert call.tokens_cached == cached
@@ -172,21 +171,15 @@ async def test_tokens_are_counted_wherever_they_stand(place: str) -> None:
 
 @pytest.mark.parametrize("usage", [None, {}, [], "many", {"prompt_tokens": None}])
 async def test_counts_that_are_missing_are_estimated(usage: object) -> None:
-    async with bench(Script(replies={"main": (stream(*HI, {**END, "usage": usage}),)})) as at:
+    async with bench(script(stream(*HI, {**END, "usage": usage}))) as at:
         reply = await at.decide()
     assert (reply.text, reply.call.estimated) == ("Hi there.", True)
     assert reply.call.tokens_in > 0
 
 
-async def failed(at: Bench) -> LlmError:
-    with pytest.raises(LlmError) as caught:
-        await at.decide()
-    return caught.value
-
-
 async def test_a_text_that_ends_without_an_end_is_cut_and_kept() -> None:
-    async with bench(Script(replies={"main": (stream(*HI, done=""),) * 3})) as at:
-        assert (await failed(at)).code == "cut"
+    async with bench(script(*(stream(*HI, done=""),) * 3)) as at:
+        assert (await at.fail()).code == "cut"
         assert at.heard.text == "Hi there."
 
 
@@ -197,8 +190,8 @@ async def test_a_text_that_ends_without_an_end_is_cut_and_kept() -> None:
 )  # fmt: skip
 async def test_a_reply_that_was_broken_off_is_no_answer(finish: str, code: str) -> None:
     """What came of it is shown; the words do not say that all is well."""
-    async with bench(Script(replies={"main": (stream(*HI, chunk(finish)),) * 3})) as at:
-        assert (await failed(at)).code == code
+    async with bench(script(*(stream(*HI, chunk(finish)),) * 3)) as at:
+        assert (await at.fail()).code == code
         assert at.heard.text == "Hi there."
 
 
@@ -209,9 +202,9 @@ async def test_a_call_that_the_server_dropped_is_asked_for_again_then_as_json() 
         chunk("function_call_filter: MALFORMED_FUNCTION_CALL"),
     )
     good = Reply(decision={"reply": "Hi.", "rationale": "r", "next_step": "done"})
-    async with bench(Script(replies={"main": (dropped, good)}), protocol="auto") as at:
+    async with bench(script(dropped, good), protocol="auto") as at:
         assert (await at.decide()).protocol == "tools"
-    async with bench(Script(replies={"main": (*(dropped,) * 3, good)}), protocol="auto") as at:
+    async with bench(script(*(dropped,) * 3, good), protocol="auto") as at:
         reply = await at.decide()
     assert (reply.protocol, reply.text) == ("json", "Hi.")
 
@@ -237,7 +230,7 @@ async def test_what_groq_takes_for_no_call_is_read(generation: str, streamed: bo
     reply = stream(f"event: error\ndata: {whole}\n\n", done="")
     if not streamed:
         reply = Reply.model_validate({"fault": {"status": 400, "body": whole}})
-    async with bench(Script(replies={"main": (reply,)}), protocol="auto") as at:
+    async with bench(script(reply), protocol="auto") as at:
         made = await at.decide()
     assert read(made.decision) == ["a"]
     assert made.from_text
@@ -252,7 +245,7 @@ async def test_what_groq_cannot_show_is_no_answer() -> None:
         "failed_generation": "Tool use failed: JSON does not match the expected schema",
     }
     broken = stream(f"event: error\ndata: {json.dumps({'error': error})}\n\n", done="")
-    async with bench(Script(replies={"main": (broken,)}), protocol="auto") as at:
+    async with bench(script(broken), protocol="auto") as at:
         reply = await at.decide()
     assert reply.decision is None
     assert "cannot be read" in WORDS(reply.problems[0])
@@ -265,8 +258,8 @@ async def test_signs_of_life_alone_keep_a_call_alive_for_a_while(
 ) -> None:
     """Three times as long as silence, then it is ended in words: else it would last for ever."""
     endless = stream(*before, *(sign,) * 100).model_copy(update={"delay_s": 0.05})
-    async with bench(Script(replies={"main": (endless,)}), first_token_s=0.8, idle_s=0.8) as at:
-        error = await failed(at)
+    async with bench(script(endless), first_token_s=0.8, idle_s=0.8) as at:
+        error = await at.fail()
     assert (error.code, error.seconds) == ("stalled", 3 * 0.8)
 
 
@@ -274,5 +267,5 @@ async def test_a_server_that_is_silent_but_for_comments_answers_in_time() -> Non
     """Between two parts of an answer the time begins anew."""
     slow = stream(HI[1], *(": x\n\n",) * 8, HI[2], *(": x\n\n",) * 8, END)
     slow = slow.model_copy(update={"delay_s": 0.15})
-    async with bench(Script(replies={"main": (slow,)}), first_token_s=0.75, idle_s=0.75) as at:
+    async with bench(script(slow), first_token_s=0.75, idle_s=0.75) as at:
         assert (await at.decide()).text == "Hi there."

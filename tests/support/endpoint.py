@@ -7,13 +7,15 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.llm.endpoints import Endpoint, Roles
+from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.service import DecisionReply, LLMService
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
-from duckflow_tui.scripted.replies import Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec
@@ -143,6 +145,17 @@ class Bench:
     async def decide(self, request: Prompt | None = None, llm_id: str = "llm_1") -> DecisionReply:
         """One decision, heard by ``heard``."""
         return await self.service.decide(request or prompt(), llm_id=llm_id, observer=self.heard)
+
+    async def fail(self) -> LlmError:
+        """Ask for a decision that cannot be had; returns the error."""
+        with pytest.raises(LlmError) as caught:
+            await self.decide()
+        return caught.value
+
+
+def script(*replies: Reply, **fields: Any) -> Script:
+    """A script with the replies of the main model alone; ``fields`` are its other ones."""
+    return Script(replies={"main": replies}, **fields)
 
 
 @asynccontextmanager

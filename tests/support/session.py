@@ -110,6 +110,13 @@ def script(*main: Reply, **others: Reply | tuple[Reply, ...]) -> Script:
     return judged_good(Script(replies={"main": main, **named}))
 
 
+def with_project(tmp_path: Path) -> Path:
+    """Put a project of one file where a session works; returns ``tmp_path``."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("x = 1\n")
+    return tmp_path
+
+
 NOTE: Final = "[Written by the app, not by"  # how a note begins
 
 
