@@ -580,3 +580,29 @@ async def standing(
         await settled(pilot, lambda: not app.session.opening, "the session")
         await pilot.pause()
         yield pilot
+
+
+async def stand(pilot: Pilot[int]) -> DuckflowApp:
+    """The app once its session is open and drawn."""
+    app = pilot.app
+    assert isinstance(app, DuckflowApp)
+    await settled(pilot, lambda: not app.session.opening)
+    for _ in range(3):
+        await pilot.pause()
+    return app
+
+
+def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
+    """Stand, then press the keys with the time between them that a card wants."""
+
+    async def press(pilot: Pilot[int]) -> None:
+        app = await stand(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(app.clock, ManualClock)
+            app.clock.advance(SETTLE_S)
+        for _ in range(3):
+            await pilot.pause()
+
+    return press

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled
+from support.app_states import FakeEngine, app_with, pressing
 from support.consults import (
     at_work,
     attempt,
@@ -22,13 +22,10 @@ from support.consults import (
     server_page,
 )
 from support.pictures import by_name, each_state
-from support.pinned import ManualClock
-from textual.pilot import Pilot
 
 from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 Build = Callable[[str], Store]
 
@@ -94,26 +91,6 @@ EVERYWHERE: list[Build] = [
     server_wants_a_page,
 ]  # fmt: skip
 JUDGED: list[Build] = [continues, met, overruled_by_a_check]
-
-
-def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
-    """Stand, then press the keys with the time between them that a card wants."""
-
-    async def press(pilot: Pilot[int]) -> None:
-        app = pilot.app
-        assert isinstance(app, DuckflowApp)
-        await settled(pilot, lambda: not app.session.opening)
-        for _ in range(3):
-            await pilot.pause()
-        for key in keys:
-            await pilot.press(key)
-            await pilot.pause()
-            assert isinstance(app.clock, ManualClock)
-            app.clock.advance(SETTLE_S)
-        for _ in range(3):
-            await pilot.pause()
-
-    return press
 
 
 def app_of(build: Build, language: str) -> DuckflowApp:

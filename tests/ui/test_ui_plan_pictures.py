@@ -6,10 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled, store_with, turn_started
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    pressing,
+    store_with,
+    turn_started,
+)
 from support.conversations import START
 from support.pictures import IDS, SIZES
-from support.pinned import ManualClock
 from support.plans import (
     FIX,
     change_card,
@@ -23,13 +28,10 @@ from support.plans import (
     talk,
     working,
 )
-from textual.pilot import Pilot
 
 from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus
 from duckflow_tui.state.store import Store
-from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 Build = Callable[[str], Store]
 
@@ -103,31 +105,6 @@ STATES: list[Build] = [
     a_change, a_report, finished, failed,
 ]  # fmt: skip
 MAIN: list[Build] = [provisional, a_draft]
-
-
-async def stands(pilot: Pilot[int]) -> DuckflowApp:
-    app = pilot.app
-    assert isinstance(app, DuckflowApp)
-    await settled(pilot, lambda: not app.session.opening)
-    for _ in range(3):
-        await pilot.pause()
-    return app
-
-
-def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
-    """Stand, then press the keys with the time between them that a card wants."""
-
-    async def press(pilot: Pilot[int]) -> None:
-        app = await stands(pilot)
-        for key in keys:
-            await pilot.press(key)
-            await pilot.pause()
-            assert isinstance(app.clock, ManualClock)
-            app.clock.advance(SETTLE_S)
-        for _ in range(3):
-            await pilot.pause()
-
-    return press
 
 
 @pytest.mark.parametrize("build", STATES, ids=lambda build: build.__name__)

@@ -592,14 +592,6 @@ def test_the_same_check_of_the_same_files_is_a_repeat() -> None:
     assert work.loop(run("pytest -q", 1)).repeat is None
 
 
-def test_a_file_is_the_same_however_it_is_spelled() -> None:
-    work = Work()
-    work.loop(read("a.py", "x"))
-    again = work.loop(read("./src/../a.py", "x")).repeat
-    assert again is not None
-    assert again.what.endswith("a.py")
-
-
 def test_keeping_a_plan_up_to_date_is_no_outcome_of_the_work() -> None:
     """Covers S0-3."""
     work = Work()
