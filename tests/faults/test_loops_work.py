@@ -615,7 +615,7 @@ async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path)
     async with session(tmp_path, replies) as running:
         await begin_plan(running)
         await running.answer(GateChoice.REJECT)
-        await answer(running, CardKind.REPORT, "stop")  # nothing of it was done
+        await answer(running, "stop", kind=CardKind.REPORT)  # nothing of it was done
         await running.ended()
         tasks = running.active_plan.steps[0].task_list
         assert [task.status for task in tasks] == [WorkStatus.SKIPPED] * 2
