@@ -116,7 +116,7 @@ HABITS = [
     ("ctrl+c", "works", "asks: stop"),
     ("ctrl+r", "idle", "shows: No messages sent here yet."),
     ("ctrl+z", "idle", "suspends"),
-    ("?", "idle", "shows: Shift+Tab"),
+    ("?", "idle", "shows: approval mode: plan → strict → standard → trusted"),
     ("? escape", "idle", "writes: "),
     ("# tests run with make", "idle", "writes: /remember tests run with make"),
     ("exit", "idle", "writes: /quit"),

@@ -107,7 +107,8 @@ class CompletionList(Rows):
         if token.kind == "keys":
             keys = {key.action: key for key in keys_of("composer", "anywhere")}
             daily = [keys[action] for action in _DAILY_KEYS]
-            self.show_candidates(tuple(Candidate(key.label, self.words(key.text)) for key in daily))
+            named = [(key.label.partition(" · ")[0], self.words(key.text)) for key in daily]
+            self.show_candidates(tuple(Candidate(label, about) for label, about in named))
             return
         engine = host_of(self).session.engine
         if engine is None:

@@ -176,11 +176,9 @@ class LedgerPane(Rows, can_focus=True):
         hidden = len(self._items) - count
         if hidden:
             said = f" {words('ledger.more', count=hidden)}"
-            rows.append([Segment(fit(said, width), ink(self._light_colour(palette.quiet)))])
+            colour = palette.accent if self.has_focus else palette.quiet
+            rows.append([Segment(fit(said, width), ink(colour))])
         return rows
-
-    def _light_colour(self, colour: str) -> str:
-        return self.palette.accent if self.has_focus else colour
 
 
 class GoalPane(Vertical, SidePane):

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual import events
 from textual.content import Content
 
-from duckflow_tui.session.replay import Mark, MarkKind
+from duckflow_tui.session.replay import MarkKind
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
@@ -207,7 +207,7 @@ class ReplayBar(Rows, can_focus=True):
         head = round(self._player.position * (cells - 1) / total)
         found: dict[int, MarkKind] = {}
         for mark in self._tape.marks:
-            at = _cell(mark, cells, total)
+            at = round(mark.position * (cells - 1) / total)
             if at not in found or _FIRST.index(mark.kind) < _FIRST.index(found[at]):
                 found[at] = mark.kind
         row: Row = []
@@ -232,8 +232,3 @@ class ReplayBar(Rows, can_focus=True):
             "review": palette.good,
             "unmet": palette.bad,
         }[kind]
-
-
-def _cell(mark: Mark, cells: int, total: int) -> int:
-    """Return the track's cell in which a turning point lies."""
-    return round(mark.position * (cells - 1) / total)

@@ -36,7 +36,6 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.ui.screens.session_rows import mark_of
-from duckflow_tui.words.catalogue import Catalogue
 
 MOST: Final = 9  # numbered lines
 _LISTED: Final = 5  # sessions of the folder, the newest; /sessions has the others
@@ -223,7 +222,7 @@ class Start(Rows, can_focus=True):
     def _fact_rows(self, width: int) -> list[Row]:
         """Return rows about model, approval mode and sandbox, with the key that changes each."""
         palette, session = self.palette, self._session
-        said = [(_model_words(session, self.words), "/model")]
+        said = [(self.words("start.model", model=visible_line(session.model)), "/model")]
         said.append((self.words(f"choice.mode.{self._mode.value}"), "Shift+Tab"))
         said.append((self.words(f"start.sandbox.{session.sandbox}"), "/doctor"))
         keys = max(cell_len(key) for _, key in said)
@@ -235,8 +234,3 @@ class Start(Rows, can_focus=True):
             rows.append([Segment("  "), *first, Segment(gap + key, ink(palette.quiet))])
             rows += prefix_rows(more, ("  ", ink(None)))
         return rows
-
-
-def _model_words(session: SessionInfo, words: Catalogue) -> str:
-    """Return the session's model in words."""
-    return words("start.model", model=visible_line(session.model))
