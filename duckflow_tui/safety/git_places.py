@@ -91,43 +91,32 @@ def find_git_places(folder: Path, repository: Path | None = None) -> GitPlaces:
     pending += [home / ".gitconfig", Path(user, "git", "config"), Path("/etc/gitconfig")]
     closed, programs = dict.fromkeys(own), dict[Path, None]()
     for config in islice(pending, _MAX_FILES):  # grows by included files
-        settings = _read_settings(str(config))
-        for name, given in settings.leads:
+        leads, words = _read_settings(str(config))
+        for name, given in leads:
             path = config.parent if name == "path" else top
             path = Path(os.path.normpath(path / os.path.expanduser(given)))
             if not folder.is_relative_to(path):
                 closed[path] = None
                 pending += [path] if name == "path" else []
-        programs |= dict.fromkeys(Path(os.path.realpath(top / word)) for word in settings.words)
+        programs |= dict.fromkeys(Path(os.path.realpath(top / word)) for word in words)
     return GitPlaces(tuple(closed), tuple(programs))
 
 
-class _Settings(NamedTuple):
-    """The settings of one git configuration file that lead to other files."""
-
-    leads: tuple[tuple[str, str], ...]  # a key of ``_LEADS`` in lower case, and its value
-    words: tuple[str, ...]  # each once
-
-
-_NO_SETTINGS: Final = _Settings((), ())
-
-
-def _read_settings(path: str) -> _Settings:
-    """Read a git configuration file; the result is empty where there is none or it cannot
-    be read.
+def _read_settings(path: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Read a git configuration file. Return the settings of ``_LEADS``, each as key in lower case
+    and value, and every word of the file once; nothing where it is absent, no regular file or
+    cannot be read.
     """
     try:
         if not os.path.getsize(path):  # also a FIFO, which would block
-            return _NO_SETTINGS
+            return [], []
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read(_MAX_BYTES).replace("\\\n", "")
     except (OSError, ValueError):
-        return _NO_SETTINGS
-    given = (
-        (name.lower(), _QUOTING.sub(r"\1", value).strip()) for name, value in _LEADS.findall(text)
-    )
+        return [], []
+    given = ((name.lower(), _QUOTING.sub(r"\1", v).strip()) for name, v in _LEADS.findall(text))
     words = islice(dict.fromkeys(_WORD.findall(text)), _MAX_WORDS)
-    return _Settings(tuple(lead for lead in given if lead[1]), tuple(words))
+    return [lead for lead in given if lead[1]], [*words]
 
 
 def list_git_files(places: Iterable[Path]) -> dict[str, os.stat_result]:

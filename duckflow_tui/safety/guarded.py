@@ -199,7 +199,8 @@ def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded
                 secret[f"{here}/{name}"] = None
             elif _is_secret_name(name, parent):
                 path = os.path.realpath(f"{here}/{name}")
-                if _is_secret(path) and not (shut and _is_branch(path)):
+                branch = shut and _BRANCH.match(_read_small_file(path, _SAID) or b"")
+                if _is_secret(path) and not branch:
                     secret[path] = None  # R07f
         text = sum(len(json.dumps(path)) for path in (*closed, *secret))
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
@@ -260,13 +261,6 @@ def _is_secret(path: str) -> bool:
         return os.path.exists(path) and not os.path.isdir(path)
     data = _read_small_file(path, _SAID)
     return data is None or says.search(data) is not None
-
-
-def _is_branch(path: str) -> bool:
-    """Whether the file has the content of a git ref or reflog: such files are named after
-    branches.
-    """
-    return _BRANCH.match(_read_small_file(path, _SAID) or b"") is not None
 
 
 def _read_small_file(path: str, most: int) -> bytes | None:

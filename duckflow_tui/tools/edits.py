@@ -102,7 +102,8 @@ def _apply(text: str, edit: Edit, crlf: bool, sha: str) -> tuple[str, Near | Non
     if old == new:
         raise EditRefused("old_is_new")
     how: Near | None = None
-    spans = _find_all(text, old)
+    # Overlapping occurrences count too: they make it ambiguous.
+    spans = _find_spans(text, "\r?\n".join(map(re.escape, old.split("\n"))))
     if not spans:
         spans, new, how = _find_near(text, old, new)
         if len(spans) > 1:
@@ -163,13 +164,6 @@ def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
     if new and replaced.endswith("\n") and not new.endswith("\n"):
         new += "\n"
     return "".join([*rows[: first - 1], _with_endings(new, replaced, crlf), *rows[last:]])
-
-
-def _find_all(text: str, old: str) -> list[tuple[int, int]]:
-    """Return the spans of all occurrences of ``old``, also overlapping ones, which make it
-    ambiguous.
-    """
-    return _find_spans(text, "\r?\n".join(map(re.escape, old.split("\n"))))
 
 
 def _find_spans(text: str, pattern: str) -> list[tuple[int, int]]:

@@ -81,7 +81,8 @@ async def walk_directory(
     """
     stopped = threading.Event()
     outside = not place.real.is_relative_to(workspace.root)
-    rules = ignore_rules(workspace, place)
+    # Ignore files of a place outside are not read, as no gate named them.
+    rules = IgnoreRules((lambda path: None) if outside else partial(read_rules, workspace))
 
     def collect() -> Listing:
         """Walk the directory; runs in a thread."""
@@ -130,14 +131,6 @@ async def list_top(workspace: Workspace) -> tuple[str, ...]:
         lines.append(f"{quote_path(folder)}/: {said}" if folder else said)
     more = [f"… {len(lines) - _TOPS} more directories"] if len(lines) > _TOPS else []
     return (*filter(None, lines[:_TOPS]), *more)
-
-
-def ignore_rules(workspace: Workspace, place: Place) -> IgnoreRules:
-    """Return the ignore rules for entries below a place; using them reads files. Ignore files of a
-    place outside the workspace are not read, as no gate named them.
-    """
-    inside = place.real.is_relative_to(workspace.root)
-    return IgnoreRules(partial(read_rules, workspace) if inside else lambda path: None)
 
 
 def read_rules(workspace: Workspace, path: str) -> bytes | None:

@@ -152,19 +152,6 @@ class Edits:
 Proposal = Work | Edits
 
 
-class Original(NamedTuple):
-    """A file as it was before the first change that the current request made to it."""
-
-    name: str  # shown path
-    sha: str  # SHA-256 of its content; empty where there was no file
-    data: bytes | None  # None where there was no file or its content was not stored
-
-
-async def _no_originals() -> Mapping[str, Original]:
-    """Return no files; a default."""
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The services and facts that an operation gets with a call."""
@@ -179,7 +166,6 @@ class ToolContext:
     call_id: str = ""
     by_user: bool = False  # the user runs it with ``!``
     redact: Callable[[str], str] = str  # removes secrets from a text
-    before: Callable[[], Awaitable[Mapping[str, Original]]] = _no_originals  # by present path
 
     def state_of(self, place: Place, sha: str) -> tuple[str, ...]:
         """Return codes for how well the model knows an existing file with this SHA-256:

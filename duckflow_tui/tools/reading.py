@@ -1,4 +1,4 @@
-"""The operation file_ops.read_file: read a text file, a range of its lines, its changes, or an
+"""The operation file_ops.read_file: read a text file, a range of its lines, a picture, or an
 earlier result.
 """
 
@@ -27,7 +27,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind, net_change
+from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind
 
 DEFAULT_LINES: Final = 2_000  # lines of a read without a range
 DEFAULT_BYTES: Final = 100_000  # bytes of text as UTF-8, of a read without a range
@@ -47,7 +47,6 @@ class ReadFile(Arguments):
     end_line: int | None = Field(default=None, ge=1)
     # Columns of each line, such as "20001-40000"; named only in the note on a long line.
     columns: SkipJsonSchema[str] = ""
-    diff: bool = Field(default=False, description="Instead, your changes of it.")
 
 
 class _Lines(NamedTuple):
@@ -79,8 +78,6 @@ async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: T
             )
 
     place = places[0] if places else None
-    if args.diff and place is not None:
-        return Work(partial(_read_diff, place, context))
     return Work(partial(_read_target, args, place, context))
 
 
@@ -94,21 +91,6 @@ def _column_range(args: ReadFile) -> tuple[int, int]:
     first = int(found[1])
     last = first if not found[2] else int(found[3] or first + MAX_LINE)
     return first, min(last, first + MAX_LINE - 1)
-
-
-async def _read_diff(place: Place, context: ToolContext) -> Output:
-    """Return the difference between the files before the current request and now, for one file or
-    all those in a folder.
-    """
-    locate = context.workspace.locate_path
-    before = {
-        path: was
-        for path, was in (await context.before()).items()
-        if locate(path).real.is_relative_to(place.real)
-    }
-    text = await net_change(before, context.workspace)
-    told = text or context.words("read.unchanged", path=place.label)
-    return Output(told, str(len(before) if text else 0))
 
 
 def reading_facts(args: Arguments) -> frozenset[CallFact]:

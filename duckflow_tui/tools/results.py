@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.state.agent import AgentState
@@ -25,7 +25,7 @@ from duckflow_tui.tools.changes import (
     left_out,
 )
 from duckflow_tui.tools.diffs import join_hunks
-from duckflow_tui.tools.operation import Blobs, Original, ToolFault
+from duckflow_tui.tools.operation import Blobs, ToolFault
 
 if TYPE_CHECKING:
     from duckflow_tui.safety.workspace import Workspace
@@ -222,6 +222,14 @@ async def load_earlier_result(state: AgentState, blobs: Blobs, handle: str) -> s
         return (await blobs.get(blob)).decode("utf-8", "replace")
     except (KeyError, OSError):
         raise ToolFault("result.gone", handle=clip_value(handle)) from None
+
+
+class Original(NamedTuple):
+    """A file as it was before the first change that the current request made to it."""
+
+    name: str  # shown path
+    sha: str  # SHA-256 of its content; empty where there was no file
+    data: bytes | None  # None where there was no file or its content was not stored
 
 
 async def load_originals(state: AgentState, blobs: Blobs) -> dict[str, Original]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
@@ -93,7 +92,6 @@ from duckflow_tui.tools.results import (
     find_hashes_after,
     keep_images,
     load_earlier_result,
-    load_originals,
 )
 from duckflow_tui.tools.undo import Undoing
 from duckflow_tui.tools.watch import OwnWrites
@@ -460,7 +458,6 @@ class ToolRouter:
             call_id=call_id,
             by_user=call.by_user,
             redact=self.redact,
-            before=partial(load_originals, state, self.blobs),
         )
         try:
             return await operation.prepare(args, places, context)

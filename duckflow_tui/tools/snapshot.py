@@ -525,7 +525,10 @@ class FileCopies:
                 uncovered.append(path)
             elif stamp is None or now != data or stamp.mode != was.mode:
                 change, diff = _make_change(path, data, was, now, stamp)
-                gone = () if stamp is not None else self._gone_folders(path)
+                gone: tuple[str, ...] = ()
+                if stamp is None:
+                    above = _parent_paths(path)
+                    gone = tuple(f for f in above if self._workspace.stat_path(f) is None)
                 if stamp is None and not self._has_room(path):
                     uncovered.append(path)
                     continue
@@ -603,10 +606,6 @@ class FileCopies:
             return place_of(self._workspace, path) is not None
         except WorkspaceError:
             return False
-
-    def _gone_folders(self, path: str) -> tuple[str, ...]:
-        """Return the parent folders of a file that no longer exist, the outermost first."""
-        return tuple(f for f in _parent_paths(path) if self._workspace.stat_path(f) is None)
 
 
 def _make_change(

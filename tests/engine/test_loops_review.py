@@ -45,8 +45,7 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
-from duckflow_tui.tools.operation import Original
-from duckflow_tui.tools.results import net_change
+from duckflow_tui.tools.results import Original, net_change
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.requirements import MAX_NEW
 

@@ -233,5 +233,3 @@ async def test_a_secret_that_was_moved_is_told_to_no_judge(bench: Bench, root: P
     await bench.approved(WRITE, path="env.txt", content="A=1\n")
     before = await load_originals(bench.store.state, bench.blobs)
     assert "hunter" not in await net_change(before, bench.workspace)
-    told_again = await bench.call(READ, path="env.txt", diff=True)
-    assert "hunter" not in told_again.result.text

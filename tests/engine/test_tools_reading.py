@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 from support import session as talk
 from support.bench import Bench, done
 
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome, Zone
 from duckflow_tui.tools.reading import DEFAULT_BYTES, DEFAULT_LINES, RANGE_BYTES, WHOLE_BYTES
-from duckflow_tui.tools.results import MAX_LINE
+from duckflow_tui.tools.results import MAX_LINE, load_originals, net_change
 
 READ = "file_ops.read_file"
 
@@ -187,10 +190,8 @@ async def test_the_end_of_a_large_file_is_known_once_it_was_reached(
     assert behind.result.outcome is Outcome.ERROR
 
 
-async def test_a_model_reads_what_it_changed_on_this_request(tmp_path: Path) -> None:
-    """The difference from before its first change to now; not that of an earlier request, and no
-    more once it is as it was.
-    """
+async def test_what_a_request_changed_is_one_difference(tmp_path: Path) -> None:
+    """From before its first change to now; not that of an earlier request."""
     root = tmp_path / "work"
     (root / "d").mkdir(parents=True)
     (root / "a.py").write_text("x = 1\ny = 1\n")
@@ -200,26 +201,17 @@ async def test_a_model_reads_what_it_changed_on_this_request(tmp_path: Path) -> 
     def edit(path: str, old: str, new: str) -> dict[str, Any]:
         return talk.action("file_ops.edit_file", path=path, edits=[{"old": old, "new": new}])
 
-    def shown(path: str) -> dict[str, Any]:
-        return talk.action(READ, path=path, diff=True)
-
     replies = talk.script(
         talk.decision("a", edit("a.py", "y = 1", "y = 2")),
         talk.done("first"),
         talk.decision(
             "b",
-            shown("."),
             edit("a.py", "x = 1", "x = 5"),
             edit("a.py", "x = 5", "x = 2"),
             talk.action("file_ops.move_file", source="d/b.py", target="d/c.py"),
             edit("d/c.py", "old", "new"),
             talk.action("file_ops.write_file", path="n.py", content="n\n"),
             talk.action("file_ops.delete_file", path="d/e.py"),
-            shown("."),
-            shown("d"),
-            shown("a.py"),
-            edit("a.py", "x = 2", "x = 1"),
-            shown("a.py"),
         ),
         talk.done("second"),
     )
@@ -228,19 +220,15 @@ async def test_a_model_reads_what_it_changed_on_this_request(tmp_path: Path) -> 
         await s.engine.send("now set x to 2 as well and tidy up")
         await s.answer(GateChoice.ONCE)  # of the deletion
         await s.ended(2)
-        texts = [m.result.text for m in s.results() if m.operation == READ]
-    changed = "- changed a.py +1 −1", "@@ a.py 1\n-x = 1\n+x = 2\n y = 2"
-    moved = "- changed d/c.py (was d/b.py) +1 −1", "@@ d/c.py 1\n-old\n+new"
-    made = "- created n.py +1 −0", "@@ n.py 1\n+n"
-    gone = "- deleted d/e.py +0 −1", "@@ d/e.py 0\n-e"
-
-    def joined(*parts: tuple[str, str]) -> str:
-        return "\n".join([*(head for head, _ in parts), *(hunk for _, hunk in parts)])
-
-    assert texts == [
-        "[nothing in . is changed on this request]",
-        joined(changed, moved, made, gone),
-        joined(moved, gone),
-        joined(changed),
-        "[nothing in a.py is changed on this request]",
-    ]
+        (folder,) = (tmp_path / "home").rglob("blobs")
+        before = await load_originals(s.state, FileBlobs(folder))
+    with closing(Workspace(root)) as workspace:
+        text = await net_change(before, workspace)
+        (root / "a.py").write_text("x = 1\ny = 2\n")
+        again = await net_change(before, workspace)
+    heads = ["- changed a.py +1 −1", "- changed d/c.py (was d/b.py) +1 −1"]
+    heads += ["- created n.py +1 −0", "- deleted d/e.py +0 −1"]
+    hunks = ["@@ a.py 1\n-x = 1\n+x = 2\n y = 2", "@@ d/c.py 1\n-old\n+new"]
+    hunks += ["@@ n.py 1\n+n", "@@ d/e.py 0\n-e"]
+    assert text == "\n".join([*heads, *hunks])
+    assert again == "\n".join([*heads[1:], *hunks[1:]])
