@@ -101,6 +101,7 @@ class Camera:
     async def say(self, text: str) -> None:
         """Send a message."""
         await self.until(lambda _: bool(self._app.bench.composer))
+        self._app.bench.composer.focus()  # an answer leaves the focus at the question
         self._app.bench.composer.replace_text(text)
         await self._pilot.press("enter")
 
