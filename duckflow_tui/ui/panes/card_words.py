@@ -68,7 +68,7 @@ _LETS_BEGIN: Final = (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED, TRUST, OPEN_
 REMARKED: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
 
 _REMARK: Final = next(key.label for key in keys_of("card") if key.action == "remark")
-_ACTS: Final = {EDIT_PLAN.action: "edit_plan", LOOK.action: "look"}  # they answer nothing
+_ACTS: Final = {EDIT_PLAN.action: "edit_plan", LOOK.action: "details"}  # they answer nothing
 
 
 def card_question(

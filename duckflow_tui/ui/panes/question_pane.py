@@ -477,21 +477,19 @@ class QuestionPane(QuestionFrame, can_focus=True):
         self._refresh_rows(fresh=False)
 
     def _show_details(self, *, shown: bool) -> None:
-        """Show all facts of the gate in place of sentence and diff, or these again."""
+        """Show all facts of a gate in place of sentence and diff, or of a card its files line by
+        line; ``shown`` False shows the question as before. Leaves the scope that was shown.
+        """
         self._detailed, self._scope, self._hint = shown, None, ""
         self._overlay.show_rows((), fresh=True)
         self._refresh_rows(fresh=False)
 
     def action_details(self) -> None:
-        """Show or hide all facts of a gate."""
+        """Show or hide all facts of a gate, or the files of a card line by line, while a key may
+        act.
+        """
         if self._is_ready:
             self._show_details(shown=not self._detailed)
-
-    def action_look(self) -> None:
-        """Show the files of a card line by line, or only their names."""
-        if self._is_ready:
-            self._detailed = not self._detailed
-            self._refresh_rows(fresh=False)
 
     def action_edit_plan(self) -> None:
         """Ask for the plan's pane."""

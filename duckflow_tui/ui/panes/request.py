@@ -83,6 +83,8 @@ class RequestView(LineView, can_focus=False):
         super().__init__(id=id)
         self._allot = allot
         self.rows: tuple[QuestionRow, ...] = ()
+        self._widest_label = 0  # in cells
+        self._spans: dict[int, list[list[Span]]] = {}  # of the lines of each row, by width
         self._seen = Seen((), ())
         self._room = (-1, -1)  # width and height that ``_lines`` was laid out for
         self._lines: list[Line] = []
@@ -94,6 +96,8 @@ class RequestView(LineView, can_focus=False):
         """
         old, seen = self.rows, self._seen
         self.rows = tuple(rows)
+        self._widest_label = max((cell_len(row.label) for row in rows), default=0)
+        self._spans.clear()
         self._seen = Seen([len(row.text) for row in rows], [1] * len(rows))
         read = {row.text for n, row in enumerate(old) if seen.is_whole(n) and not fresh}
         for index, row in enumerate(self.rows):
@@ -173,38 +177,38 @@ class RequestView(LineView, can_focus=False):
         """Return the cells of the label column; 0 where labels are before the text."""
         if width < _NARROW:
             return 0
-        labels = [cell_len(row.label) for row in self.rows]
-        return max(labels, default=0) + self._column_gap(width)
+        return self._widest_label + self._column_gap(width)
 
-    def _row_heads(self, width: int) -> list[tuple[str, str]]:
-        """Return the printed label of each row, and the word that marks the model's text."""
-        column = self._label_column(width)
-        said = f"{self.says} "
-        same = " " * cell_len(said) if column else ""  # below a row that has said who speaks
-        return [
-            ("", "")
-            if row.wide
-            else (
-                pad(row.label, column) if column else f"{row.label} " if row.label else "",
-                "" if not row.says else said if row.label else same,
-            )
-            for row in self.rows
-        ]
+    def _row_head(self, row: QuestionRow, width: int) -> tuple[str, str]:
+        """Return the printed label of a row, and the word that marks the model's text; below a row
+        that has said who speaks, as many spaces.
+        """
+        if row.wide:
+            return "", ""
+        column, said = self._label_column(width), f"{self.says} " if row.says else ""
+        if column:
+            return pad(row.label, column), said if row.label else " " * cell_len(said)
+        return (f"{row.label} ", said) if row.label else ("", "")
 
     def _wrap_rows(self, width: int) -> list[list[Span]]:
         """Return for each row the spans of its text, one for each line."""
-        column = self._label_column(width)
-        cuts: list[list[Span]] = []
-        for row, (label, said) in zip(self.rows, self._row_heads(width), strict=True):
-            if column:
-                head = 0 if row.wide else column + cell_len(said)
-                cuts.append(whole_spans(row.text, wrap(row.text, width - head)))
-                continue
-            room = max(1, width - cell_len(label) - cell_len(said))
-            first = fold(row.text, room)[0]
-            rest = fold(row.text[first[1] :], max(1, width - 1)) if first[1] < len(row.text) else []
-            cuts.append([first, *((first[1] + a, first[1] + b) for a, b in rest)])
-        return cuts
+        if width not in self._spans:
+            self._spans[width] = [self._wrap_row(row, width) for row in self.rows]
+        return self._spans[width]
+
+    def _wrap_row(self, row: QuestionRow, width: int) -> list[Span]:
+        """Return the spans of a row's text, one for each line. Without a column of labels only the
+        first line has the label before it; the others are indented by one cell.
+        """
+        label, said = self._row_head(row, width)
+        room = width - cell_len(label) - cell_len(said)
+        if self._label_column(width):
+            return whole_spans(row.text, wrap(row.text, room))
+        first = fold(row.text, max(1, room))[0]
+        if first[1] >= len(row.text):
+            return [first]
+        rest = fold(row.text[first[1] :], max(1, width - 1))
+        return [first, *((first[1] + a, first[1] + b) for a, b in rest)]
 
     def row(self, line: int, width: int) -> Row:
         if line >= len(self._lines):
@@ -212,7 +216,7 @@ class RequestView(LineView, can_focus=False):
         palette = palette_of(self)
         at = self._lines[line]
         row = self.rows[at.row]
-        label, said = self._row_heads(width)[at.row]
+        label, said = self._row_head(row, width)
         column, lead = self._label_column(width), not row.wide
         ground = self.ground_style
         tones = {
