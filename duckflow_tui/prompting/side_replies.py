@@ -141,33 +141,28 @@ class JsonReply(BaseModel):
     def _find_fields(cls, given: Any) -> Any:
         """Find the reply in a parsed value: the outermost object that has all required fields, else
         the one with most of its fields. Return its values by our field names, nulls left out. A
-        value without a reply is returned unchanged.
+        value without a reply is returned unchanged. Raise an error if another object, neither
+        within the reply nor around it, has a decisive field too.
         """
         needed = {name for name, field in cls.model_fields.items() if field.is_required()}
         needed |= {cls.main_list} - {""}
         objects = [*_walk_objects(given)]
         whole = [found for found in objects if needed and needed <= set(map(field_name, found))]
-        best = whole[0] if whole else None
+        best = whole[0] if whole else max(objects, key=cls._rate_fit, default=None)
         if cls.decisive and best is not None:
             inner = [*_walk_objects(best)]
-            if any(not o.items() <= best.items() and o not in inner for o in whole):
+            others = [o for o in objects if o not in inner and best not in _walk_objects(o)]
+            if any(not cls._name_fields(o).keys().isdisjoint(cls.decisive) for o in others):
                 raise PydanticCustomError("several", "several different objects")
-        if best is None:
-            outer = [*_walk_objects(cls._drop_others(given), through_lists=False)]
-            best = max(outer, key=cls._rate_fit, default=None)
         if best is None or not (named := cls._name_fields(best)):
-            is_list, is_text = isinstance(given, dict | list), isinstance(given, str | list)
-            if cls.main_list and is_list:
-                return cls._read_values({cls.main_list: _unwrap_entries(given)})
-            return cls._read_values({cls.main_text: given}) if cls.main_text and is_text else given
+            value = cast("object", given)
+            if cls.main_list and isinstance(value, dict | list):
+                return cls._read_values({cls.main_list: given})
+            is_text = cls.main_text and isinstance(value, str | list)
+            return cls._read_values({cls.main_text: given}) if is_text else given
         around = cls._name_fields(objects[0])  # what it has to have may stand there
         named = {name: around[name] for name in around if name in needed} | named
         named |= {name: around[name] for name in cls.decisive if name in around}
-        if cls.main_list and cls.main_list not in named:
-            others = [value for value in best.values() if value not in named.values()]
-            unnamed: list[Any] = [value for value in others if isinstance(value, list)]
-            if len(unnamed) == 1:
-                named[cls.main_list] = unnamed[0]
         return cls._read_values(named)
 
     @model_validator(mode="after")
@@ -188,7 +183,7 @@ class JsonReply(BaseModel):
     @classmethod
     def _name_fields(cls, written: Mapping[str, Any]) -> dict[str, Any]:
         """Return the non-null values by our field names. A synonym counts where the field itself is
-        missing.
+        missing; where ``main_list`` is, the only list that has no name of ours.
         """
         given = {field_name(key): value for key, value in written.items() if value is not None}
         named: dict[str, Any] = {}
@@ -196,22 +191,11 @@ class JsonReply(BaseModel):
             others = sorted(_SYNONYMS.get(field, frozenset()) - cls.model_fields.keys())
             if found := [given[name] for name in (field, *others) if name in given]:
                 named[field] = found[0]
+        values = (v for v in given.values() if v not in named.values())
+        lists: list[Any] = [value for value in values if isinstance(value, list)]
+        if cls.main_list and len(lists) == 1:
+            named.setdefault(cls.main_list, lists[0])
         return named
-
-    @classmethod
-    def _drop_others(cls, given: object) -> object:
-        """Return the only value of a list that has a field of this reply by its own name, or a
-        decisive one by any name; any other value unchanged.
-        """
-        values = cast("list[object]", given) if isinstance(given, list) else []
-        objects = [cast("JsonObject", value) for value in values if isinstance(value, dict)]
-        own = [
-            one
-            for one in objects
-            if cls.model_fields.keys() & set(map(field_name, one))
-            or not cls._name_fields(one).keys().isdisjoint(cls.decisive)
-        ]
-        return cast("object", own[0] if len(own) == 1 else given)
 
     @classmethod
     def _rate_fit(cls, written: Mapping[str, Any]) -> int:
@@ -238,9 +222,9 @@ def _differ(value: object, other: object) -> bool:
 _DEEPEST: Final = 6  # levels of a value in which a reply is looked for
 
 
-def _walk_objects(given: object, *, through_lists: bool = True) -> Iterator[JsonObject]:
+def _walk_objects(given: object) -> Iterator[JsonObject]:
     """Yield the objects in a value, outer ones first, to six levels, those in the JSON of a text
-    too. Without ``through_lists`` those among others of a list are left out.
+    too.
     """
     level = [given]
     for _ in range(_DEEPEST):
@@ -253,18 +237,8 @@ def _walk_objects(given: object, *, through_lists: bool = True) -> Iterator[Json
                 yield (fields := cast("JsonObject", value))
                 inner += fields.values()
             elif isinstance(value, list):
-                entries = cast("list[object]", value)
-                if through_lists or len(entries) == 1:
-                    inner += entries
+                inner += cast("list[object]", value)
         level = inner
-
-
-def _unwrap_entries(given: object) -> object:
-    """The list that is the only thing in objects of one field; any other value unchanged."""
-    inner = given
-    while isinstance(inner, dict) and len(fields := cast("JsonObject", inner)) == 1:
-        (inner,) = fields.values()
-    return cast("object", inner) if isinstance(inner, list) else given
 
 
 #: A key by which entries are numbered: "r1", "step 2", "3".

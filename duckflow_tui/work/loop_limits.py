@@ -220,11 +220,13 @@ def measure_request(state: AgentState) -> Complexity:
     """
     now = state.objective
     recent = [m for m in state.messages if now is None or m.at >= now.created_at]
+    first = now.message_id if now is not None else ""
     said = [m for m in recent if isinstance(m, UserMessage) and not (m.aside or m.step_id)]
+    turns = sum(m.message_id != first for m in said)
     calls = _list_model_calls(recent)
     files = {path for m in calls if isinstance(path := m.args.get("path"), str)}
     errors = sum(m.result.outcome is not Outcome.OK for m in calls)
-    return compute_complexity(len(files), len(said) - (now is not None), errors, len(calls))
+    return compute_complexity(len(files), turns, errors, len(calls))
 
 
 def _list_model_calls(messages: Sequence[Message]) -> list[OperationMessage]:

@@ -32,8 +32,8 @@ SHELL = OperationSpec(
 UNREAD = {
     "requirements": {"camel case", "by priority"},
     "missing": {"headings with bullets"},  # "(priority 1)" stays in the text
-    "plan": {"headings of steps", "tags of texts"},
-    "continuation": {"bare steps", "headings of steps", "tags of texts"},  # the first: no strategy
+    "plan": {"bare steps", "headings of steps"},
+    "continuation": {"bare steps", "headings of steps"},  # the first: no strategy
     "report": {"true", "other names", "table"},
     "failure": {"bullets of fields"},
 }
