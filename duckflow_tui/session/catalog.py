@@ -23,7 +23,7 @@ from duckflow_tui.session.facts import (
     make_facts,
     make_unreadable_facts,
 )
-from duckflow_tui.session.faults import NotASession, SessionFault, SessionUnreadable
+from duckflow_tui.session.faults import SessionFault, make_fault
 from duckflow_tui.session.folders import (
     FOLDER,
     OWN_FOLDER,
@@ -169,7 +169,7 @@ class Catalog:
         return self._move(facts, FOLDER)
 
     def prune(self, *gone: SessionFacts) -> None:
-        """Delete sessions of the trash with their blobs for good. Raises SessionUnreadable, and
+        """Delete sessions of the trash with their blobs for good. Raises SessionFault, and
         ValueError for one that is not in the trash.
         """
         for facts in gone:
@@ -182,7 +182,7 @@ class Catalog:
                 else:
                     shutil.rmtree(path)
             except OSError as error:
-                raise SessionUnreadable(path, error) from error
+                raise make_fault(path, error) from error
             with contextlib.suppress(OSError):
                 path.parent.rmdir()
 
@@ -231,7 +231,7 @@ class Catalog:
         """Move a session's folder below ``root``, the trash or the sessions, and return its facts
         with the new key.
 
-        Raises SessionInUse; and SessionUnreadable where the system refuses or the target exists.
+        Raises SessionFault, also where the target exists.
         The session is then unchanged.
         """
         path = self.path_of(facts)
@@ -245,7 +245,7 @@ class Catalog:
                     raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
                 os.rename(path, target)
             except OSError as error:
-                raise SessionUnreadable(path, error) from error
+                raise make_fault(path, error) from error
         with contextlib.suppress(OSError):
             path.parent.rmdir()
         if root == TRASH:
@@ -259,7 +259,7 @@ class Catalog:
         """
         path = self.path_of(facts)
         if facts.trashed_at is not None:
-            raise NotASession("missing", path)
+            raise SessionFault("missing", path)
         resumed = resume_journal(path, self._clock.now(), redact=self.redact, disk=self._disk)
         try:
             restored = resumed.restored
@@ -268,12 +268,12 @@ class Catalog:
         finally:
             health = resumed.journal.close_now()
         if health.durable <= restored.last_seq:
-            raise SessionUnreadable(path, OSError(health.detail))
+            raise make_fault(path, OSError(health.detail))
         for place in find_places(self.state_dir, path.name):
             if place.path == path:
                 self._read_journal(place)
                 return
-        raise NotASession("missing", path)
+        raise SessionFault("missing", path)
 
 
 def _add_disk_facts(place: SessionPlace, facts: SessionFacts) -> SessionFacts:
@@ -319,8 +319,8 @@ def _hold_lock(path: Path) -> Generator[None]:
     """
     try:
         folder = SessionFolder.open(path)
-    except NotASession as error:
-        if error.code == "missing":
+    except SessionFault as fault:
+        if fault.code not in ("foreign", "link"):
             raise
         yield
         return

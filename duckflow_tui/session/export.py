@@ -18,7 +18,7 @@ from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.blobs import LARGEST
 from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.facts import MARKS, SessionFacts, make_facts
-from duckflow_tui.session.faults import NewerSession, NotASession, make_open_fault
+from duckflow_tui.session.faults import SessionFault, make_fault
 from duckflow_tui.session.folders import SessionFolder, draft_in, open_directory
 from duckflow_tui.session.network import network_markdown
 from duckflow_tui.session.reader import MAX_SEQ, SessionRead, Unread, read_session
@@ -343,18 +343,16 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
 
 
 def read_export(path: Path) -> SessionRead:
-    """Read the records of a file that ``json_lines`` wrote. Raises NotASession, NewerSession or
-    SessionUnreadable.
-    """
+    """Read the records of a file that ``json_lines`` wrote. Raises SessionFault."""
     data = _read_file(path)
     try:
         fields = cast("dict[str, Any]", json.loads(data, parse_int=_parse_integer))
         version, schema = int(fields[MARK]), int(fields["schema_version"])
         if version > VERSION or schema > SCHEMA:
-            raise NewerSession(path)
+            raise SessionFault("newer", path)
         return _read_records(fields)
     except (*(ValueError, TypeError, KeyError, AttributeError), *(OverflowError, RecursionError)):
-        raise NotASession("foreign", path) from None
+        raise SessionFault("foreign", path) from None
 
 
 def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> None:
@@ -400,8 +398,8 @@ def _parse_integer(digits: str) -> int | float:
 
 
 def _read_file(path: Path) -> bytes:
-    """Return the content of a regular file of at most 1 GB. Raises NotASession for a missing or
-    blank file and another kind of file, SessionUnreadable for one that is too large or refused.
+    """Return the content of a regular file of at most 1 GB. Raises SessionFault, also for a
+    blank, larger or other kind of file.
     """
     try:
         with open(
@@ -409,15 +407,15 @@ def _read_file(path: Path) -> bytes:
         ) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):  # a pipe tells its beginning only once
-                raise NotASession("foreign", path)
+                raise SessionFault("foreign", path)
             if status.st_size > LARGEST:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
             # None: of a file of the system's own, which has nothing to say now.
             data = cast("bytes | None", file.read(LARGEST)) or b""
     except OSError as error:
-        raise make_open_fault(path, error) from error
+        raise make_fault(path, error) from error
     if not data.strip():
-        raise NotASession("empty", path)
+        raise SessionFault("empty", path)
     return data
 
 

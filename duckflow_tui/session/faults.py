@@ -30,8 +30,11 @@ _CODES: Final = {**FAILURES, errno.ENOENT: "missing", errno.ELOOP: "link"}
 
 
 class SessionFault(Exception):
-    """Raised where a session cannot be opened or changed; its files are unchanged. The words for
-    each ``code`` are in the catalogue.
+    """Raised where a session cannot be opened or changed; its files are unchanged.
+
+    ``code``: a later version of this program wrote it (``newer``); there is none at the path
+    (``missing``, ``empty``, ``foreign``, ``bad_id``, ``link``); else the system refused. The words
+    for each code are in the catalogue.
     """
 
     def __init__(self, code: FaultCode, path: Path) -> None:
@@ -48,24 +51,6 @@ class SessionInUse(SessionFault):
         self.pid = pid
 
 
-class NewerSession(SessionFault):
-    """Raised for a session that a later version of this program wrote."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("newer", path)
-
-
-class NotASession(SessionFault):
-    """Raised for a path that holds no session: missing, empty or something else."""
-
-
-class SessionUnreadable(SessionFault):
-    """Raised where the operating system refuses to open or change a session."""
-
-    def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(code_of(error), path)
-
-
 def code_of(error: OSError) -> FaultCode:
     """Return the fault code for a system error; ``io_error`` for one without a code of its own."""
     code = _CODES.get(error.errno or errno.EIO)
@@ -79,14 +64,9 @@ def describe_fault(error: OSError | SessionFault) -> str:
     return os.strerror(error.errno or errno.EIO)
 
 
-def make_open_fault(path: Path, error: OSError) -> SessionFault:
-    """Convert a system error from opening a session: NotASession for a missing file or a link, else
-    SessionUnreadable.
-    """
-    code = code_of(error)
-    if code in ("missing", "link"):
-        return NotASession(code, path)
-    return SessionUnreadable(path, error)
+def make_fault(path: Path, error: OSError) -> SessionFault:
+    """Return the fault of a session for a system error."""
+    return SessionFault(code_of(error), path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.file_changes import Disk
-from duckflow_tui.session.faults import NotASession, SessionInUse, make_open_fault
+from duckflow_tui.session.faults import SessionFault, SessionInUse, make_fault
 from duckflow_tui.state.base import hash_data
 
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -170,11 +170,11 @@ def workspace_key(workspace: Path | str) -> str:
 
 
 def session_path(state_dir: Path, workspace: Path | str, session_id: str) -> Path:
-    """Return the folder of a session, which need not exist. Raises NotASession for a
+    """Return the folder of a session, which need not exist. Raises SessionFault for a
     malformed id.
     """
     if not _ID.fullmatch(session_id):
-        raise NotASession("bad_id", Path(session_id))
+        raise SessionFault("bad_id", Path(session_id))
     return state_dir / FOLDER / workspace_key(workspace) / session_id
 
 
@@ -256,13 +256,13 @@ class SessionFolder:
 
     @classmethod
     def open(cls, path: Path) -> SessionFolder:
-        """Open an existing folder. Raises NotASession or SessionUnreadable."""
+        """Open an existing folder. Raises SessionFault."""
         try:
             return cls(path, _open_folder(None, str(path)))
         except NotADirectoryError:
-            raise NotASession("link" if path.is_symlink() else "foreign", path) from None
+            raise SessionFault("link" if path.is_symlink() else "foreign", path) from None
         except OSError as error:
-            raise make_open_fault(path, error) from error
+            raise make_fault(path, error) from error
 
     def lock(self) -> None:
         """Lock the session for this process until ``close``; the lock file then holds the process
@@ -302,13 +302,13 @@ class SessionFolder:
         return self._list_numbers(_SNAPSHOT)
 
     def open_file(self, name: str) -> BinaryIO:
-        """Open a file of this folder for reading. Raises OSError, ELOOP for a link, and NotASession
-        for anything but a regular file.
+        """Open a file of this folder for reading. Raises OSError, ELOOP for a link, and
+        SessionFault for anything but a regular file.
         """
         try:
             return open_plain(name, self.descriptor)
         except NotAFile:
-            raise NotASession("foreign", self.path / name) from None
+            raise SessionFault("foreign", self.path / name) from None
 
     def _list_numbers(self, pattern: re.Pattern[str]) -> list[int]:
         """Return the numbers in the file names that match the pattern, in ascending order."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
-from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, make_open_fault
+from duckflow_tui.session.faults import SessionFault, make_fault
 from duckflow_tui.session.folders import SessionFolder, segment_name
 from duckflow_tui.session.records import (
     HEADER_SEQ,
@@ -108,8 +108,7 @@ class SessionRead:
 def read_session(folder: SessionFolder, *, after: SnapshotPlace | None = None) -> SessionRead:
     """Read the journal in this folder, or the part after the record ``after``.
 
-    Raises NotASession where it contains no record, NewerSession where a later program wrote it,
-    SessionUnreadable where the system refuses, and KeyError where ``after`` is not in it.
+    Raises SessionFault, also where it has no record, and KeyError where ``after`` is not in it.
     """
     return _Reading(folder, after).read_all()
 
@@ -123,7 +122,7 @@ class _Reading:
         self._blobs = FileBlobs(folder.path / BLOBS)
         self._frames: list[tuple[JournalLine, int]] = []  # each with the number of its file
         self._empty = True
-        self._later: NewerSession | None = None
+        self._later: SessionFault | None = None
         seq = after.seq if after else 0
         self.read = SessionRead(after=seq, last_seq=seq)
 
@@ -133,7 +132,7 @@ class _Reading:
         """
         numbers = self._folder.list_segments()
         if not numbers:
-            raise NotASession("missing", self._folder.path)
+            raise SessionFault("missing", self._folder.path)
         refused: SessionFault | None = None
         for number in numbers:
             try:
@@ -146,7 +145,7 @@ class _Reading:
         if not self._frames and self.read.header is None:
             if refused is not None:
                 raise refused
-            raise NotASession("empty" if self._empty else "foreign", self._folder.path)
+            raise SessionFault("empty" if self._empty else "foreign", self._folder.path)
         self._collect_records()
         return self.read
 
@@ -175,7 +174,7 @@ class _Reading:
                     file.seek(0)
                     self._identify_file(file.read(_BEGINNING))
         except OSError as error:
-            raise make_open_fault(self._folder.path / name, error) from error
+            raise make_fault(self._folder.path / name, error) from error
 
     def _take_records(self, frames: Iterator[JournalLine | Damage], number: int) -> None:
         """Sort the lines of a segment into header, records and damage."""
@@ -196,7 +195,7 @@ class _Reading:
         ours = _TAG.startswith(start) or start.startswith(_TAG)
         self._empty = self._empty and (not start or (torn and ours))
         if not self._frames and self.read.header is None and of_later_program(start):
-            self._later = NewerSession(self._folder.path)
+            self._later = SessionFault("newer", self._folder.path)
 
     def _take_header(self, frame: JournalLine, number: int) -> None:
         """Keep the first valid header; note one of a later program."""
@@ -206,7 +205,7 @@ class _Reading:
             self.read.unread.append(Unread(number, frame.start, str(error), HEADER_SEQ))
             return
         if isinstance(header, int):
-            self._later = NewerSession(self._folder.path)
+            self._later = SessionFault("newer", self._folder.path)
         else:
             self.read.header = self.read.header or header
 

@@ -170,7 +170,7 @@ def start_journal(
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Journal:
     """Create the journal of a new session. Returns at once; the journal's thread writes the disk.
-    Raises NotASession for a malformed id. A disk that cannot be written raises nothing: see
+    Raises SessionFault for a malformed id. A disk that cannot be written raises nothing: see
     ``JournalHealth``.
     """
     path = session_path(state_dir, workspace, session_id)

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import ValidationError
 
 from duckflow_tui.session.export import read_export
-from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.reader import RecordedEvent, read_session
 from duckflow_tui.state.agent import AgentState
@@ -137,8 +137,8 @@ class Tape:
 
 
 def load_tape(path: Path) -> Tape:
-    """Load the session from its folder, or from a file that it was exported to. Raises NotASession,
-    also where there is no event, NewerSession or SessionUnreadable.
+    """Load the session from its folder, or from a file that it was exported to. Raises
+    SessionFault, also where there is no event.
     """
     if path.is_dir():
         with closing(SessionFolder.open(path)) as folder:
@@ -147,7 +147,7 @@ def load_tape(path: Path) -> Tape:
         read = read_export(path)
     tape = Tape(read.entries, read.lost_count)
     if not len(tape):
-        raise NotASession("foreign" if tape.lost else "empty", path)
+        raise SessionFault("foreign" if tape.lost else "empty", path)
     return tape
 
 

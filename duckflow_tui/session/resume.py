@@ -28,7 +28,7 @@ from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
 from duckflow_tui.session.reader import RecordedEvent, SessionRead, read_session
@@ -111,13 +111,13 @@ def resume_journal(
 ) -> Resumed:
     """Lock and restore the session in this folder, and open its journal for appending. Blocking.
 
-    Raises SessionInUse, NotASession, NewerSession or SessionUnreadable; the journal is then
+    Raises SessionFault; the journal is then
     unchanged. A folder that can only be read gives a session that is kept in memory from now on.
     """
     folder = SessionFolder.open(path)
     try:
         if not folder.list_segments():  # no session: it gets no lock file either
-            raise NotASession("missing", path)
+            raise SessionFault("missing", path)
         with contextlib.suppress(OSError):  # the journal will report that there is no lock
             folder.lock()
         restored = restore(folder)
@@ -144,7 +144,7 @@ def resume_journal(
 
 def open_to_read(path: Path) -> Restored:
     """Restore the session in this folder without a lock, even while another process writes it.
-    Raises NotASession, NewerSession or SessionUnreadable.
+    Raises SessionFault.
     """
     with contextlib.closing(SessionFolder.open(path)) as folder:
         return restore(folder)

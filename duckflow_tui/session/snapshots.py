@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui import __version__
 from duckflow_tui.safety.file_changes import Disk
-from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder, draft_in, snapshot_name
 from duckflow_tui.session.records import (
     SCHEMA,
@@ -76,7 +76,7 @@ def read_snapshot(folder: SessionFolder, seq: int) -> tuple[SnapshotPlace, Agent
                 return None
             place = SnapshotPlace(*(int(head[name]) for name in SnapshotPlace._fields))
             return place, restore_state(_until_end(lines))
-    except (OSError, NotASession, UnreadableRecord, NotAnImage, KeyError, TypeError, ValueError):
+    except (OSError, SessionFault, UnreadableRecord, NotAnImage, KeyError, TypeError, ValueError):
         return None
 
 

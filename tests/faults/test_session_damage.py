@@ -11,7 +11,7 @@ from support.journal_events import answered, begun, finished, opened, requested,
 from support.pinned import ManualClock
 from support.whole import some_of
 
-from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.reader import Unread
 from duckflow_tui.session.records import JournalHeader, as_bytes, encode
 from duckflow_tui.session.resume import Restored, resume_journal
@@ -107,7 +107,7 @@ async def test_a_journal_cut_at_any_byte_keeps_every_whole_record(journal: Path)
         put(journal, data[:cut])
         complete = sum(1 for _, last in spans if last < cut)
         if complete == 0:
-            with pytest.raises(NotASession) as refused:
+            with pytest.raises(SessionFault) as refused:
                 read(journal.parent)
             assert refused.value.code == "empty"
             assert content(journal) == data[:cut]
@@ -209,7 +209,7 @@ async def test_what_is_no_session_is_named_and_left_alone(
 def test_a_journal_that_is_no_file_is_named_by_what_it_is(tmp_path: Path, code: str) -> None:
     segment = tmp_path / "journal-1.d1"
     segment.symlink_to("/dev/null") if code == "link" else segment.mkdir()
-    with pytest.raises(NotASession) as refused:
+    with pytest.raises(SessionFault) as refused:
         resume_journal(tmp_path, 1.0)
     assert (refused.value.code, refused.value.path) == (code, segment)
 
@@ -268,7 +268,7 @@ async def test_a_number_above_any_session_counts_only_right_behind_one(
 
 async def test_a_folder_without_journal_is_no_session_and_gets_no_file(tmp_path: Path) -> None:
     for path, code in ((tmp_path / "none", "missing"), (tmp_path, "missing")):
-        with pytest.raises(NotASession) as refused:
+        with pytest.raises(SessionFault) as refused:
             resume_journal(path, 1.0)
         assert refused.value.code == code
     assert os.listdir(tmp_path) == []
@@ -280,7 +280,7 @@ async def test_a_session_of_a_later_version_is_not_touched(journal: Path) -> Non
     )
     data = content(journal) + encode(0, header.as_body(None))
     put(journal, data)
-    with pytest.raises(NewerSession):
+    with pytest.raises(SessionFault, match=r": newer$"):
         resume_journal(journal.parent, 1.0)
     assert content(journal) == data
 

@@ -21,7 +21,7 @@ from support.whole import some_of
 from duckflow_tui.safety.file_changes import Disk
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.export import json_lines
-from duckflow_tui.session.faults import NotASession, SessionInUse
+from duckflow_tui.session.faults import SessionFault, SessionInUse
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.journal import AT_ONCE, Backlog, Pending
 from duckflow_tui.session.recording import start_journal
@@ -357,14 +357,14 @@ async def test_links_are_not_followed(tmp_path: Path) -> None:
     assert (outside / "secret").read_text() == "as it was"
     link = tmp_path / "a" / "w" / "link"
     link.symlink_to(driven.path)
-    with pytest.raises(NotASession) as refused:
+    with pytest.raises(SessionFault) as refused:
         resume_journal(link, 2.0)
     assert refused.value.code == "link"
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".", "a/b", "a\0", "x" * 65, "日本"])
 def test_an_id_is_never_a_path(tmp_path: Path, name: str) -> None:
-    with pytest.raises(NotASession) as refused:
+    with pytest.raises(SessionFault) as refused:
         session_path(tmp_path, Path("/w"), name)
     assert refused.value.code == "bad_id"
 

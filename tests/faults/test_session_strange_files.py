@@ -18,7 +18,7 @@ from support.session_shelf import NOW, asked, called, paid, record, replied, who
 from duckflow_tui.choice import Unusable
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.export import export_lines, json_lines, read_export
-from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.records import encode
 from duckflow_tui.session.replay import load_tape
@@ -172,7 +172,7 @@ def test_of_a_hostile_export_only_what_can_be_shown_is_let_in(
 def test_a_recording_without_times_is_none(tmp_path: Path, figure: Any) -> None:
     target, records = exported(tmp_path, figure=figure, where="time")
     assert len(read_export(target).unread) == records
-    with pytest.raises(NotASession):
+    with pytest.raises(SessionFault, match=r": foreign$"):
         load_tape(target)
 
 

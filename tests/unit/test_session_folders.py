@@ -13,7 +13,7 @@ import pytest
 from support.journal_disks import FaultyDisk
 
 from duckflow_tui.safety.file_changes import Disk
-from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import (
     SessionFolder,
     draft_in,
@@ -147,10 +147,10 @@ def test_a_folder_has_its_files_by_number_and_reads_only_plain_ones(tmp_path: Pa
         with folder.open_file("x") as file:
             assert file.read() == b"12"
         os.mkfifo(path / "pipe")
-        with pytest.raises(NotASession):
+        with pytest.raises(SessionFault, match=r": foreign$"):
             folder.open_file("pipe")
         (path / "folder").mkdir()
-        with pytest.raises(NotASession):
+        with pytest.raises(SessionFault, match=r": foreign$"):
             folder.open_file("folder")
         (path / "link").symlink_to(path / "x")
         with pytest.raises(OSError, match="symbolic links"):
