@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from statistics import median
 
+from benchmarks.rows import Row, row
 from support.prompt_states import OPERATIONS, Talk, busy_state, compiler, long_talk
 
 from duckflow_tui.prompting.compiler import PromptCompiler, prompt_tokens
@@ -17,7 +18,7 @@ SHARE = 0.9
 ROUNDS = 15
 
 
-def measure() -> list[dict[str, Any]]:
+def measure() -> list[Row]:
     """Rows of what, measured, limit, met, unit; times are medians of 15 runs."""
     return [_cold(), _warm(), _shared()]
 
@@ -35,43 +36,36 @@ def _compile(of: PromptCompiler, talk: Talk) -> Prompt:
     return of.compile(talk.state, OPERATIONS, pattern=PromptPattern.BASE_MAIN_SPECIALIZED)
 
 
-def _row(what: str, measured: float, limit: float, met: bool, unit: str) -> dict[str, Any]:
-    return {"what": what, "measured": measured, "limit": limit, "met": met, "unit": unit}
-
-
-def _cold() -> dict[str, Any]:
+def _cold() -> Row:
     times: list[float] = []
     for _ in range(ROUNDS):
         of, talk = compiler(), _talk()
-        begin = time.perf_counter()
-        _compile(of, talk)
-        times.append(time.perf_counter() - begin)
-    took = round(sorted(times)[ROUNDS // 2] * 1000, 2)
-    return _row(
-        "compiling a prompt, 200 messages, first time", took, LIMIT_MS, took <= LIMIT_MS, "ms"
-    )
+        times.append(_time(of, talk))
+    return row("compiling a prompt, 200 messages, first time", median(times), LIMIT_MS, "ms")
 
 
-def _warm() -> dict[str, Any]:
+def _warm() -> Row:
     of, talk = compiler(), _talk()
     _compile(of, talk)
     times: list[float] = []
     for n in range(ROUNDS):
         talk.loop("w = 1\n" * 100, f"src/w_{n}.py")
-        begin = time.perf_counter()
-        _compile(of, talk)
-        times.append(time.perf_counter() - begin)
-    took = round(sorted(times)[ROUNDS // 2] * 1000, 2)
-    return _row(
-        "compiling a prompt, 200 messages, next one", took, LIMIT_MS, took <= LIMIT_MS, "ms"
-    )
+        times.append(_time(of, talk))
+    return row("compiling a prompt, 200 messages, next one", median(times), LIMIT_MS, "ms")
+
+
+def _time(of: PromptCompiler, talk: Talk) -> float:
+    """The milliseconds that one prompt takes."""
+    begin = time.perf_counter()
+    _compile(of, talk)
+    return (time.perf_counter() - begin) * 1000
 
 
 def _before_tail(prompt: Prompt) -> list[str]:
     return [prompt.system, prompt.formats["json"], *(m.model_dump_json() for m in prompt.history)]
 
 
-def _shared() -> dict[str, Any]:
+def _shared() -> Row:
     """The smallest share over 60 requests in 15 turns, from 20,000 tokens on."""
     of, talk = compiler(), _talk()
     smallest = 1.0
@@ -90,7 +84,5 @@ def _shared() -> dict[str, Any]:
                 same += len(new)
             smallest = min(smallest, same / sum(map(len, now)))
         before = now
-    share = round(smallest, 3)
-    return _row(
-        "request before the tail that the last one had", share, SHARE, share >= SHARE, "share"
-    )
+    what = "request before the tail that the last one had"
+    return row(what, smallest, SHARE, "share", at_least=True)
