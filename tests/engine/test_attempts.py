@@ -80,7 +80,7 @@ async def test_what_is_missing_is_asked_for_only_where_the_judge_names_nothing(
         done("Two."),
         done("Three."),
         satisfaction=(judged(0.3), judged(0.4, **UNNAMED), judged(0.9)),
-        missing=(lacks("the second reason"),),
+        missing=lacks("the second reason"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "done"
@@ -123,8 +123,8 @@ async def test_where_nothing_concrete_is_missing_no_attempt_begins(tmp_path: Pat
     replies = script(
         works(WORDS),
         done("One."),
-        satisfaction=(judged(0.6, verdict="fix", **UNNAMED),),
-        missing=(empty,),
+        satisfaction=judged(0.6, verdict="fix", **UNNAMED),
+        missing=empty,
     )
     async with session(tmp_path, replies, mode="trusted", headless=True) as s:
         end = await s.turn("write the notes")

@@ -102,10 +102,10 @@ async def test_a_reply_that_was_told_before_the_end_is_not_printed_again_on_a_te
     """With its calls; what was denied lets no attempt begin, so that it is the last word there."""
     runs = action("shell.run", command="true")
     one = decision("I try it.", runs, next_step="done", requirements=[claim("It runs")])
-    replies = script(one, satisfaction=(judged(0.9),))
+    replies = script(one, satisfaction=judged(0.9))
     if wanting:
         two = (decision("So.", runs, requirements=[claim("It runs")]), done("I try it."))
-        replies = script(*two, satisfaction=(judged(0.4),), missing=(lacks("a run"),))
+        replies = script(*two, satisfaction=judged(0.4), missing=lacks("a run"))
     allow = () if wanting else ("true",)
     screen, out, err = Terminal(), io.StringIO(), io.StringIO()
     await headless(tmp_path, replies, *allow, out=screen, err=screen)

@@ -244,8 +244,8 @@ def test_a_should_that_is_missing_shows_in_exit_status_words_and_the_last_record
     replies = script(
         works(*musts, claim("there is a changelog", 2)),
         done("Done!").model_copy(update={"repeat": True}),
-        satisfaction=(short,),
-        missing=(lacks("the changelog").model_copy(update={"repeat": True}),),
+        satisfaction=short,
+        missing=lacks("the changelog").model_copy(update={"repeat": True}),
         continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )
     with served(replies) as server:

@@ -80,7 +80,7 @@ async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one
         works(wrong, there, content="x=2\n").model_copy(update={"hold": "a"}),
         decision("I mend my check.", write("x=2\n"), requirements=[right, other]),
         done("Done."),
-        satisfaction=(good("r1", "r2"),),
+        satisfaction=good("r1", "r2"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("set x")
@@ -102,7 +102,7 @@ async def test_the_number_of_requirements_is_announced_to_the_user_alone(tmp_pat
         works(claim(NOTES), claim("they are short")),
         more,
         done("Done."),
-        satisfaction=(good("r1", "r2", "r3"),),
+        satisfaction=good("r1", "r2", "r3"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -134,10 +134,10 @@ async def test_a_wish_in_a_later_message_of_the_same_task_joins_the_ledger(
         done("So.", task_profile="FILE_OPERATION", requirements=list(TEMPERS[temper])),
         decision("", write("1.0\n", "log.txt")),
         done("Both."),
-        requirements=(found(claim(LOG)),),
+        requirements=found(claim(LOG)),
         satisfaction=(judged(0.6, {"r1": 0.9, "r2": 0.1}), good("r1", "r2")),
-        missing=(lacks("the changelog"),),
-        continuation=(next_plan(),),
+        missing=lacks("the changelog"),
+        continuation=next_plan(),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -156,7 +156,7 @@ async def test_where_nobody_can_say_what_a_later_message_wants_the_models_word_c
         works(claim(NOTES)),
         ASK,
         done("So.", task_profile="FILE_OPERATION", requirements=[claim(LOG)]),
-        satisfaction=(good("r1", "r2"),),
+        satisfaction=good("r1", "r2"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -174,8 +174,8 @@ async def test_what_the_user_says_while_the_work_is_paused_joins_in_the_same_tur
         Reply(decision=again.decision, hold="a"),
         decision("Yes.", write("1.0\n", "log.txt")),
         done("Both."),
-        requirements=(found(claim(LOG)),),
-        satisfaction=(good("r1", "r2"),),
+        requirements=found(claim(LOG)),
+        satisfaction=good("r1", "r2"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
@@ -234,7 +234,7 @@ async def test_what_was_dropped_is_asked_for_again_by_the_users_word_alone(tmp_p
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
         requirements=(found(dropped=["r2"]), found(again=["r2"])),
-        satisfaction=(good("r1", "r2"),),
+        satisfaction=good("r1", "r2"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -254,8 +254,8 @@ async def test_a_refusal_waives_what_it_refuses_and_only_that(
         works(claim(NOTES), claim(LOG)),
         decision("And this.", write("1.0\n", "log.txt")),
         done("I leave the changelog."),
-        requirements=(found(dropped=dropped),),
-        satisfaction=(good("r1") if dropped else judged(0.4, {"r1": 0.9, "r2": 0.0}),),
+        requirements=found(dropped=dropped),
+        satisfaction=good("r1") if dropped else judged(0.4, {"r1": 0.9, "r2": 0.0}),
     )
     async with session(tmp_path, replies) as s:
         await s.engine.send("write the notes")
@@ -284,8 +284,8 @@ async def test_remarks_on_lines_of_a_refused_change_reach_whom_the_ledger_is_kep
         works(claim(NOTES), claim(LOG)),
         decision("And this.", write("1.0\nmore\n", "log.txt")),
         done("I leave the changelog."),
-        requirements=(found(dropped=["r2"]),),
-        satisfaction=(good("r1"),),
+        requirements=found(dropped=["r2"]),
+        satisfaction=good("r1"),
     )
     async with session(tmp_path, replies) as s:
         await s.engine.send("write the notes")
@@ -308,8 +308,8 @@ def notes_and_changelog(*then: Reply) -> Script:
         *then,
         Reply(decision=ASK.decision, hold="a"),
         ASK,
-        plan=(plan_reply("write the notes", "write the changelog", chain=False),),
-        requirements=(found(dropped=["r2"]),),
+        plan=plan_reply("write the notes", "write the changelog", chain=False),
+        requirements=found(dropped=["r2"]),
     )
 
 
@@ -380,7 +380,7 @@ async def test_a_request_that_nobody_split_is_judged_beside_what_a_change_of_the
         decision("I plan.", action("plan_tool.propose", goal="two notes")),
         HELD,
         done("And tests.", actions=[change]),
-        plan=(plan_reply("write the notes", "write the changelog", chain=False),),
+        plan=plan_reply("write the notes", "write the changelog", chain=False),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await begin_plan(s, "run_steps", asks="write the notes and a changelog")
@@ -460,7 +460,7 @@ async def test_what_a_file_shows_is_looked_at_again_after_undo_and_redo(
         works(there, *([] if alone else [claim("they are clear")])),
         decision("", action("file_ops.write_file", path="other.txt", content="x\n")),
         done("Done."),
-        satisfaction=(good("r1", "r2"),),
+        satisfaction=good("r1", "r2"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -507,9 +507,7 @@ async def test_an_undo_opens_what_only_a_reply_shows_where_nothing_else_is_shown
     replies = script(
         works(claim(NOTES), claim("it is explained")),
         done("They say half."),
-        satisfaction=(
-            judged(0.9, {"r1": 0.9, "r2": 0.9}, evidence={"r1": evidence, "r2": ["P1"]}),
-        ),
+        satisfaction=judged(0.9, {"r1": 0.9, "r2": 0.9}, evidence={"r1": evidence, "r2": ["P1"]}),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes and say what they say")
@@ -526,7 +524,7 @@ async def test_what_was_undone_is_kept_as_unfinished_when_another_request_comes(
         works(claim(NOTES)),
         done("Done."),
         done("Hi.", task_profile="GENERAL_CHAT"),
-        satisfaction=(good("r1"),),
+        satisfaction=good("r1"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -659,8 +657,8 @@ async def test_what_is_dropped_is_told_to_model_and_user_and_the_request_is_judg
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
-        requirements=(found(dropped=["r1", "r2"]),),
-        satisfaction=(judged(0.9 if met else 0.1, {"r3": 0.9 if met else 0.1}),),
+        requirements=found(dropped=["r1", "r2"]),
+        satisfaction=judged(0.9 if met else 0.1, {"r3": 0.9 if met else 0.1}),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -687,8 +685,8 @@ async def test_the_splitters_word_on_what_is_dropped_counts_and_is_told(
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
-        requirements=(Reply(data={"requirements": [], "dropped": form, "again": []}),),
-        satisfaction=(judged(0.9, {"r1": 0.9}),),
+        requirements=Reply(data={"requirements": [], "dropped": form, "again": []}),
+        satisfaction=judged(0.9, {"r1": 0.9}),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes and a changelog")
@@ -752,10 +750,10 @@ async def test_a_wish_that_is_said_beside_the_work_joins_the_ledger(
     replies = script(
         works(claim(NOTES)),
         held,
-        requirements=(found(claim(LOG)),),
+        requirements=found(claim(LOG)),
         satisfaction=(),
-        aside=(done("I see."),),
-        missing=(lacks("the changelog"),),
+        aside=done("I see."),
+        missing=lacks("the changelog"),
     )
     kept: dict[str, Any] = {"mode": "trusted", "author": believes}
     async with session(tmp_path, replies, protocol=protocol, **kept) as s:
@@ -780,7 +778,7 @@ async def test_an_answer_beside_the_work_that_says_what_its_message_is_costs_no_
         works(claim(NOTES)),
         held,
         done("I see.", **said),
-        satisfaction=(good("r1") if asks else good("r1", "r2"),),
+        satisfaction=good("r1") if asks else good("r1", "r2"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
@@ -804,8 +802,8 @@ async def test_what_is_dropped_beside_the_work_is_waived(tmp_path: Path) -> None
     replies = script(
         works(claim(NOTES), claim(LOG)),
         held,
-        requirements=(found(dropped=["r2"]),),
-        satisfaction=(good("r1"),),
+        requirements=found(dropped=["r2"]),
+        satisfaction=good("r1"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
@@ -843,7 +841,7 @@ async def test_what_the_user_drops_by_key_is_gone_without_a_judge(tmp_path: Path
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
-        requirements=(found(),),
+        requirements=found(),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")

@@ -57,7 +57,7 @@ async def test_what_the_model_says_goes_on_costs_no_call_of_its_own(
 ) -> None:
     """Whatever the words are: no rule reads them."""
     goes_on = done("So.", continues=True)
-    replies = script(works(WORDS), HELD, goes_on, satisfaction=(judged(0.9),))
+    replies = script(works(WORDS), HELD, goes_on, satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted") as s:
         first = await stopped(s)
         end = await s.turn(words)
@@ -69,9 +69,7 @@ async def test_what_the_model_says_goes_on_costs_no_call_of_its_own(
 
 @pytest.mark.parametrize("words", ["わかりました、ありがとうございます", "ok, go on with your day"])
 async def test_thanks_after_finished_work_are_talk(tmp_path: Path, words: str) -> None:
-    replies = script(
-        works(WORDS), done("So."), done("You are welcome."), satisfaction=(judged(0.9),)
-    )
+    replies = script(works(WORDS), done("So."), done("You are welcome."), satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted") as s:
         assert (await s.turn("write the notes")).outcome == "done"
         end = await s.turn(words)
@@ -84,7 +82,7 @@ async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_
     """What the user noted meanwhile comes along."""
     goes_on = Reply(decision=done("With the reason.", continues=True).decision, hold="b")
     both = judged(0.9, {"r1": 0.9, "r2": 0.9})
-    replies = script(works(WORDS), HELD, goes_on, satisfaction=(both,))
+    replies = script(works(WORDS), HELD, goes_on, satisfaction=both)
     async with session(tmp_path, replies, mode="trusted") as s:
         first = await stopped(s)
         await s.engine.send("name the script as the reason")
@@ -106,7 +104,7 @@ async def test_what_leads_back_finds_its_working_memory(tmp_path: Path) -> None:
         state_delta={"goal": "notes with a reason", "why_now": "they are wanted"},
     )
     goes_on = Reply(decision=done("With the reason.", continues=True).decision, hold="b")
-    replies = script(aims, HELD, goes_on, satisfaction=(judged(0.9),))
+    replies = script(aims, HELD, goes_on, satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted") as s:
         await stopped(s)
         await s.engine.send("it should name the script too")
@@ -126,7 +124,7 @@ async def test_requirements_of_a_message_that_goes_on_join_the_ledger(tmp_path: 
     more = claim("it names the script")
     goes_on = done("With the reason.", continues=True, requirements=[more])
     both = judged(0.9, {"r1": 0.9, "r2": 0.9})
-    replies = script(works(WORDS), HELD, goes_on, satisfaction=(both,), requirements=(found(more),))
+    replies = script(works(WORDS), HELD, goes_on, satisfaction=both, requirements=found(more))
     async with session(tmp_path, replies, mode="trusted") as s:
         await stopped(s)
         await s.turn("it should name the script too")
@@ -160,7 +158,7 @@ async def test_only_the_first_decision_says_whether_it_is_the_same_request(tmp_p
     look = action("file_ops.list_dir", path=".")
     goes_on = decision("I look.", look, continues=True)
     late = done("With the reason.", continues=False)
-    replies = script(works(WORDS), ask, goes_on, late, satisfaction=(judged(0.9),))
+    replies = script(works(WORDS), ask, goes_on, late, satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         first = s.objective.objective_id
@@ -169,7 +167,7 @@ async def test_only_the_first_decision_says_whether_it_is_the_same_request(tmp_p
 
 
 async def test_trying_again_goes_on_with_it(tmp_path: Path) -> None:
-    replies = script(works(WORDS), HELD, done("So."), satisfaction=(judged(0.9),))
+    replies = script(works(WORDS), HELD, done("So."), satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted") as s:
         first = await stopped(s)
         assert await s.engine.retry()

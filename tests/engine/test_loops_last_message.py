@@ -40,8 +40,8 @@ async def test_of_a_list_only_what_the_model_calls_a_requirement_is_one_and_none
         works(*first, content="done\n"),
         decision("Anything else?", next_step="pending_user", question={"text": "Else?"}),
         done("With the script.", continues=True, requirements=[more, *first]),
-        satisfaction=(judged(0.9, {"r1": 0.9, "r2": 0.9, "r3": 0.9}),),
-        requirements=(found(more),),
+        satisfaction=judged(0.9, {"r1": 0.9, "r2": 0.9, "r3": 0.9}),
+        requirements=found(more),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn(LIST)
@@ -87,7 +87,7 @@ async def test_work_that_is_not_done_ends_as_the_last_message_says(
     last: str, tmp_path: Path
 ) -> None:
     """One judgement, and no further attempt: the model waits for the user."""
-    replies = script(works(claim("the notes say done")), LAST[last], satisfaction=(judged(0.4),))
+    replies = script(works(claim("the notes say done")), LAST[last], satisfaction=judged(0.4))
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes")
         assert (end.outcome, len(s.server.of("satisfaction"))) == ("partial", 1)
@@ -144,7 +144,7 @@ async def test_without_a_screen_a_model_is_told_once_what_it_has_to_decide_itsel
     (tmp_path / "work/a.py").write_text("x = 1\n")
     judge = judged(0.2) if temper == "claims" else judged(0.9)
     replies = [*replies[:-1], replies[-1].model_copy(update={"repeat": True})]
-    served = script(*replies, satisfaction=(judge,) * 3, missing=(lacks("the edit"),))
+    served = script(*replies, satisfaction=(judge,) * 3, missing=lacks("the edit"))
     async with session(tmp_path, served, mode="trusted", headless=True) as s:
         end = await s.turn("set x to 2")
         assert (end.outcome, len(s.server.of("main"))) == (outcome, calls)

@@ -206,7 +206,7 @@ async def test_what_the_user_refuses_moves_nothing(tmp_path: Path) -> None:
     (folder / "a.py").write_text("x = 1\n")
     wants = edit("a.py", "x = 1", "x = 2")
     replies = (reads("a.py"), *(decision("so", wants) for _ in range(5)), done("I leave it."))
-    unmet = script(*replies, satisfaction=(judged(0.0),))
+    unmet = script(*replies, satisfaction=judged(0.0))
     async with session(tmp_path, unmet, environ=LONG) as s:
         await s.engine.send("go")
         for number in range(1, 6):

@@ -136,7 +136,7 @@ async def test_another_way_begins_a_new_round_that_knows_all_that_was_tried_and_
         *map(done, ("One.", "Two.", "Three.", "Four.", "Five.")),
         satisfaction=tuple(judged(n, missing_aspects=[]) for n in (0.2, 0.3, 0.4, 0.45, 0.9)),
         missing=(lacks("the reason"),) * 4,
-        continuation=(next_plan("name the script"),),
+        continuation=next_plan("name the script"),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
@@ -193,7 +193,7 @@ async def test_checks_decide_each_requirement_and_the_judge_the_request_as_a_who
         works(NOTES, files, claim("in it", 2, "file_contains", "notes.txt: done"), content="done"),
         decision("", write("x", "log.txt")),
         done("Done."),
-        satisfaction=(judged(0.9, {"r1": 0.9, "r2": 0.9, "r3": 0.9}, evidence={"r3": ["C1"]}),),
+        satisfaction=judged(0.9, {"r1": 0.9, "r2": 0.9, "r3": 0.9}, evidence={"r3": ["C1"]}),
     )
     async with session(tmp_path, replies, mode="trusted", allow=ALLOWED) as s:
         end = await s.turn("write the notes and a log")
@@ -239,7 +239,7 @@ async def test_done_from_080_over_the_whole_unless_a_must_or_should_is_under_one
     replies = script(
         works(WORDS, claim("clear"), claim("nice", 2)),
         done("So."),
-        satisfaction=(judged(overall, given),),
+        satisfaction=judged(overall, given),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
@@ -328,7 +328,7 @@ async def test_a_file_check_looks_only_at_plain_files_inside(
     (folder / ".env").write_text("KEY=1")
     (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
     os.mkfifo(folder / "pipe")
-    replies = script(works(claim("x", 1, kind, value)), done("So."), satisfaction=(judged(0.9),))
+    replies = script(works(claim("x", 1, kind, value)), done("So."), satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
         told = s.server.of("satisfaction")[0].text
@@ -353,7 +353,7 @@ async def test_what_a_check_found_is_told_to_the_judge_of_the_rest(
         file.truncate(4 * 1024 * 1024 + 1)
     asked = works(claim("x", 1, kind, value), WORDS)
     scores = judged(0.9, {"r1": 0.9, "r2": 0.9})
-    replies = script(asked, done("So."), satisfaction=(scores,))
+    replies = script(asked, done("So."), satisfaction=scores)
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.until(lambda state: state.last_review is not None)
@@ -472,7 +472,7 @@ async def test_a_change_that_was_denied_is_judged_not_done_without_a_model(
 async def test_after_the_users_no_there_is_no_loop_of_attempts(tmp_path: Path) -> None:
     """R20."""
     replies = script(
-        works(WORDS), done("I leave it."), satisfaction=(judged(0.1),), requirements=(found(),)
+        works(WORDS), done("I leave it."), satisfaction=judged(0.1), requirements=found()
     )
     async with session(tmp_path, replies) as s:
         await s.engine.send("write the notes")
@@ -493,7 +493,7 @@ async def test_a_command_after_the_users_no_begins_no_attempt(tmp_path: Path, al
         decision("I look.", follows),
         *(done("I leave it."),) * 2,
         satisfaction=(judged(0.1), judged(0.9)),
-        requirements=(found(),),
+        requirements=found(),
     )
     async with session(tmp_path, replies, allow=("ls",)) as s:
         await s.engine.send("write the notes")
@@ -538,7 +538,7 @@ async def test_where_the_user_refused_nothing_it_is_tried_again(
         done("One."),
         done("Two."),
         satisfaction=(judged(0.4, missing_aspects=[]), judged(0.9)),
-        missing=(lacks(" ", "the reason"),),
+        missing=lacks(" ", "the reason"),
     )
     async with session(tmp_path, replies, mode="trusted", allow=("ls",)) as s:
         assert (await s.turn("why is it so?")).outcome == "done"
@@ -549,9 +549,7 @@ async def test_where_the_user_refused_nothing_it_is_tried_again(
 async def test_what_the_user_rewrites_while_it_is_judged_is_open(tmp_path: Path) -> None:
     """The judge has seen other words; the phase is that of a review, whatever the model said."""
     held = judged(0.9, {"r1": 0.9, "r2": 0.9}).model_copy(update={"hold": "judge"})
-    replies = script(
-        works(WORDS, claim("clear")), done("So.", step="EXECUTION"), satisfaction=(held,)
-    )
+    replies = script(works(WORDS, claim("clear")), done("So.", step="EXECUTION"), satisfaction=held)
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.server.reached("judge")
@@ -577,8 +575,8 @@ async def test_a_task_whose_first_decision_named_none_has_its_requirements_extra
     replies = script(
         decision("", write("done\n"), task_profile="FILE_OPERATION"),
         done("Done."),
-        requirements=(found(asks, claim("a nice one", 3, "file_exists", "notes.txt")),),
-        satisfaction=(judged(0.9, {"r1": 0.9, "r2": 0.9}),),
+        requirements=found(asks, claim("a nice one", 3, "file_exists", "notes.txt")),
+        satisfaction=judged(0.9, {"r1": 0.9, "r2": 0.9}),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes: done")
@@ -598,7 +596,7 @@ async def test_a_request_asks_for_one_thing_at_least_and_for_thirty_at_most(
         decision("", write("done\n"), task_profile="FILE_OPERATION"),
         done("Done."),
         requirements=(found(claim(" ")), many),
-        satisfaction=(judged(0.9, {f"r{n}": 0.9 for n in range(1, MAX_NEW + 1)}),),
+        satisfaction=judged(0.9, {f"r{n}": 0.9 for n in range(1, MAX_NEW + 1)}),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")
@@ -634,7 +632,7 @@ async def test_requirements_that_could_not_be_had_are_said_and_the_request_is_ju
         decision("", write("done\n"), task_profile="FILE_OPERATION"),
         done("Done."),
         requirements=(Reply(text="no"), Reply(text="{}"), Reply(text="{}")),
-        satisfaction=(judged(0.9),),
+        satisfaction=judged(0.9),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes")
@@ -658,8 +656,8 @@ async def test_a_turn_that_changed_a_file_is_judged_by_the_request_whatever_was_
         done("Written."),
         done("And why."),
         satisfaction=(judged(0.4), judged(0.9)),
-        missing=(lacks("why"),),
-        continuation=(next_plan(),),
+        missing=lacks("why"),
+        continuation=next_plan(),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn("write the notes and say why")
@@ -713,7 +711,7 @@ async def test_a_dropped_requirement_does_not_count_and_only_the_user_drops_one(
     tmp_path: Path,
 ) -> None:
     held = done("Done.").model_copy(update={"hold": "wait"})
-    replies = script(works(NOTES, WORDS), held, satisfaction=(judged(0.9, {"r2": 0.9}),))
+    replies = script(works(NOTES, WORDS), held, satisfaction=judged(0.9, {"r2": 0.9}))
     async with session(tmp_path, replies, mode="trusted", allow=ALLOWED) as s:
         await s.engine.send("write the notes")
         await s.server.reached("wait")
@@ -960,7 +958,7 @@ async def test_the_judge_sees_the_net_change_and_not_what_was_read(tmp_path: Pat
         decision("", write("gone", "gone.txt")),
         decision("", action("file_ops.delete_file", path="gone.txt")),
         done("So."),
-        satisfaction=(judged(0.9),),
+        satisfaction=judged(0.9),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("double the total")
@@ -1072,7 +1070,7 @@ async def test_a_judge_who_cannot_be_reached_is_said_and_the_work_is_not_done(
 
 async def test_where_nobody_can_say_what_is_missing_the_user_is_asked(tmp_path: Path) -> None:
     """C8."""
-    replies = script(works(WORDS), done("One."), satisfaction=(judged(0.4, missing_aspects=[]),))
+    replies = script(works(WORDS), done("One."), satisfaction=judged(0.4, missing_aspects=[]))
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
         card = await escalation(s)
@@ -1104,7 +1102,7 @@ async def test_a_check_that_nobody_allows_leaves_the_users_own_word_unproven(
 ) -> None:
     """The user's own check decides, and was not run; the model's is a fact that is not there."""
     held = done("Done.").model_copy(update={"hold": "wait"})
-    replies = script(works(NOTES), held, satisfaction=(judged(0.9),))
+    replies = script(works(NOTES), held, satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.engine.send("write the notes")
         await s.server.reached("wait")
@@ -1125,7 +1123,7 @@ async def test_a_check_that_nobody_allows_leaves_the_users_own_word_unproven(
 async def test_a_command_that_is_not_there_refutes_nothing(tmp_path: Path) -> None:
     command = "no-such-program --check"
     asked = claim("checked", kind="command", value=command)
-    replies = script(works(asked), done("Done."), satisfaction=(judged(0.9),))
+    replies = script(works(asked), done("Done."), satisfaction=judged(0.9))
     async with session(tmp_path, replies, mode="trusted", allow=(command,)) as s:
         assert (await s.turn("write the notes")).outcome == "done"
         assert len(s.server.of("satisfaction")) == 1
@@ -1160,7 +1158,7 @@ async def test_hostile_words_in_requirement_file_and_reply_stay_data(tmp_path: P
         works(claim(evil), content=evil),
         decision("", action("file_ops.read_file", path="notes.txt")),
         done(evil),
-        satisfaction=(judged(0.9),),
+        satisfaction=judged(0.9),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         end = await s.turn(f"write {evil}")
@@ -1176,7 +1174,7 @@ async def test_a_step_that_the_model_calls_completed_is_no_evidence(tmp_path: Pa
         works(WORDS),
         decision("", action("plan_tool.update_step", **said)),
         done("Done."),
-        satisfaction=(judged(0.9),),
+        satisfaction=judged(0.9),
     )
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("write the notes")

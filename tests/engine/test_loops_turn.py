@@ -153,7 +153,7 @@ async def test_a_rejection_reaches_the_model_with_its_reason_and_is_no_error(
     """R20. Covers S4-60."""
     folder = workspace(tmp_path)
     main = decision("a", EDIT), done("Then I leave it.", step="PLANNING")
-    async with session(tmp_path, script(*main, satisfaction=(judged(0.0),))) as s:
+    async with session(tmp_path, script(*main, satisfaction=judged(0.0))) as s:
         await s.engine.send("fix the total")
         await s.answer(GateChoice.REJECT, reason="keep it simple")
         end = await s.ended()

@@ -99,7 +99,7 @@ def _cut_inside_a_change(tmp_path: Path, *, in_place: bool) -> bool:
         for n in range(9)  # one more would be asked about as a wide change
     ]
     first = decision("I write.", *writes).model_copy(update={"hold": "rest", "hold_after": 8})
-    replies = script(first, done("I look first."), satisfaction=(judged(0.9),))
+    replies = script(first, done("I look first."), satisfaction=judged(0.9))
     cut: list[str] = []
 
     def applying() -> bool:

@@ -140,10 +140,7 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
     tmp_path: Path,
 ) -> None:
     talk = script(
-        done("Before."),
-        decision("I write.", WRITE),
-        done("Written."),
-        satisfaction=(judged(0.9),),
+        done("Before."), decision("I write.", WRITE), done("Written."), satisfaction=judged(0.9)
     )
     with (
         served(talk) as server,
