@@ -13,15 +13,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Container,
-    Generator,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple

@@ -413,10 +413,7 @@ class Sandbox:
             "below": below.closed,
             "blank": [path for path in below.secret if self._is_inside(path)],
             # Targets of links outside of the workspace
-            "hidden": [
-                *self._hidden_paths(),
-                *(p for p in below.secret if not self._is_inside(p)),
-            ],
+            "hidden": [*self._hidden_paths(), *(p for p in below.secret if not self._is_inside(p))],
             "readable": self._readable_paths(),
             "network": network,
             "channel": channel,
