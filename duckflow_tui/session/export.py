@@ -406,10 +406,9 @@ def _read_file(path: Path) -> bytes:
             path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
         ) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):  # a pipe tells its beginning only once
+            # A pipe tells its beginning only once; no export is that large.
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
                 raise SessionFault("foreign", path)
-            if status.st_size > LARGEST:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
             # None: of a file of the system's own, which has nothing to say now.
             data = cast("bytes | None", file.read(LARGEST)) or b""
     except OSError as error:

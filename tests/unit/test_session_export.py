@@ -354,7 +354,7 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
         read_export(pipe)
     with large.open("wb") as file:
         file.truncate(LARGEST + 1)
-    for path, code in ((large, "no_space"), (tmp_path, "io_error")):
+    for path, code in ((large, "foreign"), (tmp_path, "io_error")):
         with pytest.raises(SessionFault, match=rf": {code}$"):
             read_export(path)
 
