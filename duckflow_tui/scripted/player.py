@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from duckflow_tui.llm.codec_tools import RESULT_OF
+from duckflow_tui.llm.codec_tools import DECIDE, RESULT_OF
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, When, all_text, list_messages
 from duckflow_tui.scripted.stories import (
@@ -380,13 +380,13 @@ def _list_new_words(body: JsonObject) -> list[str]:
 
 
 def _list_conversation_of(sent: str, body: JsonObject) -> list[JsonObject]:
-    """The messages of a request up to this reply, and those behind it without later replies, which
-    are answers beside the work; none where the reply is not among them.
+    """The messages of a request up to this reply, and those behind it without later replies that
+    call nothing, which are answers beside the work; none where the reply is not among them.
     """
     messages = _list_conversation(body)
     own = [at for at, message in enumerate(messages) if _is_reply(message, sent)]
     behind = own[-1] + 1 if own else 0
-    after = [message for message in messages[behind:] if message.get("role") != "assistant"]
+    after = [m for m in messages[behind:] if m.get("role") != "assistant" or _has_actions(m)]
     return [*messages[:behind], *after] if own else []
 
 
@@ -400,6 +400,12 @@ def _quote_result(sent: str, body: JsonObject) -> str:
             texts.append(_text_of(message))
     lines = texts[-1].splitlines() if texts else []
     return "\n".join([line for line in lines if any(map(str.isalnum, line))][-_RESULT_LINES:])
+
+
+def _has_actions(message: JsonObject) -> bool:
+    """Whether a reply calls an operation."""
+    calls = message.get("tool_calls") or ()
+    return any(call["function"]["name"] != DECIDE for call in calls)
 
 
 def _is_reply(message: JsonObject, text: str) -> bool:

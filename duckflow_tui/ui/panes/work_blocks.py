@@ -207,7 +207,9 @@ class WorkFolds:
         return placed
 
     def end_work(self, step_id: str | None = None) -> list[WorkBlock]:
-        """Return the unfinished work blocks of this step, or all of them, and forget them."""
+        """End the work of this step, without one all work: return its work blocks, which are no
+        longer kept here. The next operation begins a new one.
+        """
         ended = [work for work in self._open if step_id in (None, work.step_id)]
         self._open = [work for work in self._open if work not in ended]
         self._last = None
