@@ -11,6 +11,7 @@ from support.app_states import FakeEngine, app_with, settled, standing, store_wi
 from support.conversations import START, assistant, operation
 from support.gates import gate
 from support.pinned import ManualClock
+from support.typist import TRUE_DELAY
 from textual import events
 from textual.pilot import Pilot
 
@@ -120,8 +121,11 @@ async def test_the_focus_stays_for_the_next_gate_of_the_same_reply() -> None:
 
 
 @pytest.mark.parametrize("keys", [("y",), ("y", "enter"), ("n",), ("1",)])
-async def test_an_answer_before_the_next_gate_opens_is_no_text(keys: tuple[str, ...]) -> None:
+async def test_an_answer_before_the_next_gate_opens_is_no_text(
+    keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A fast second approval answers nothing, is not sent, and leaves the focus where it is."""
+    monkeypatch.setattr(key_guard, "DELAY_S", TRUE_DELAY)  # the keys come within it
     async with first_gate(FIRST, SECOND) as play:
         composer, question = play.app.bench.composer, play.app.bench.question
         await play.pilot.press("y")
@@ -196,6 +200,16 @@ async def test_a_second_y_after_the_last_approval_of_a_reply_is_no_text(
         await settled(play.pilot, lambda: play.app.bench.focused is composer)
         assert not play.app.bench.question.display
         assert (composer.text, len(play.fake.answers)) == ("", 1)
+
+
+async def test_esc_right_after_an_answer_pauses_the_work() -> None:
+    async with first_gate(FIRST) as play:
+        await play.pilot.press("y")
+        await settled(play.pilot, lambda: bool(play.fake.answers))
+        play.finish(FIRST)
+        await play.pilot.press("escape")
+        await settled(play.pilot, lambda: "pause" in play.fake.asked, "the pause")
+        assert play.app.bench.focused is play.app.bench.composer
 
 
 async def test_a_rejection_gives_the_focus_back_at_once() -> None:

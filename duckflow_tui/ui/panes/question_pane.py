@@ -60,8 +60,9 @@ class QuestionPane(QuestionFrame, can_focus=True):
     shows its scope.
 
     After an answer by a single key the pane keeps the focus, and says so, while another question
-    waits, else for ``STAY_S`` seconds. The next question gets the focus only this way. A key that
-    would answer a question that is not shown yet is dropped.
+    waits, else for ``STAY_S`` seconds. Only so does the next question get the focus, after those
+    seconds began only an approval after an approval. A key that would answer a question that is not
+    shown yet is dropped; an Enter goes to the composer, unless it follows such a key.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = _list_bindings()
@@ -159,6 +160,10 @@ class QuestionPane(QuestionFrame, can_focus=True):
             return
         typing = self._active_field is not None and self._active_field.has_focus
         had_focus = self.has_focus or typing
+        are_gates = isinstance(before, Gate) and isinstance(asked, Gate)
+        if self._stay_timer is not None and not are_gates:
+            self._leave_question()
+            had_focus = typing = False
         self._end_stay()
         if self._whole is not None:  # the gate it shows is no longer open
             self._whole.dismiss()
@@ -267,8 +272,14 @@ class QuestionPane(QuestionFrame, can_focus=True):
         self.post_message(self.Left(typed, pending=pending))
 
     def action_escape(self) -> None:
-        """Close the scope or the details, else leave the question unanswered."""
-        if self._scope is not None:
+        """Close the scope or the details, else leave the question unanswered. Once it is answered,
+        with no other waiting, Esc pauses the work as in the composer.
+        """
+        if self._sent and self._waiting <= 1:
+            bench = host_of(self).bench
+            bench.to_composer()
+            bench.action_escape()
+        elif self._scope is not None:
             self._show_scope(None)
         elif self._detailed and self.gate is not None:
             self._show_details(shown=False)
@@ -342,7 +353,10 @@ class QuestionPane(QuestionFrame, can_focus=True):
         answers = self.answers_to(key) or key == "enter"
         if self._staying and (answers or self._guard.is_waiting):
             # A key for a question not shown yet is dropped, unless it is the begin of a text.
-            if key == "enter":
+            if key == "enter" and self._is_last and not self._guard.is_waiting:
+                self._leave_question([event])
+                _stop_event(event)
+            elif key == "enter":
                 self._guard.forget_keys()
                 _stop_event(event)
             elif await self._guard.handle_key(event, self._ignore_key):
