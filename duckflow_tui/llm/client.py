@@ -275,13 +275,16 @@ class ChatClient:
             raise teller.make_error(code, text, setting="base_url") from None
 
     async def fetch_model_names(self, seconds: float) -> tuple[str, ...]:
-        """Fetch the names of the models that the server lists; raises LlmError."""
+        """Fetch the names of the models that the server lists, without empty ones and the prefix
+        ``models/``; raises LlmError.
+        """
         names = (str(entry.get("id", "")) for entry in await self.fetch_entries(seconds))
         return tuple(name.removeprefix("models/") for name in names if name)  # Gemini's has it
 
     async def explain_error(self, error: LlmError, seconds: float) -> None:
-        """Ask the server for its models, for at most ``seconds``. If it does not list the model of
-        ``error``, change the error in place to ``unknown_model`` with similar names as detail.
+        """Ask the server for its models, for at most ``seconds``. If it lists some, and not the
+        model of ``error``, change the error in place to ``unknown_model`` with up to eight names as
+        detail, the most similar first.
         """
         try:
             names = await self.fetch_model_names(seconds)
@@ -478,7 +481,9 @@ class _Answer:
         self._completion.ended = True
 
     def _take_all(self, events: list[bytes]) -> bool:
-        """Add events to the completion; return True after the final ``[DONE]``."""
+        """Add events to the completion; return True after the final ``[DONE]``, behind which none
+        counts. Extends the time limit if they brought a part of the answer.
+        """
         before = self._completion.pieces
         for event in events:
             if event.startswith(_DONE):
@@ -491,7 +496,9 @@ class _Answer:
         return False
 
     def _take_event(self, event: bytes) -> None:
-        """Add one event to the completion. Raises LlmError for an error event or invalid JSON."""
+        """Add one event to the completion. Raises LlmError for an error, also without that name,
+        and for what is no chunk.
+        """
         try:
             chunk = read_chunk(event)
         except ValidationError:

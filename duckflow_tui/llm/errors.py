@@ -351,8 +351,8 @@ class FailureTeller:
     def make_status_error(
         self, status: int, headers: Mapping[str, str], body: bytes, now: float
     ) -> LlmError:
-        """Make the error of an answer with status 300 or more; ``now`` is in seconds since the
-        epoch.
+        """Make the error of an answer with status 300 or more. ``retry_after`` is the wait that its
+        headers or words ask for, if any; ``now`` is in seconds since the epoch.
         """
         if status < 400:
             lower = {name.lower(): value for name, value in headers.items()}
@@ -364,8 +364,8 @@ class FailureTeller:
         return self._by_status(status, words, wait_s)
 
     def stream_error(self, error: object) -> LlmError:
-        """Make the error of an error object within a stream; its ``status`` is None if the object
-        names none.
+        """Make the error of an error object within a stream. If the object names no status, the
+        cause is looked up as for 500, and ``status`` is None.
         """
         words = words_of(error)
         stated = words.code.split()
@@ -424,7 +424,9 @@ class ServerWords(NamedTuple):
 
 
 def server_words(body: bytes) -> ServerWords:
-    """Parse the body of an error answer; a body that is not JSON becomes the message."""
+    """Parse the body of an error answer, of a list its first entry. A body that is not JSON becomes
+    the message, of a web page only its title.
+    """
     text = body.decode("utf-8", "replace")
     try:
         data: object = jiter.from_json(body)
@@ -442,7 +444,10 @@ def server_words(body: bytes) -> ServerWords:
 
 
 def words_of(error: object) -> ServerWords:
-    """Parse an ``error`` value: a text, or an object with message, code, type, param."""
+    """Parse an ``error`` value: a text, or an object with message, code, type, param. The message
+    of a provider behind a router is appended to the router's; an error that names the key as wrong
+    gets the code ``invalid_api_key``.
+    """
     if not isinstance(error, dict):
         return ServerWords("" if error is None else str(error))
     fields = cast("dict[str, Any]", error)
@@ -494,7 +499,9 @@ def _flatten_message(value: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds in a Retry-After header, in either of its forms; None without one."""
+    """Return the seconds that ``retry-after-ms`` or ``retry-after`` asks to wait, the latter as a
+    number or a date; None without one or in another form.
+    """
     lower = {name.lower(): value.strip() for name, value in headers.items()}
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = lower.get(name, "")
@@ -510,8 +517,8 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def seconds_to_reset(headers: Mapping[str, object], now: float) -> float | None:
-    """Return the seconds until a rate limit resets, from ``x-ratelimit-reset`` in seconds or
-    milliseconds since the epoch; None without it.
+    """Return the seconds until a rate limit resets, at least 0, from ``x-ratelimit-reset`` in
+    seconds or milliseconds since the epoch; None without it or in another form.
     """
     lower = {name.lower(): str(value) for name, value in headers.items()}
     value = lower.get("x-ratelimit-reset", "")
@@ -532,7 +539,7 @@ _UNITS: Final = {b"ms": 0.001, b"mil": 0.001, b"h": 3600.0, b"m": 60.0, b"s": 1.
 
 
 def read_stated_wait(body: bytes) -> float | None:
-    """Return the seconds that the text of an error asks to wait; None if it names none."""
+    """Return the seconds that the text of an error asks to wait; None unless it names a time."""
     if (found := _WAIT.search(body)) is None:
         return None
     parts = _PART.findall(found[1] or found[2])

@@ -207,8 +207,9 @@ def name_fields(written: JsonObject) -> JsonObject:
 
 
 def read_statement(name: str, args: JsonObject) -> JsonObject | None:
-    """Return the decision fields that a call of a foreign tool states: a thought, a to-do list, the
-    end of the work, or a question. None for any other call.
+    """Return the decision fields that a call of a foreign tool states: a thought as ``rationale``,
+    a to-do list as ``plan_brief``, the end of the work as ``reply`` with ``done``, or a question
+    with ``pending_user``. None for any other call.
     """
     tool = bare_name(name)
 
@@ -232,7 +233,9 @@ def read_statement(name: str, args: JsonObject) -> JsonObject | None:
 
 
 def _describe_todo(entry: object) -> str:
-    """Return the text of a to-do entry, with its state in front if it has one."""
+    """Return the text of a to-do entry, with its state in front if it has one; empty without a
+    text.
+    """
     if not isinstance(entry, dict):
         return join_texts(entry)
     fields = cast("JsonObject", entry)
@@ -345,7 +348,9 @@ def _rename_in_items(
 def _rename_arguments(
     args: JsonObject, own: Mapping[str, JsonObject], renamed: Mapping[str, str]
 ) -> JsonObject:
-    """Rename arguments to our names; drop those to discard, keep unknown ones."""
+    """Rename arguments to our names; drop those to discard, keep unknown ones. An argument whose
+    new name is given too keeps its own, unless both have the same value.
+    """
     read: JsonObject = {}
     for given, value in args.items():
         name = given if given in own or given in renamed else field_name(given)
@@ -361,7 +366,9 @@ def _rename_arguments(
 
 
 def _convert_line_range(args: JsonObject, own: Mapping[str, JsonObject]) -> None:
-    """Replace ``limit`` or ``view_range`` by ``start_line`` and ``end_line``, in place."""
+    """Replace ``limit`` or ``view_range`` by ``start_line`` and ``end_line``, in place, if the
+    operation has these arguments.
+    """
     if not {"start_line", "end_line"} <= own.keys():
         return
     limit, line_range = args.get("limit"), args.get("view_range")
@@ -377,7 +384,7 @@ def _convert_line_range(args: JsonObject, own: Mapping[str, JsonObject]) -> None
 
 
 def _join_command(words: Sequence[str]) -> str:
-    """Join words to a shell command; for ``bash -c LINE`` return only LINE."""
+    """Join words to a shell command, quoted; for a shell with ``-c LINE`` return only LINE."""
     if len(words) == 3 and words[0] in ("bash", "sh", "zsh") and words[1] in ("-c", "-lc"):
         return words[2]
     return shlex.join(words)

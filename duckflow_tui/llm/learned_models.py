@@ -77,8 +77,9 @@ class ModelQuirks:
         return "max_completion_tokens" if "max_tokens" in self.dropped else "max_tokens"
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
-        """Choose the form of the next request: native calls or a form of JSON. ``calls`` is False
-        for questions, which always use JSON.
+        """Choose the form of the next request: native calls, or the strictest form of JSON that was
+        not refused. JSON is for questions (``calls`` is False), for the protocol ``json``, and
+        unless the protocol is ``tools`` for models whose native calls were refused or unusable.
         """
         is_refused = self.has_any("no_tools", "fails_at_tools", "writes_calls")
         if not calls or protocol == "json" or (protocol != "tools" and is_refused):
@@ -86,7 +87,9 @@ class ModelQuirks:
         return "tools"
 
     def choose_api(self, protocol: Protocol, usual: Api) -> Api:
-        """Choose the API of the next request; ``usual`` is the known one for the model."""
+        """Choose the API of the next request: the Responses API for that protocol; else chat if the
+        server has no other, the Responses API if the model asked for it, or ``usual``.
+        """
         if protocol == "responses":
             return "responses"
         if "no_responses" in self.flags:
@@ -94,9 +97,9 @@ class ModelQuirks:
         return "responses" if "responses" in self.flags else usual
 
     def learn_from(self, error: LlmError, body: JsonObject, api: Api, endpoint: Endpoint) -> Lesson:
-        """Learn from a refused request, so that it can be sent again in another form; returns an
-        empty text if there is nothing to learn. Native calls are given up only if the endpoint
-        may step down.
+        """Set the flag, refused parameter or token limit that a refusal shows, so that the request
+        can be sent again in another form; return its lesson, or an empty text for nothing new.
+        Native calls are given up only if the endpoint may step down.
         """
         if error.code in ("output_limit", "context_overflow"):
             return self.learn_limits(error.limits)
@@ -221,7 +224,7 @@ class LearnedModels:
         return self.models[self.name_of(target)]
 
     def forget_model(self, target: Target | None = None) -> None:
-        """Delete the quirks of a model, or of all models, also from the file."""
+        """Delete the quirks of a model, without ``target`` of all models, also from the file."""
         if target is None:
             self.models.clear()
             self._write_change(lambda kept: kept.clear())

@@ -268,7 +268,9 @@ _MISWRITTEN: Final = re.compile(
 
 
 def find_refused_parameter(error: LlmError, body: JsonObject) -> str:
-    """Return the parameter of the request that its refusal names; empty if it names none."""
+    """Return the parameter of the request that its refusal names, among those that a request can do
+    without; empty if it names none.
+    """
     sent = [name for name in body if name in _OPTIONAL_PARAMETERS]
     extra = [name for name in body if name not in _OPTIONAL_PARAMETERS and name not in _FIXED]
     candidates = sent + extra
@@ -290,8 +292,8 @@ def is_about_thinking(error: LlmError, body: JsonObject) -> bool:
 
 
 def is_refusal(error: LlmError, body: JsonObject) -> bool:
-    """Whether an error that looks like a server failure is actually a refusal, so that repeating
-    the request is useless.
+    """Whether an error of status 404, 500 or 501 is actually a refusal that a row of the table
+    matches, so that repeating the request is useless.
     """
     if error.status not in _LATE or is_miswritten(error):
         return False
@@ -299,8 +301,8 @@ def is_refusal(error: LlmError, body: JsonObject) -> bool:
 
 
 def is_miswritten(error: LlmError) -> bool:
-    """Whether the server rejected a malformed call of its own model; another attempt may
-    succeed.
+    """Whether the server could not parse a call that its own model wrote, which says nothing
+    against native calls; another attempt may succeed.
     """
     words = f"{error.reason} {error.message}"
     return error.status in _TEMPLATE and _MISWRITTEN.search(words) is not None

@@ -49,13 +49,13 @@ def stop_streaming(body: JsonObject) -> None:
 
 
 def stop_thinking(body: JsonObject) -> None:
-    """Turn reasoning off in the body of a request with native calls."""
+    """Turn reasoning off, if the request has functions."""
     if "tools" in body:
         body["reasoning_effort"] = "none"
 
 
 def limit_reply(body: JsonObject) -> None:
-    """Limit the length of the reply unless the body already does."""
+    """Limit the length of the reply to 16,384 tokens unless the body limits it already."""
     if not body.keys() & set(OUTPUT_LIMITS):
         body["max_tokens"] = _REPLY_LIMIT
 
@@ -115,7 +115,9 @@ def fold_system(body: JsonObject) -> None:
 
 
 def join_user_messages(body: JsonObject) -> None:
-    """Join consecutive user messages, so that roles alternate."""
+    """Join consecutive user messages, so that roles alternate. A user message behind results joins
+    the last of them if it is the note at the end, else a short reply is put between.
+    """
     messages: list[JsonObject] = body["messages"]
     made: list[JsonObject] = []
     for message in messages:
@@ -143,7 +145,7 @@ def _join_content(first: JsonObject, second: JsonObject) -> object:
 
 
 def shorten_ids(message: JsonObject) -> JsonObject:
-    """Replace call ids by short ones."""
+    """Replace the ids of calls, and of the call that a result answers, by short ones."""
     if "tool_call_id" in message:
         return {**message, "tool_call_id": _short_id(message["tool_call_id"])}
     calls: list[JsonObject] = message.get("tool_calls") or []
@@ -172,5 +174,5 @@ def add_thought(message: JsonObject) -> JsonObject:
 
 
 def _short_id(given: str) -> str:
-    """Return the id, or nine digits of its hash if it is not already short."""
+    """Return the id if it has nine letters or digits, else nine characters of its hash."""
     return given if _SHORT_ID.fullmatch(given) else hash_data(given)[:9]
