@@ -13,6 +13,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -361,7 +362,7 @@ class Connection:
         sign_in = SignIn(
             config,
             self._make_tokens(),
-            self._questions.ask_to_sign_in,
+            partial(self._questions.ask_to_open, signs_in=True),
             self._questions.ask_to_contact,
             self._limits.wait_for_user,
         )

@@ -100,12 +100,6 @@ class ServerQuestions:
             return ElicitResult(action="decline")
         return ElicitResult(action="accept", content=values)
 
-    async def ask_to_sign_in(self, url: str) -> bool:
-        """Ask the user to open the page for signing in at the server; return False for a no. Raises
-        Unanswered.
-        """
-        return await self.ask_to_open(url, signs_in=True)
-
     async def ask_to_open(self, url: str, message: str = "", *, signs_in: bool = False) -> bool:
         """Ask the user to open a page, and open it in the browser; return False for a no, or for an
         address that is not http or https. If no browser can be opened, the user is told the

@@ -13,7 +13,6 @@ import httpx2
 from duckflow_tui.llm.endpoints import origin_of
 from duckflow_tui.llm.transport import (
     BoundedResponse,
-    Proxy,
     WayClosed,
     find_proxy,
     head_size,
@@ -56,12 +55,20 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
             site = request.url.netloc.decode("ascii", "replace")
             raise httpx2.UnsupportedProtocol(f"{site} is not reached without https")
         proxy = find_proxy(url, self._environ)
+        contact = HostContacted(
+            host=origin_of(url).partition("://")[2],
+            use="mcp",
+            name=self._name,
+            via=proxy.address if proxy else "",
+            setting=f"mcp.servers.{self._name}.url",
+            at=self._store.clock.now(),
+        )
         way = self._ways.get(origin_of(url))
         try:
             if way is None:
                 way = await asyncio.to_thread(open_transport, url, proxy)
                 way = self._ways.setdefault(origin_of(url), way)
-            self._report_traffic(request, proxy, requests=1)
+            self._store.dispatch(contact.replace(requests=1))
             answer = await way.handle_async_request(request)
         except WayClosed as closed:
             raise httpx2.ConnectError(f"{closed.variable}: {closed.__cause__}") from closed
@@ -69,41 +76,18 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
             if proxy is None:
                 raise
             raise httpx2.ConnectError(f"{proxy.variable}: {error}") from error
-        except BaseException:
-            self._report_traffic(request, proxy, sent=head_size(request))
-            raise
-        self._report_traffic(request, proxy, sent=head_size(request), received=head_size(answer))
+        self._store.dispatch(contact.replace(sent=head_size(request)))
         if answer.status_code == 404 and "mcp-session-id" in request.headers:
             self._on_session_lost()
-        response = BoundedResponse(
-            answer, lambda size: self._report_traffic(request, proxy, received=size)
-        )
+
+        def report_end(size: int) -> None:
+            """Report the answer; ``size``: bytes of its body."""
+            now, received = self._store.clock.now(), head_size(answer) + size
+            self._store.dispatch(contact.replace(at=now, received=received))
+
+        response = BoundedResponse(answer, report_end)
         response.most, response.is_endless = MAX_BODY, True  # the SDK limits what it iterates over
         return response
-
-    def _report_traffic(
-        self,
-        request: httpx2.Request,
-        proxy: Proxy | None,
-        *,
-        requests: int = 0,
-        sent: int = 0,
-        received: int = 0,
-    ) -> None:
-        """Report requests and bytes to the store, for the host of this request."""
-        self._store.dispatch(
-            HostContacted(
-                host=origin_of(str(request.url)).partition("://")[2],
-                use="mcp",
-                name=self._name,
-                via=proxy.address if proxy else "",
-                setting=f"mcp.servers.{self._name}.url",
-                at=self._store.clock.now(),
-                requests=requests,
-                sent=sent,
-                received=received,
-            )
-        )
 
     async def aclose(self) -> None:
         """Close all connections."""
