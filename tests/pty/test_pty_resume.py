@@ -17,6 +17,7 @@ from support.session import action, decision, done, script
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 
+STAY = 2.2  # seconds; an answered gate keeps the focus for 2
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 
@@ -47,6 +48,7 @@ def test_a_gate_a_queue_and_a_draft_survive_a_kill(tmp_path: Path) -> None:
             terminal.type("y")
             terminal.sees("Written.")
             assert (tmp_path / "work" / "a.txt").read_text() == "one\n"
+            terminal.listen(STAY)
             terminal.type("\r")  # the queue was held for the user's key
             terminal.sees("And counted.")
     assert len(sessions(tmp_path)) == 1
