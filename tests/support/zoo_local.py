@@ -110,7 +110,7 @@ class SmallLlama(LlamaCpp):
 
     def checked(self, body: JsonObject) -> Reply | None:
         asked = estimate_tokens(json.dumps(body, ensure_ascii=False))
-        if asked <= 2200:
+        if asked <= 2216:
             return super().checked(body)
         words = (f"request ({asked} tokens) exceeds the available context size (2200 tokens), try "
                  "increasing it")  # fmt: skip
@@ -126,11 +126,11 @@ class LlamaCppPython(LlamaCpp):
 
     def checked(self, body: JsonObject) -> Reply | None:
         asked = estimate_tokens(json.dumps(body, ensure_ascii=False))
-        if asked <= 2200:
+        if asked <= 2216:
             return super().checked(body)
         if body.get("stream"):
             return Reply(raw=("",))
-        words = (f"This model's maximum context length is 2200 tokens. However, you requested "
+        words = (f"This model's maximum context length is 2216 tokens. However, you requested "
                  f"{asked} tokens ({asked} in the messages, None in the completion). Please reduce "
                  "the length of the messages or completion.")  # fmt: skip
         return self.error(400, words, code="context_length_exceeded", param="messages")
