@@ -64,6 +64,7 @@ class Thread(ABC):
         self._announced = False  # the newest reply only judged, which some models do by itself
         self._stuck: tuple[OperationMessage, int] | None = None
         self._failures: Counter[tuple[str, str]] = Counter()
+        self.ran_before: set[str] = set()  # hashes of calls of the turn that this one takes up
 
     async def run_decisions(self, rest: Rest | None = None) -> None:
         """Run decisions until the thread ends; first the ``rest`` of a decision from an earlier
@@ -216,6 +217,12 @@ class Thread(ABC):
             if reason:
                 await self.skip_call(action, reason)
                 continue
+            if self.ran_before and action.args_hash in self.ran_before:
+                self.ran_before.remove(action.args_hash)
+                self.ran.append(await self.skip_call(action, words("skip.ran_before")))
+                continue
+            if self.ran_before and self.parts.router.registry.has_effects(action.operation):
+                self.ran_before.clear()  # what is done from here on is new
             message = await self.run_call(action)
             self.ran.append(message)
             outcome = message.result.outcome

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.state.base import clip_value, one_line
+from duckflow_tui.state.base import canonical_json, clip_value, hash_data, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesReported
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, NextStep, Question, TurnDecision
@@ -418,6 +418,22 @@ class Turn(Thread):
             if before:
                 self._tell_dropped(before)
         self._paced.begin_turn(fresh=fresh)
+        last = state.last_turn
+        if last is not None and last.outcome == "failed":
+            self._take_over(state.messages[: last.messages])
+
+    def _take_over(self, messages: Sequence[Message]) -> None:
+        """After a failed turn on the same message, remember hashes of its successful calls with
+        effects in ``ran_before``, so that an equal call is skipped as done already.
+        """
+        if self._message not in messages:
+            return
+        for message in messages[messages.index(self._message) :]:
+            if not isinstance(message, OperationMessage) or message.by_user or message.step_id:
+                continue
+            changes = self.parts.router.registry.has_effects(message.operation)
+            if changes and message.result.outcome is Outcome.OK:
+                self.ran_before.add(hash_data(canonical_json([message.operation, message.args])))
 
     def _take_up(self, turn: TurnInfo) -> None:
         """Restore the state of a resumed turn from its decisions."""
