@@ -172,6 +172,7 @@ class GateApp(App[None]):
             await self.pop_screen()
         card: Any = self.card
         self.keep_gates = False
+        card._end_stay()  # else the answered one stands for a moment more
         self.gates = ()
         card.proposed, card.alike = (proposed or {}).get, alike
         card.remarks.forget_proposal()
