@@ -114,7 +114,7 @@ def test_a_workspace_that_goes_is_said_and_nothing_is_lost(tmp_path: Path, repla
         assert not list(tmp_path.glob("*/a.txt"))
         if replaced:
             with start(tmp_path, url, "--resume") as terminal:
-                terminal.sees("It did not work.", "is not the folder")
+                terminal.sees("It did not work.", "not the folder")
                 terminal.type("and now?\r")
                 terminal.sees("I am here.")
                 assert "read files again" in str(server.endpoint.of("main")[-1])
@@ -159,7 +159,7 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
         terminal.sees("Esc back")  # the gate has the focus
         terminal.listen(GATE_DEAF)
         terminal.type("y")
-        terminal.sees("Written.", "a.txt +1", "Done: 1 of 1")
+        terminal.sees("Written.", "+1 −0", "Done: 1 of 1")
         assert (tmp_path / "work" / "a.txt").read_text() == "one\n"
         (home / "ballast").unlink()
         said = left(terminal)
