@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.state.base import ModelText, ToldError, one_line
@@ -247,20 +247,25 @@ def list_missing(
     facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation | None,
     findings: Mapping[str, Finding],
+    words: Callable[..., str],
 ) -> tuple[MissingItem, ...]:
     """List what is missing, the most important first: from failed checks of the user, from failed
-    facts that the judge did not explain, and from the judge.
+    facts that the judge did not explain, and from the judge. ``words`` returns the app's texts.
     """
     found: list[MissingItem] = []
     for item in judgement.items:
         finding = findings.get(item.requirement_id)
         if item.by_user and finding is not None and finding.outcome == "refuted":
-            words = one_line(f"{item.requirement} ({finding.words})", MAX_SENTENCE)
-            found.append(MissingItem(what=words, priority=item.priority))
+            what = one_line(f"{item.requirement} ({finding.words})", MAX_SENTENCE)
+            found.append(MissingItem(what=what, priority=item.priority))
     for fact in facts:
         if fact.id in judgement.unanswered:
+            head = fact.title
+            if fact.exit_code is not None:
+                code = str(fact.exit_code)
+                head = words("checks.ended", command=one_line(fact.source, 100), code=code)
             end = one_line(" ".join(fact.text.split("\n")[-3:]), 300)
-            found.append(MissingItem(what=one_line(f"{fact.title}: {end}", MAX_SENTENCE)))
+            found.append(MissingItem(what=one_line(f"{head}: {end}", MAX_SENTENCE)))
     if evaluation is not None:
         found += [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
     return tuple(sorted(found, key=lambda entry: entry.priority))

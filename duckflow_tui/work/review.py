@@ -198,7 +198,9 @@ class Reviewer:
         missing = MissingInfoAnalysis()
         follows = False
         if not found.done:
-            lacks = list_missing(found, case.facts, case.evaluation, findings)
+            lacks = list_missing(
+                found, case.facts, case.evaluation, findings, self._parts.notices.words
+            )
             missing = MissingInfoAnalysis(missing=lacks)
             follows = not (refused or found.unchecked) and self._attempts.may_follow(
                 before, found.items

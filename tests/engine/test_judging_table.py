@@ -374,6 +374,8 @@ async def test_wrong_work_that_a_fact_tells_of_is_not_done_by_a_lenient_judge(
         assert end.outcome == "partial"
         reviews = [m.review for m in s.state.messages if isinstance(m, ReviewMessage)]
         assert all(review.unanswered for review in reviews)
+        told = " ".join(lack.what for review in reviews for lack in review.missing)
+        assert "shell.run" not in told
         met = int(wanted["check"]["kind"] == "judgement")  # a red suite refutes no single one
         assert {review.met_counts for review in reviews} == {(met, 1)}
         assert len(s.server.of("satisfaction")) == 2 * len(reviews)
