@@ -309,12 +309,12 @@ def switch_off(only: Sequence[str]) -> int:
 def _caught(copy: Copy, switch: Switch) -> bool:
     """Whether a test of the switch fails with the rule off, and none as things are."""
     tests = [f"tests/{test}" for test in switch.tests]
-    if failed := copy.run(tests, _WITHIN).caught:
+    if failed := copy.run(tests, _WITHIN):
         raise SystemExit(f"{switch.rule}: {failed} fails as things are")
     with ExitStack() as stack:
         for path, text in switched_sources(copy.root / _PACKAGE, switch).items():
             stack.enter_context(copy.changed(_PACKAGE / path, text))
-        return bool(copy.run(tests, _WITHIN).caught)
+        return bool(copy.run(tests, _WITHIN))
 
 
 def switched_sources(package: Path, switch: Switch) -> dict[Path, str]:
