@@ -173,6 +173,11 @@ class FileChange(Frozen):
     added: int = 0  # lines
     removed: int = 0  # lines
 
+    @property
+    def hashes_after(self) -> dict[str, str]:
+        """The hash of each file of the change after it, by path; empty where there is no file."""
+        return {self.path: "", self.target: self.after} if self.target else {self.path: self.after}
+
 
 #: Tokens that a picture is counted as: what Claude takes of the largest; others take fewer of most
 #: (Anthropic's guide to vision, 2026).

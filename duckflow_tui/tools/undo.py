@@ -285,11 +285,7 @@ class Undoing:
         async def held(path: str) -> str:
             """Return the hash that the file would have by then; empty where it would not exist."""
             if path not in found:
-                try:
-                    place = self._locate_path(path)
-                    found[path] = await self.workspace.hash_file(place) if place.exists else ""
-                except (_Refused, WorkspaceError):
-                    found[path] = _UNKNOWN
+                found[path] = await self.hash_path(path)
             return found[path]
 
         stuck: list[str] = []
@@ -311,6 +307,16 @@ class Undoing:
             stuck += wrong
             found |= {} if wrong else becomes
         return tuple(dict.fromkeys(stuck))
+
+    async def hash_path(self, path: str) -> str:
+        """Return the hash of the file that is now at a recorded path: empty for no file, ``?``
+        where it cannot be read.
+        """
+        try:
+            place = self._locate_path(path)
+            return await self.workspace.hash_file(place) if place.exists else ""
+        except (_Refused, WorkspaceError):
+            return _UNKNOWN
 
     # inside
 

@@ -64,7 +64,9 @@ class Thread(ABC):
         self._announced = False  # the newest reply only judged, which some models do by itself
         self._stuck: tuple[OperationMessage, int] | None = None
         self._failures: Counter[tuple[str, str]] = Counter()
-        self.ran_before: set[str] = set()  # hashes of calls of the turn that this one takes up
+        #: Calls of the failed turn that this one takes up, by the hash of operation and arguments.
+        self.ran_before: dict[str, OperationMessage] = {}
+        self.left_before: dict[str, str] = {}  # hashes of files as that turn left them, by path
 
     async def run_decisions(self, rest: Rest | None = None) -> None:
         """Run decisions until the thread ends; first the ``rest`` of a decision from an earlier
@@ -217,8 +219,8 @@ class Thread(ABC):
             if reason:
                 await self.skip_call(action, reason)
                 continue
-            if self.ran_before and action.args_hash in self.ran_before:
-                self.ran_before.remove(action.args_hash)
+            before = self.ran_before.pop(action.args_hash, None)
+            if before is not None and await self._has_effects_left(before):
                 self.ran.append(await self.skip_call(action, words("skip.ran_before")))
                 continue
             if self.ran_before and self.parts.router.registry.has_effects(action.operation):
@@ -234,6 +236,14 @@ class Thread(ABC):
             elif outcome.is_refused and not is_left_out(message):
                 skip = words(f"skip.{outcome}")
             self.course_changed = bool(skip)
+
+    async def _has_effects_left(self, message: OperationMessage) -> bool:
+        """Whether the files that this call of a failed turn changed are as that turn left them."""
+        for change in message.result.undoable_changes:
+            for path in change.hashes_after:
+                if await self.parts.router.undoing.hash_path(path) != self.left_before[path]:
+                    return False
+        return True
 
     @property
     def changes_course(self) -> bool:

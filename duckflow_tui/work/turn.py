@@ -423,17 +423,23 @@ class Turn(Thread):
             self._take_over(state.messages[: last.messages])
 
     def _take_over(self, messages: Sequence[Message]) -> None:
-        """After a failed turn on the same message, remember hashes of its successful calls with
-        effects in ``ran_before``, so that an equal call is skipped as done already.
+        """After a failed turn on the same message, remember its successful calls with effects that
+        the user has not undone, so that an equal call is skipped while its files are as that turn
+        left them.
         """
         if self._message not in messages:
             return
+        undone = self.store.state.undone_calls
         for message in messages[messages.index(self._message) :]:
-            if not isinstance(message, OperationMessage) or message.by_user or message.step_id:
+            if not isinstance(message, OperationMessage) or message.call_id in undone:
                 continue
+            for change in message.result.undoable_changes:
+                self.left_before |= change.hashes_after
             changes = self.parts.router.registry.has_effects(message.operation)
-            if changes and message.result.outcome is Outcome.OK:
-                self.ran_before.add(hash_data(canonical_json([message.operation, message.args])))
+            own = not (message.by_user or message.step_id)
+            if own and changes and message.result.outcome is Outcome.OK:
+                key = hash_data(canonical_json([message.operation, message.args]))
+                self.ran_before[key] = message
 
     def _take_up(self, turn: TurnInfo) -> None:
         """Restore the state of a resumed turn from its decisions."""

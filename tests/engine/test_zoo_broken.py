@@ -96,6 +96,35 @@ async def test_a_model_that_begins_anew_does_nothing_twice(home: Path, protocol:
         assert "carried out before the work broke off" in s.server.of("main")[-1].text
 
 
+@pytest.mark.parametrize("back", ["undo", "outside"])
+async def test_a_change_that_was_taken_back_is_made_again(home: Path, back: str) -> None:
+    """A retry skips an equal call only while the file holds what the call wrote."""
+    write = decision("x is 2.", action("file_ops.write_file", path="a.py", content="x = 2\n"))
+    file = home / "work" / "a.py"
+    async with opened(home, "json", write, *cut("json"), write, done("x is 2.")) as s:
+        assert (await s.turn("set x to 2")).outcome == "failed"
+        if back == "undo":
+            await s.engine.undo()
+        else:
+            file.write_text("x = 1\n")
+        assert file.read_text() == "x = 1\n"
+        assert await s.engine.retry()
+        assert (await s.ended(2)).outcome == "done"
+        assert file.read_text() == "x = 2\n"
+
+
+async def test_two_changes_of_one_file_are_both_kept(home: Path) -> None:
+    """The newest change of the file counts: an earlier one of the turn is not made twice."""
+    lines = [{"old": "x = 1", "new": "x = 1\ny = 2"}], [{"old": "y = 2", "new": "y = 2\nz = 3"}]
+    first, second = (action("file_ops.edit_file", path="a.py", edits=edits) for edits in lines)
+    work = decision("I add y and z.", first, second)
+    async with opened(home, "json", work, *cut("json"), work, done("Both are there.")) as s:
+        assert (await s.turn("add y and z")).outcome == "failed"
+        assert await s.engine.retry()
+        assert (await s.ended(2)).outcome == "done"
+        assert (home / "work" / "a.py").read_text() == "x = 1\ny = 2\nz = 3\n"
+
+
 async def test_what_is_asked_for_once_more_runs(home: Path) -> None:
     """The same command behind a new change is meant, and so is one that is asked for again."""
     again = decision("Once more.", LOG)
