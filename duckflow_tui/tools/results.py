@@ -4,6 +4,7 @@ edits described.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -135,15 +136,15 @@ def drop_metadata(data: bytes, kind: str) -> bytes:
                 body = body[:12] + bytes([body[12] & ~_WEBP_METADATA]) + body[13:]
             return b"RIFF" + len(body).to_bytes(4, "little") + body
         case "image/jpeg":
-            kept, at = data[:2], 2
+            kept, at = [data[:2]], 2
             while data[at : at + 1] == b"\xff" and data[at + 1 : at + 2] != b"\xda":
                 end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
                 marker = data[at + 1]
                 if marker in (0xE0, 0xEE) or not (0xE0 <= marker <= 0xEF or marker == 0xFE):
-                    kept += data[at:end]  # the frame and its tables, not EXIF or a comment
+                    kept.append(data[at:end])  # the frame and its tables, not EXIF or a comment
                 at = end
             end = data.rfind(b"\xff\xd9")
-            return kept + data[at : end + 2 if end >= at else len(data)]
+            return b"".join((*kept, data[at : end + 2 if end >= at else len(data)]))
         case _:
             return data
 
@@ -174,11 +175,21 @@ async def keep_images(
     kept: list[Image] = []
     for data in dict.fromkeys(pictures):
         kind = find_image_kind(data)
-        data = drop_metadata(data, kind)
-        text = "\n".join(run.decode("ascii") for run in _TEXT_RUNS.findall(data)) if kind else ""
-        if kind and redact(text) == text:
-            kept.append(Image(sha=await blobs.put(data), mime=kind, size=len(data)))
+        shown = await asyncio.to_thread(_make_presentable, data, kind, redact)
+        if shown:
+            kept.append(Image(sha=await blobs.put(shown), mime=kind, size=len(shown)))
     return tuple(kept)
+
+
+def _make_presentable(data: bytes, kind: str, redact: Callable[[str], str]) -> bytes:
+    """Return a picture without its metadata; nothing where ``kind`` is empty, or ``redact`` finds
+    a key in its text.
+    """
+    if not kind:
+        return b""
+    data = drop_metadata(data, kind)
+    text = "\n".join(run.decode("ascii") for run in _TEXT_RUNS.findall(data))
+    return data if redact(text) == text else b""
 
 
 def _cut_lines(text: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import zlib
 from collections.abc import Callable
@@ -233,6 +234,28 @@ async def test_a_picture_goes_without_the_texts_that_it_carries(
         await s.ended()
         (sent,) = pictures_of(s.server.of("main")[-1])
     assert base64.b64decode(sent.partition(",")[2]) == make(texts=False)
+
+
+async def test_a_picture_of_countless_segments_is_read_in_time_and_beside_the_screen(
+    tmp_path: Path,
+) -> None:
+    root = project(tmp_path)
+    (root / "work" / "duck.jpg").write_bytes(b"\xff\xd8" + b"\xff\xdb\0\2" * 400_000 + b"\xff\xd9")
+    loop, gaps = asyncio.get_running_loop(), [0.0]
+
+    async def beat() -> None:
+        while True:
+            begin = loop.time()
+            await asyncio.sleep(0.01)
+            gaps.append(loop.time() - begin)
+
+    async with session(root, script(done("Seen."))) as s:
+        begin, beating = loop.time(), asyncio.create_task(beat())
+        await s.engine.send("What is on @duck.jpg?")
+        await s.ended()
+        beating.cancel()
+        assert loop.time() - begin < 30
+        assert max(gaps) < 2
 
 
 async def test_a_picture_that_holds_a_key_in_plain_text_is_not_sent(tmp_path: Path) -> None:
