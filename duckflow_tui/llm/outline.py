@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape, unescape
 from typing import Final, cast
-from xml.etree import ElementTree
 
 from duckflow_tui.llm.reply_json import NotStrict, convert_value, parse_exact
 from duckflow_tui.state.base import JsonObject
@@ -214,36 +214,62 @@ def _strip_marks(text: str) -> str:
 
 
 def read_elements(text: str) -> object:
-    """Parse the XML elements in an answer, with text around them, as an object; None if there are
-    none or an end is missing, and for more than 20,000 characters.
+    """Parse the XML elements in an answer, with text around them, as an object; None if none has an
+    end, and for more than 20,000 characters. Tags of names without an end are text.
     """
-    if len(text) > _MOST or "</" not in text:
+    if len(text) > _MOST:
         return None
-    try:
-        root = ElementTree.fromstring(f"<answer>{_BARE_AMPERSAND.sub('&amp;', text)}</answer>")
-        return _value_of_element(root) if len(root) else None
-    except (ElementTree.ParseError, RecursionError):
-        return None
+    text = _VERBATIM.sub(lambda part: escape(part[1]), text)
+    ended = {tag["name"].lower() for tag in _TAG.finditer(text) if tag["end"] or tag["empty"]}
+    opened = [_Element("")]
+    at = 0
+    for tag in _TAG.finditer(text):
+        if (name := tag["name"].lower()) not in ended:
+            continue
+        opened[-1].text += text[at : tag.start()]
+        at = tag.end()
+        if not tag["end"] and len(opened) < _DEEPEST:
+            opened.append(_Element(name))
+            for key, value in _ATTRIBUTE.findall(tag[0]):
+                opened[-1].inner.append((key.lower(), unescape(value)))
+        if (tag["end"] or tag["empty"]) and any(element.name == name for element in opened):
+            while opened[-1].name != name:  # what has no end belongs to the element around it
+                lost = opened.pop()
+                opened[-1].text += lost.text
+                opened[-1].inner += lost.inner
+            closed = opened.pop()
+            opened[-1].inner.append((name, _value_of_element(closed)))
+    return _value_of_element(opened[0]) if opened[0].inner else None
 
 
-_BARE_AMPERSAND: Final = re.compile(r"&(?!\w+;|#)")
+_TAG: Final = re.compile(r"<(?P<end>/?)(?P<name>[^\W\d][\w.-]*)(?:\s[^<>]*?)?(?P<empty>/?)>")
+_ATTRIBUTE: Final = re.compile(r"(?<![\w-])([\w-]+)\s*=\s*[\"']([^\"']*)[\"']")
+_VERBATIM: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.S)
 
 
-def _value_of_element(element: ElementTree.Element) -> object:
+@dataclass(slots=True)
+class _Element:
+    """An element as far as it was read; ``inner`` are its attributes and child elements, with their
+    names in lower case.
+    """
+
+    name: str
+    text: str = ""
+    inner: list[tuple[str, object]] = field(default_factory=list[tuple[str, object]])
+
+
+def _value_of_element(element: _Element) -> object:
     """Return the value of an element: its text, an object of its attributes and children, or a list
     if all children have one name and are several, or that name is the singular of the element's.
-    Names are in lower case.
     """
-    text = (element.text or "").strip()
-    inner: list[tuple[str, object]] = [*element.attrib.items()]
-    inner += [(child.tag.lower(), _value_of_element(child)) for child in element]
+    text, inner = unescape(element.text).strip(), element.inner
     if not inner:
         return text
     first = inner[0][0]
-    is_plural = first != element.tag.lower() and element.tag.lower().startswith(first)
+    is_plural = first != element.name and element.name.startswith(first)
     if all(name == first for name, _ in inner) and (len(inner) > 1 or is_plural):
         return [value for _, value in inner]
-    found: JsonObject = {"text": text} if text and element.tag != "answer" else {}
+    found: JsonObject = {"text": text} if text and element.name else {}
     for name, value in inner:
         before = found.get(name)
         many = cast("list[object]", before) if isinstance(before, list) else [before]

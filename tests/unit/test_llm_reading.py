@@ -14,6 +14,7 @@ from support.pinned import CountingIds
 
 from duckflow_tui.llm.codec import reading_of
 from duckflow_tui.llm.decision_reading import Reading
+from duckflow_tui.llm.outline import read_elements
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.phase import Phase
@@ -368,3 +369,30 @@ def test_where_none_of_ours_is_meant_the_answer_names_ours(name: str, given: Jso
     made = reader.decision("llm_1", {"reply": "x", "actions": [action(name, args=given)]})
     assert made.actions == ()
     assert "file_ops.edit_file" in WORDS(reader.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("said", "understood"),
+    [
+        ("a < b && c > d", "a < b && c > d"),
+        ("a &lt; b&nbsp;c &amp;lt; d", "a < b\u00a0c &lt; d"),
+        ("returns List<int> now", "returns List<int> now"),
+        ("<![CDATA[if a < b: List<int>]]>", "if a < b: List<int>"),
+        ("one<br>two, see <x.y@z.example>", "one<br>two, see <x.y@z.example>"),
+    ],
+)
+def test_elements_are_read_whatever_else_stands_in_their_text(said: str, understood: str) -> None:
+    text = f"So:\n<Verdict>\n<met>no</met><Why>{said}</Why>\n</Verdict> a < b </p>"
+    assert read_elements(text) == {"verdict": {"met": "no", "why": understood}}
+
+
+def test_elements_without_an_end_belong_to_the_one_around_them() -> None:
+    text = "<?xml version='1.0'?><answer><p>a<p>b</p> c<item Level='1'/></answer>"
+    read = {"text": "a c", "p": "b", "item": {"level": "1"}}
+    assert read_elements(text) == {"answer": read}
+    assert read_elements("<p>a <b>b") is None
+    assert read_elements("List<int>, a < b") is None
+
+
+def test_elements_nested_very_deeply_cost_no_answer() -> None:
+    assert read_elements("<a>" * 2_000 + "x" + "</a>" * 2_000)
