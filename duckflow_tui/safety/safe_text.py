@@ -10,6 +10,13 @@ from typing import Final, NewType
 #: Text that holds no control sequence, no bidi override, no invisible character.
 SafeText = NewType("SafeText", str)
 
+#: Escape sequences: colours, cursor moves, window titles (ECMA-48, and OSC of xterm); the beginning
+#: of one that is not finished.
+ESCAPE: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?"
+    r"|[ -/]*[0-~]?)"
+)
+
 TAB: Final = 4  # columns of a tab stop
 
 # C0 without newline, DEL, C1, then Unicode's format characters, line separators, invisible fillers,

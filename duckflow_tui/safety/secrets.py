@@ -14,13 +14,15 @@ import logging
 import math
 import re
 import sys
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice, pairwise
 from typing import Final
 from urllib.parse import quote, unquote
 
 from duckflow_tui.safety.names import words_of
+from duckflow_tui.safety.safe_text import ESCAPE
 
 REDACTED: Final = "[redacted]"
 
@@ -45,6 +47,26 @@ def _search_windows(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[st
             if whole is not None:
                 at = whole.end()
                 yield whole
+
+
+def _find_through_escapes(text: str, find: Callable[[str], Iterable[Span]]) -> Iterator[Span]:
+    """Yield the spans that ``find`` returns for the text, and those that it returns for the text
+    without escape sequences, as spans of the text itself.
+    """
+    yield from find(text)
+    if "\x1b" not in text:
+        return
+    places: list[int] = []  # of the sequences, in the text without them
+    lengths = [0]  # of all sequences up to each
+    for found in ESCAPE.finditer(text):
+        places.append(found.start() - lengths[-1])
+        lengths.append(lengths[-1] + len(found[0]))
+    for start, end in find(ESCAPE.sub("", text)):
+        last = end - 1
+        yield (
+            start + lengths[bisect_right(places, start)],
+            last + lengths[bisect_right(places, last)] + 1,
+        )
 
 
 # --- strings as random as a key ----------------------------------------------------------------
@@ -158,7 +180,8 @@ def holds_secret(text: str, before: str = "") -> bool:
     """Whether the text has a string that looks like a key, in a place where keys stand, and that
     the text ``before`` does not have.
     """
-    return any(text[start:end] not in before for start, end in _find_keys(text))
+    spans = _find_through_escapes(text, _find_keys)
+    return any(text[start:end] not in before for start, end in spans)
 
 
 def _find_keys(text: str) -> Iterator[Span]:
@@ -348,7 +371,9 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Return the text with each secret replaced by ``[redacted]``."""
-        spans = [*self._find_known(text), *_find_keys(text)]
+        spans = _find_through_escapes(
+            text, lambda text: chain(self._find_known(text), _find_keys(text))
+        )
         parts: list[str] = []
         at = 0
         for start, end in sorted(spans):

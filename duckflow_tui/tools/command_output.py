@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from duckflow_tui.safety.safe_text import ESCAPE
 from duckflow_tui.state.calls import TAIL, apply_carriage_returns
 from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.results import MAX_RESULT
@@ -23,12 +24,6 @@ HALF: Final = (MAX_RESULT - 4_096) // 2
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
 _WINDOW: Final = 1_000_000  # bytes redacted at once, extended to the end of a line
 _LONG_LINE: Final = 64 * 1024  # characters of a line from which on it is kept as finished
-
-#: Escape sequences: colours, cursor moves, window titles (ECMA-48, and OSC of xterm).
-_ESCAPE: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?"
-    r"|[ -/]*[0-~])"
-)
 
 #: The beginning of an escape sequence at the end of a piece.
 _UNFINISHED: Final = re.compile(
@@ -86,7 +81,7 @@ class Capture:
             begun = _UNFINISHED.search(text)
             text, self._begun = (text[: begun.start()], begun.group()) if begun else (text, "")
             self.draws = self.draws or _DRAWS.search(text) is not None
-            text = _ESCAPE.sub("", text)
+            text = ESCAPE.sub("", text)
             self._fold_text(text)
             return text
 
@@ -127,16 +122,17 @@ class Capture:
         return not self.lost and self._total <= self.limit
 
     def copy_redacted(self, redact: Callable[[str], str]) -> BinaryIO | None:
-        """Return a nameless copy of the first ``limit`` bytes, positioned at its beginning, with
-        each text passed through ``redact``; None where they could not be written or the capture is
-        closed. Call it after the end of the output, and close the copy. Blocking. Raises OSError.
+        """Return a nameless copy of the first ``limit`` bytes, positioned at its beginning, without
+        escape sequences and with each text passed through ``redact``; None where they could not be
+        written or the capture is closed. Call it after the end of the output, and close the copy.
+        Blocking. Raises OSError.
         """
         if self._spool.closed:
             return None
         copy = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - the caller closes it
         self._spool.seek(0)  # without the lock: nothing is written any more, and it takes long
         while data := self._spool.read(_WINDOW) + self._spool.readline():
-            text = redact(data.decode("utf-8", "surrogateescape"))
+            text = redact(ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))
             copy.write(text.encode("utf-8", "surrogateescape"))
         copy.seek(0)
         return copy

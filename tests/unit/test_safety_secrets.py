@@ -105,6 +105,19 @@ def test_a_known_secret_in_pieces_over_several_lines(between: str, pieces: int) 
     assert Redactor([secret]).redact_text(f"a {text} b") == f"a {REDACTED} b"
 
 
+@pytest.mark.parametrize("text", ["use {} here", "api_key: {}\n", "a\x1b[1mb {}\x1b[0m c"])
+@pytest.mark.parametrize("colour", ["\x1b[01;31m\x1b[K", "\x1b[m", "\x1b(B", "\x1b]0;a\x07"])
+def test_a_key_with_colours_inside_is_masked_whole(text: str, colour: str) -> None:
+    """As ``grep --color`` marks a part of it."""
+    key = "q8Zk3vT1pLm9XyR2bNc7WdJ4hGf6Us0E"
+    redact = Redactor([key] if "api_key" not in text else ()).redact_text
+    for at in (1, 7, 8, 16, 24, 31):
+        marked = f"{key[: at - 1]}{colour}{key[at - 1]}\x1b[m{key[at:]}"
+        begin = colour if at == 1 else ""  # what stands before the key stays
+        assert redact(text.format(marked)) == text.format(begin + REDACTED)
+        assert redact(text.format(key)) == text.format(REDACTED)
+
+
 def test_words_that_a_short_password_is_made_of_stay() -> None:
     text = "correct\nhorse\nbattery"
     assert Redactor(["correct horse"]).redact_text(text) == text
