@@ -58,10 +58,10 @@ async def test_requests_are_listed_newest_first_with_what_they_share(open_apps: 
         await open_board(app, pilot)
         rows = page(app).splitlines()
     assert rows[0].startswith("Context  52k of 200k (26 %) · about ")
-    listed = [row for row in rows if ("~" in row and "ago" in row) or "cached prefix" in row]
+    listed = [row for row in rows if ("~" in row and "ago" in row) or "same beginning" in row]
     assert [row.split()[0] for row in listed[:3]] == ["›", "check", "conversation"]
     assert "52k" in listed[0]
-    assert "87% cached prefix" in listed[0]
+    assert "87% same beginning" in listed[0]
     assert "~2.2k" in listed[1]
 
 

@@ -197,6 +197,7 @@ async def test_shift_tab_cycles_and_trusted_asks(open_apps: OpenApps) -> None:
         assert fake.store.state.mode is ApprovalMode.STANDARD
         await pilot.press("escape", "shift+tab")
         await settled(pilot, lambda: app.screen is not app.bench, "the question")
+        assert "executable" in screen_text(app)  # what still asks
         clock_of(fake).advance(1)
         await pilot.press("y")
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.TRUSTED)
