@@ -30,7 +30,7 @@ NEEDLE = "needle"
 
 #: Calls of ``splitlines`` on bytes that are no file of the user's: output of a program or of the
 #: kernel, a stream of events, an export of this program.
-BYTES = {"llm/wire.py", "session/replay.py", "tools/sandbox_worker.py"}
+BYTES = {"llm/wire.py", "tools/sandbox_worker.py"}
 
 
 def _text(seed: int) -> str:

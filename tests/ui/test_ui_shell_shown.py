@@ -181,7 +181,7 @@ PLACES: Final = {
     "gate unfocused": Place("Enter ^P F1", gated()),
     "gate command": Place("y n . 1 2 Esc", gated(**COMMAND), ("?",)),
     "gate edit": Place("e .", gated(), ("?",), only=True),
-    "gate hunks": Place("] [ space o", gated(previews=(hunked(),)), ("?",), only=True),
+    "gate hunks": Place("] [ space", gated(previews=(hunked(),)), ("?",), only=True),
     "gate long": Place("y", gated(previews=(many_lines(602),)), ("?",), only=True),
     "gate all about it": Place("e z c . Esc", gated(), ("?", "."), only=True),
     "command all about it": Place("s t p . Esc", gated(**COMMAND), ("?", "i"), only=True),
