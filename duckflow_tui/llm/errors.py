@@ -182,12 +182,13 @@ def _format_time(at: float | None) -> str:
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-_NUMBER: Final = r"`?(?<![\w.-])(\d{4,12}|\d{1,3}(?:,\d{3})+)(?![\w-])"
+_NUMBER: Final = r"`?(?<![\w.-])(\d{3,12}|\d{1,3}(?:,\d{3})+)(?![\w-])"
+_BETWEEN: Final = r"(?:(?!['\"], ).){0,40}?"  # within one field of the error
 #: Before or behind the most tokens that an error allows, tried in this order.
 _BOUNDS: Final = (
     rf"(?:>|\bn_ctx\W{{1,3}}|afford|at most|less than|equal to|<=|\[\d+,) ?{_NUMBER}",
-    r"(?:\bmax(?!\w* (?:output|completion))|limit(?! exceeded by)"
-    rf"|context[_ ](?:length|size|window)).{{0,40}}?{_NUMBER}",
+    rf"context[_ ](?:length|size|window){_BETWEEN}{_NUMBER}",
+    rf"(?:\bmax(?!\w* (?:output|completion))|limit(?! exceeded by)){_BETWEEN}{_NUMBER}",
     rf"{_NUMBER} maximum",
 )
 #: Behind, before or around the tokens of the request.
@@ -243,21 +244,21 @@ CAUSES: Final = (
           r"|maximum tokens you requested", "max_output"),
     FailureCause("context_overflow", (400, 413, 422, 500),
           r"context[_ ](?:length|window|size|limit)|n_ctx|max_seq_len|tokens? limit"
-          r"|input token count|\b(?:prompt|inputs?)\b`? (?:is |tokens )?(?:length|too long|exceeds"
-          r"|must have less|\+)"
+          r"|input token count|\b(?:prompt|inputs?)\b`? (?:is |tokens |length )?(?:too long|exceeds"
+          r"|must have less|\+)|\b(?:prompt|input) length\b.{0,40}?\d{3}"
           r"|too many (?:input )?tokens|(?:request|body) too large|reduce (?:the length|your mess)",
           "context"),
     FailureCause("context_overflow", (402, 429),
           r"prompt tokens limit exceeded|request too large", "context"),
     FailureCause("quota", _LIMIT,
           r"insufficient[_ ](?:quota|balance|credits?)|exceeded your current quota|\bbilling\b"
-          r"|budget_exceeded|exceeded ?budget|budget has been exceeded|balance is \w+"
-          r"|no resource package|requires more credits|余额不足|spending limit|key limit exceeded"
-          r"|good standing|package has expired"),
+          r"|budget_exceeded|exceeded ?budget|budget has been exceeded|no resource package"
+          r"|(?:account|credit|your) balance is|requires more credits|余额不足|spending limit"
+          r"|key limit exceeded|good standing|package has expired"),
     FailureCause("used_up", (400, 402, 403, 412, 429),
           r"per[- ]day\b|\bdaily\b|per[- ]week\b|usage limit|weekly limit|使用上限|^13(?:08|10)\b"),
     FailureCause("loading", range(500, 600),
-          r"loading (?:the )?model|\bmodel\b.{0,80}?\bloading", is_retried=True),
+          r"loading (?:the )?model|\bmodel\b.{0,80}? is (?:\w+ )?loading", is_retried=True),
     FailureCause("region", (400, 403, 451),
           r"unsupported_country|country, region|location is not supported|not available in your"
           r" (?:country|region)"),
@@ -528,7 +529,8 @@ def seconds_to_reset(headers: Mapping[str, object], now: float) -> float | None:
 
 
 _TIME: Final = (
-    rb"((?:\d{1,6}(?:\.\d{1,20})?\s?(?:ms|milliseconds?|hours?|minutes?|seconds?|[hms])\s?)+)"
+    rb"((?:\d{1,6}(?:\.\d{1,20})?\s?"
+    rb"(?:ms|milliseconds?|h(?:ours?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?)(?![a-z])\s?)+)"
 )
 _WAIT: Final = re.compile(
     rb'"retryDelay":\s*"' + _TIME + rb'"|(?:retry|try again|please wait)(?: in| after)? ' + _TIME,
