@@ -33,6 +33,7 @@ from duckflow_tui.state.lenient import (
     field_name,
     join_texts,
     read_choice,
+    read_first_word,
     read_priority,
 )
 
@@ -102,24 +103,31 @@ _VERDICTS: Final = _read_table(
     fix="needs_fix needs_work revise 要修正 修正",
     reject="rejected fail failed no 却下 不合格 拒否",
 )
-_STATUSES: Final = _read_table(
+#: Of steps, in reports and in calls that set one.
+STATUSES: Final = _read_table(
+    pending="todo open not_started",
+    in_progress="started running active doing",
     completed="complete done success succeeded successful successfully ok finished passed 完了"
     " 成功",
     partial="partially partly incomplete 一部 一部完了",
     failed="failure fail error unsuccessful 失敗",
+    blocked="stuck waiting on_hold",
 )
 _RISKS: Final = _read_table(
     low="minimal none 低 低い", medium="moderate mid 中 中程度", high="critical 高 高い"
 )
-#: Scores given as words, by the first of them.
-_DEGREES: Final = _read_table(
-    met="true yes full fully fully_met pass passed 達成 満たす",
-    high="高 高い",
-    partly="medium partial partly_met 中 一部",
-    low="低 低い",
-    unmet="false no not_met fail failed 未達",
-)
-_SCORE_OF: Final = {"met": 1.0, "high": 0.9, "partly": 0.5, "low": 0.2, "unmet": 0.0}
+#: Scores given as words.
+_SCORES: Final = {
+    word: score
+    for score, words in {
+        1.0: "met true yes full fully fully_met pass passed 達成 満たす",
+        0.9: "high 高 高い",
+        0.5: "partly medium partial partly_met 中 一部",
+        0.2: "low 低 低い",
+        0.0: "unmet false no not_met fail failed 未達",
+    }.items()
+    for word in words.split()
+}
 
 
 class JsonReply(BaseModel):
@@ -280,7 +288,7 @@ def _read_claims(given: Any) -> list[RequirementClaim]:
     return [claim for claim in claims if claim is not None]
 
 
-def _read_word(words: Mapping[str, Any], given: object) -> object:
+def read_word(words: Mapping[str, Any], given: object) -> object:
     """Look up a word of a fixed choice; an unknown one is returned unchanged, for validation to
     refuse.
     """
@@ -296,13 +304,14 @@ Ids = Annotated[list[str], BeforeValidator(_list_ids)]
 Claims = Annotated[list[RequirementClaim], BeforeValidator(_read_claims)]
 Priority = Annotated[Literal[1, 2, 3], BeforeValidator(lambda given: read_priority(given) or 1)]
 Status = Annotated[
-    Literal["completed", "partial", "failed"], BeforeValidator(partial(_read_word, _STATUSES))
+    Literal["completed", "partial", "failed"], BeforeValidator(partial(read_word, STATUSES))
 ]
 RiskWord = Annotated[
     Literal["low", "medium", "high"] | None,
-    BeforeValidator(lambda given: read_choice(next(iter(collect_texts(given)), ""), _RISKS)),
+    BeforeValidator(lambda given: read_first_word(next(iter(collect_texts(given)), ""), _RISKS)),
 ]
-Flag = Annotated[bool, BeforeValidator(partial(_read_word, BOOLEANS))]
+#: Only shown to the user.
+Flag = Annotated[bool, BeforeValidator(lambda given: read_first_word(given, BOOLEANS))]
 
 
 class PlanStep(JsonReply):
@@ -473,8 +482,8 @@ def read_scores(
         text = str(value).strip()
         match = _SCORE_NUMBER.fullmatch(text)
         if match is None:
-            if (degree := read_choice(text, _DEGREES)) is not None:
-                read[key] = _SCORE_OF[degree]
+            if (score := read_choice(text, _SCORES)) is not None:
+                read[key] = score
         elif match[2] or match[3]:
             read[key] = float(match[1]) / float(match[3] or 100)
         else:

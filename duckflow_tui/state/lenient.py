@@ -37,9 +37,23 @@ def field_name(written: object) -> str:
 
 
 def read_choice(given: object, words: Mapping[str, _Meaning]) -> _Meaning | None:
-    """Look up a word of a fixed choice, or the first word of a longer text; None if unknown."""
-    word = field_name("" if given is None else str(given).strip(" .!。*`"))
-    return words[word] if word in words else words.get(_NO_WORD.split(word)[0])
+    """Look up a text in a fixed choice, without the marks around it; None if it says anything else
+    or more.
+    """
+    return words.get(_choice_name(given))
+
+
+def read_first_word(given: object, words: Mapping[str, _Meaning]) -> _Meaning | None:
+    """Look up a text or, if unknown, its first word, as in "high: users see it"; None if both are
+    unknown. Only for values that decide nothing: the rest of the text may deny its first word.
+    """
+    name = _choice_name(given)
+    return words[name] if name in words else words.get(_NO_WORD.split(name)[0])
+
+
+def _choice_name(given: object) -> str:
+    """Convert a text to the form of the words of a choice."""
+    return field_name("" if given is None else str(given).strip(" .!。*`"))
 
 
 def read_priority(given: object) -> int | None:
@@ -49,7 +63,7 @@ def read_priority(given: object) -> int | None:
     number = str(given).strip().lstrip("Pp").removesuffix(".0")
     if number.isdecimal() or (isinstance(given, int) and not isinstance(given, bool)):
         return min(max(int(number), 1), 3)
-    return read_choice(given, _PRIORITIES)
+    return read_first_word(given, _PRIORITIES)
 
 
 def collect_texts(given: Any) -> list[str]:

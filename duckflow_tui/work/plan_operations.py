@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from duckflow_tui.prompting.side_replies import PlanStep, PlanSteps
+from duckflow_tui.prompting.side_replies import STATUSES, PlanStep, PlanSteps, read_word
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.base import StateError
-from duckflow_tui.state.lenient import read_choice
 from duckflow_tui.state.operations import Effect, Need, Weight
 from duckflow_tui.state.plan import MAX_STEPS, REVISE
 from duckflow_tui.tools.operation import (
@@ -31,27 +31,13 @@ UPDATE_STEP: Final = "plan_tool.update_step"
 #: Operations after which the steps of a plan may begin.
 BEGINS_PLAN: Final = ("plan_tool.propose", "task_loop.run", UPDATE_STEP)
 
-#: Words that models use for the status of a step and for a change of one, with ours.
-_STATUSES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("pending", "todo", "open", "not_started"), "pending"),
-    **dict.fromkeys(("in_progress", "started", "running", "active", "doing"), "in_progress"),
-    **dict.fromkeys(("completed", "complete", "done", "finished", "success", "完了"), "completed"),
-    **dict.fromkeys(("failed", "failure", "fail", "error", "失敗"), "failed"),
-    **dict.fromkeys(("blocked", "stuck", "waiting", "on_hold"), "blocked"),
-}
+#: Words that models use for a change of a step, with ours.
 _EDITS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("add", "insert", "append", "new", "create"), "add"),
     **dict.fromkeys(("change", "update", "edit", "modify", "replace", "rename"), "change"),
     **dict.fromkeys(("drop", "remove", "delete", "skip"), "drop"),
     **dict.fromkeys(("move", "reorder", "shift"), "move"),
 }
-
-
-def _translate_word(words: Mapping[str, str]) -> BeforeValidator:
-    """Make a validator that replaces a word of ``words`` by its meaning; it returns other values
-    unchanged.
-    """
-    return BeforeValidator(lambda given: read_choice(given, words) or given)
 
 
 class Propose(Arguments):
@@ -69,7 +55,9 @@ class Propose(Arguments):
 class StepEdit(Arguments):
     """One change of a step within ``Revise``."""
 
-    op: Annotated[Literal["add", "change", "drop", "move"], _translate_word(_EDITS)]
+    op: Annotated[
+        Literal["add", "change", "drop", "move"], BeforeValidator(partial(read_word, _EDITS))
+    ]
     step_id: str = Field(
         default="",
         description="Its id or number; for add: a word by which other changes may name it.",
@@ -110,7 +98,7 @@ class UpdateStep(Arguments):
     step_id: str = Field(description="Its id or number.")
     status: Annotated[
         Literal["pending", "in_progress", "completed", "failed", "blocked"],
-        _translate_word(_STATUSES),
+        BeforeValidator(partial(read_word, STATUSES)),
     ]
     note: str = Field(default="", description="What shows it, or what is in the way.")
 

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from support.endpoint import bench
 from support.model_words import WORDS
 from support.pinned import CountingIds
 
 from duckflow_tui.prompting.side_questions import KINDS
+from duckflow_tui.prompting.side_replies import read_scores
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.operations import Effect, OperationSpec
 from duckflow_tui.state.prompt import ChatMessage
 from duckflow_tui.state.usage import Purpose
 from duckflow_tui.tools.operation import default_registry
+from duckflow_tui.work.plan_operations import UpdateStep
 from duckflow_tui.work.task_lists import read_tasks
 
 SHAPES = {kind.purpose: kind.reply for kind in KINDS}
@@ -34,7 +37,7 @@ UNREAD = {
     "missing": {"headings with bullets"},  # "(priority 1)" stays in the text
     "plan": {"bare steps", "headings of steps"},
     "continuation": {"bare steps", "headings of steps"},  # the first: no strategy
-    "report": {"true", "other names", "table"},
+    "report": {"true", "other names", "table", "status with words"},  # the rest may deny it
     "failure": {"bullets of fields"},
 }
 
@@ -145,8 +148,7 @@ async def test_an_answer_in_any_usual_form_is_used_without_asking_again(purpose:
         ("plan", "risk", "moderate", "medium"),
         ("plan", "risk", "who knows", None),
         ("plan", "depends_on", "none", []),
-        ("report", "status", "partially completed", "partial"),
-        ("report", "status", "partial: one is missing", "partial"),
+        ("report", "status", "Partially.", "partial"),
         ("report", "status", "Error", "failed"),
         ("report", "status", ["OK"], "completed"),
         ("failure", "retryable", "no", False),
@@ -168,3 +170,31 @@ def test_a_value_is_read_in_each_way_that_models_write_it(
     holder: Any = value if hasattr(value, where) else entries[0]
     found: Any = getattr(holder, where)
     assert ((found.kind, found.value) if where == "check" else found) == meant
+
+
+@pytest.mark.parametrize(
+    "status", ["complete failure", "done partially", "completed, but two tests fail"]
+)
+def test_a_status_that_says_more_than_one_word_is_not_read_by_its_first(status: str) -> None:
+    with pytest.raises(ValidationError):
+        SHAPES["report"].model_validate({"status": status, "summary": "x"})
+    with pytest.raises(ValidationError):
+        UpdateStep.model_validate({"step_id": "1", "status": status})
+
+
+@pytest.mark.parametrize(
+    ("word", "score"),
+    [
+        ("met", 1.0),
+        ("**Fully met.**", 1.0),
+        ("partly met", 0.5),
+        ("Not met", 0.0),
+        ("met only in part", None),
+        ("yes, but two tests fail", None),
+        ("full of bugs", None),
+    ],
+)
+def test_a_score_in_words_counts_where_they_say_nothing_else(
+    word: str, score: float | None
+) -> None:
+    assert read_scores(None, {"r1": word}, None, None)[1].get("r1") == score
