@@ -23,11 +23,13 @@ from duckflow_tui.tools.results import MAX_RESULT
 HALF: Final = (MAX_RESULT - 4_096) // 2
 _IN_MEMORY: Final = MAX_RESULT  # bytes of output up to which no file is made
 _WINDOW: Final = 1_000_000  # bytes redacted at once, extended to the end of a line
+_OVERLAP: Final = 32_768  # characters redacted again with the next window; a private key is shorter
 _LONG_LINE: Final = 64 * 1024  # characters of a line from which on it is kept as finished
 
-#: The beginning of an escape sequence at the end of a piece.
+#: The beginning of an escape sequence, of bounded length, at the end of a piece.
 _UNFINISHED: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]{0,4096}\x1b?|[PX^_][^\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
+    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,64}|\][^\x07\x1b\n]{0,4096}\x1b?|[PX^_][^\x1b\n]{0,4096}\x1b?"
+    r"|[ -/]{0,64})\Z"
 )
 #: A switch to the terminal's alternate screen, or a cursor position, as full-screen programs send.
 _DRAWS: Final = re.compile(r"\x1b\[(?:\?(?:1049|1047|47)h|\d+;\d+[Hf])")
@@ -131,16 +133,26 @@ class Capture:
             return None
         copy = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - the caller closes it
         self._spool.seek(0)  # without the lock: nothing is written any more, and it takes long
-        while data := self._spool.read(_WINDOW) + self._spool.readline():
-            text = redact(ESCAPE.sub("", data.decode("utf-8", "surrogateescape")))
-            copy.write(text.encode("utf-8", "surrogateescape"))
+        text, more = "", True
+        while more:
+            more = self._spool.read(_WINDOW) + self._spool.readline()
+            text = redact(text + ESCAPE.sub("", more.decode("utf-8", "surrogateescape")))
+            # A key may go on behind the window, or stand behind its name on the next line.
+            end = text.rfind("\n", 0, max(len(text) - _OVERLAP, 0)) + 1 if more else len(text)
+            copy.write(text[:end].encode("utf-8", "surrogateescape"))
+            text = text[end:]
         copy.seek(0)
         return copy
 
     def close(self) -> None:
-        """Close the file and drop the raw output; beginning and end stay readable."""
+        """Close the file and drop the raw output; beginning and end stay readable. Where a full
+        disk refuses its last bytes, the output counts as lost.
+        """
         with self._lock:
-            self._spool.close()
+            try:
+                self._spool.close()
+            except OSError as error:
+                self.lost = error.strerror or str(error)
             del self._tail[:-HALF]
 
     # --- under the lock ----------------------------------------------------------------------

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import tempfile
+import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.whole import rounds
@@ -69,3 +75,59 @@ def test_the_whole_is_kept_without_colours_and_without_the_keys_that_hold_some(
     printed = f"\x1b[1mbold\x1b[0m {marked}\napi_key: {marked}\n"
     assert kept_copy(tmp_path, printed, _KEY) == f"bold {REDACTED}\napi_key: {REDACTED}\n"
     assert _KEY[10:] not in kept_copy(tmp_path, f"api_key: {marked}\n")
+
+
+def test_a_key_is_masked_whichever_line_of_a_long_output_it_stands_on(tmp_path: Path) -> None:
+    """Also where its name ends the part of the output that is searched at once."""
+    line = "x" * 99 + "\n"
+    for before in range(1, 12):
+        ahead = (line * 10_000)[before:]
+        kept = kept_copy(tmp_path, f"{ahead}api_key:\n  {_KEY}\n{line * 2_000}")
+        assert kept == f"{ahead}api_key:\n  {REDACTED}\n{line * 2_000}"
+
+
+@pytest.mark.parametrize("begin", ["\x1b[", "\x1b ", "\x1b", "\x1b]", "\x1bP"])
+def test_an_escape_of_any_length_takes_bounded_time_and_is_no_text(
+    begin: str, tmp_path: Path
+) -> None:
+    capture = Capture(tmp_path, 1_000_000)
+    assert capture.take_piece(begin.encode()) == ""
+    began = time.process_time()
+    shown = "".join(capture.take_piece(b"0" * 65_536) for _ in range(100))
+    capture.close()
+    assert time.process_time() - began < 3
+    assert len(shown) > 99 * 65_536 - 5_000  # almost nothing is held back
+    assert "\x1b" not in shown
+
+
+class _Disk(io.FileIO):
+    """A file on a disk that can be full."""
+
+    full = False
+
+    def write(self, data: object) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_disk_that_is_full_at_the_end_loses_the_whole_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = _Disk(tmp_path / "spool", "w+")
+
+    def open_on_disk(**_: object) -> io.BufferedRandom:
+        return io.BufferedRandom(disk)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", open_on_disk)
+    capture = Capture(tmp_path, 10_000_000)
+    capture.take_piece(b"begin\n" + b"x" * 300_000)
+    disk.full = True
+    capture.take_piece(b"\nend\n")
+    capture.close()
+    assert disk.closed
+    assert capture.lost == os.strerror(errno.ENOSPC)
+    assert not capture.is_complete
+    kept = capture.read_output()
+    assert kept.head.startswith("begin\n")
+    assert kept.tail.endswith("end\n")
