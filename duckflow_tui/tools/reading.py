@@ -27,7 +27,8 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-from duckflow_tui.tools.results import HANDLE, MAX_LINE, find_image_kind
+from duckflow_tui.tools.pictures import find_image_kind
+from duckflow_tui.tools.results import HANDLE, MAX_LINE
 
 DEFAULT_LINES: Final = 2_000  # lines of a read without a range
 DEFAULT_BYTES: Final = 100_000  # bytes of text as UTF-8, of a read without a range

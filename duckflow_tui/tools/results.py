@@ -1,13 +1,12 @@
-"""Results of calls as the model reads them: bounded in size, with pictures, changes, and the user's
-edits described.
+"""Results of calls as the model reads them: bounded in size, with changes and the user's edits
+described.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duckflow_tui.safety.paths import WorkspaceError
@@ -16,7 +15,7 @@ from duckflow_tui.state.base import ELLIPSIS, clip_value
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateAnswer
-from duckflow_tui.state.operations import FileChange, Image, Outcome, Zone
+from duckflow_tui.state.operations import FileChange, Outcome, Zone
 from duckflow_tui.tools.changes import (
     PlannedChange,
     compare_bytes,
@@ -40,12 +39,6 @@ HANDLE: Final = "result:"
 MASKED: Final = (
     "[what looks like a key stands as [redacted] here and is not sent; the file or the program has "
     "it whole. Do not write [redacted] in its place]"
-)
-MAX_IMAGE: Final = 3_750_000  # bytes of a picture: 5 MB in base64, the most that Claude's API takes
-_PICTURES: Final = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
 )
 _NOTE_ROOM: Final = 400  # bytes kept free for the line between head and tail
 
@@ -100,96 +93,6 @@ async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
     between = len(lines) - len(head) - len(tail)
     note = f"[… {between:,} characters left out; {kept} …]"
     return f"{head}\n{note}\n{tail}", cut + between, blob
-
-
-#: Text inside the bytes of a picture that is long enough for a key.
-_TEXT_RUNS: Final = re.compile(rb"[\t -~]{8,}")
-
-
-def find_image_kind(data: bytes) -> str:
-    """Return the media type of a picture that models can be shown, by its first bytes; empty for
-    other data, and for more than MAX_IMAGE bytes.
-    """
-    if len(data) > MAX_IMAGE:
-        return ""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for begin, kind in _PICTURES if data.startswith(begin)), "")
-
-
-#: Chunks of a PNG and of a WebP file that make up the picture; the others hold texts and EXIF.
-_PNG_CHUNKS: Final = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
-_WEBP_CHUNKS: Final = frozenset({b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF"})
-_WEBP_METADATA: Final = 0x2C  # flags in VP8X: colour profile, EXIF, XMP
-
-
-def drop_metadata(data: bytes, kind: str) -> bytes:
-    """Return a picture of this media type without its texts, EXIF, XMP, colour profile and
-    whatever follows its end. A GIF is returned as it is.
-    """
-    match kind:
-        case "image/png":
-            return data[:8] + b"".join(_iter_chunks(data, 8, _PNG_CHUNKS))
-        case "image/webp":
-            body = b"WEBP" + b"".join(_iter_chunks(data, 12, _WEBP_CHUNKS))
-            if body.startswith(b"WEBPVP8X"):
-                body = body[:12] + bytes([body[12] & ~_WEBP_METADATA]) + body[13:]
-            return b"RIFF" + len(body).to_bytes(4, "little") + body
-        case "image/jpeg":
-            kept, at = [data[:2]], 2
-            while data[at : at + 1] == b"\xff" and data[at + 1 : at + 2] != b"\xda":
-                end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-                marker = data[at + 1]
-                if marker in (0xE0, 0xEE) or not (0xE0 <= marker <= 0xEF or marker == 0xFE):
-                    kept.append(data[at:end])  # the frame and its tables, not EXIF or a comment
-                at = end
-            end = data.rfind(b"\xff\xd9")
-            return b"".join((*kept, data[at : end + 2 if end >= at else len(data)]))
-        case _:
-            return data
-
-
-def _iter_chunks(data: bytes, at: int, wanted: Set[bytes]) -> Iterator[bytes]:
-    """Yield the whole chunks whose type is in ``wanted``, from ``at`` on: of a PNG file where
-    ``IEND`` is wanted, else of a WebP file.
-    """
-    png = b"IEND" in wanted
-    while at + 8 <= len(data):
-        if png:  # size, type, data, checksum
-            size, kind = int.from_bytes(data[at : at + 4], "big") + 4, data[at + 4 : at + 8]
-        else:  # type, size, data, padded to an even size
-            size, kind = int.from_bytes(data[at + 4 : at + 8], "little"), data[at : at + 4]
-            size += size % 2
-        if kind in wanted:
-            yield data[at : at + 8 + size]
-        at += 8 + size
-
-
-async def keep_images(
-    pictures: Iterable[bytes], blobs: Blobs, redact: Callable[[str], str]
-) -> tuple[Image, ...]:
-    """Store pictures, without their metadata, as blobs and return them as references, each once.
-    Left out is data that is no picture for models, or in whose text ``redact`` finds a key.
-    Raises OSError.
-    """
-    kept: list[Image] = []
-    for data in dict.fromkeys(pictures):
-        kind = find_image_kind(data)
-        shown = await asyncio.to_thread(_make_presentable, data, kind, redact)
-        if shown:
-            kept.append(Image(sha=await blobs.put(shown), mime=kind, size=len(shown)))
-    return tuple(kept)
-
-
-def _make_presentable(data: bytes, kind: str, redact: Callable[[str], str]) -> bytes:
-    """Return a picture without its metadata; nothing where ``kind`` is empty, or ``redact`` finds
-    a key in its text.
-    """
-    if not kind:
-        return b""
-    data = drop_metadata(data, kind)
-    text = "\n".join(run.decode("ascii") for run in _TEXT_RUNS.findall(data))
-    return data if redact(text) == text else b""
 
 
 def _cut_lines(text: str) -> tuple[str, int]:

@@ -83,6 +83,7 @@ from duckflow_tui.tools.operation import (
     Touched,
     Work,
 )
+from duckflow_tui.tools.pictures import keep_images
 from duckflow_tui.tools.reading import reading_facts
 from duckflow_tui.tools.results import (
     MASKED,
@@ -90,7 +91,6 @@ from duckflow_tui.tools.results import (
     describe_figures,
     describe_user_edits,
     find_hashes_after,
-    keep_images,
     load_earlier_result,
 )
 from duckflow_tui.tools.undo import Undoing
@@ -686,10 +686,12 @@ class ToolRouter:
             text = f"{text}\n{MASKED}"
         text, cut, blob = await bound_result(text, self.blobs)
         try:
-            images = await keep_images(output.images, self.blobs, self.redact)
+            images, left_out = await keep_images(output.images, self.blobs, self.redact)
+            told = [self.words(why) for why in left_out]
         except OSError as error:
             images = ()
-            text = f"{text}\n{self.words('image.not_kept', reason=error.strerror or str(error))}"
+            told = [self.words("image.not_kept", reason=error.strerror or str(error))]
+        text = "\n".join((text, *told))
         # What the operation itself cut counts too; its own blob keeps the whole.
         cut, blob = output.cut + cut, output.blob or blob
         duration = 0.0 if call.started is None else self.store.clock.monotonic() - call.started

@@ -21,7 +21,7 @@ from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.operations import IMAGE_TOKENS
 from duckflow_tui.state.usage import PromptMeasured
-from duckflow_tui.tools.results import MAX_IMAGE
+from duckflow_tui.tools.pictures import MAX_IMAGE
 
 URL = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
 
@@ -207,7 +207,8 @@ def jpeg(*, texts: bool) -> bytes:
         return bytes([0xFF, marker]) + (len(data) + 2).to_bytes(2, "big") + data
 
     more = segment(0xE1, b"Exif\0\0" + TEXT) + segment(0xFE, TEXT) + segment(0xED, TEXT)
-    frame, tables = segment(0xE0, b"JFIF\0"), segment(0xDB, b"\1" * 20) + segment(0xEE, b"Adobe")
+    frame = segment(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0")
+    tables = segment(0xDB, b"\1" * 20) + segment(0xEE, b"Adobe\0\x64\0\0\0\0\2")
     scan = segment(0xDA, b"\2\3") + b"\7" * 30 + b"\xff\xd9"
     return b"\xff\xd8" + frame + more * texts + tables + scan + TEXT * texts
 
@@ -258,12 +259,28 @@ async def test_a_picture_of_countless_segments_is_read_in_time_and_beside_the_sc
         assert max(gaps) < 2
 
 
-async def test_a_picture_that_holds_a_key_in_plain_text_is_not_sent(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("a.webp", b"RIFF\x0c\0\0\0WEBPVP8X\0\0\0\0", "broken"),
+        ("a.jpg", jpeg(texts=False).replace(b"\7" * 30, b"API_KEY=" + KEY), "a key"),
+    ],
+)
+async def test_of_a_picture_that_is_not_shown_the_result_says_why(
+    tmp_path: Path, name: str, data: bytes, why: str
+) -> None:
+    """Nothing else of its result is lost."""
     root = project(tmp_path)
-    (root / "work" / "duck.gif").write_bytes(b"GIF89a\nAPI_KEY=" + KEY + b"\n")
-    async with session(root, script(done("None."))) as s:
-        await s.engine.send("What is on @duck.gif?")
-        await s.ended()
+    (root / "work" / name).write_bytes(data)
+    replies = script(decision("I look.", look(name)), done("Not shown."))
+    async with session(root, replies) as s:
+        assert (await s.turn("What is on it?")).outcome == "done"
+        (call,) = s.results()
         request = s.server.of("main")[-1]
+        assert (call.result.outcome, call.result.images) == ("ok", ())
+        named, told = call.result.text.split("\n")
+        assert name in named
+        assert why in told
+        assert "not shown" in told
         assert pictures_of(request) == []
         assert base64.b64encode(KEY[3:30]) not in request.raw

@@ -11,7 +11,7 @@ from duckflow_tui.state.base import JsonObject
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.mcp.config import make_harmless, printable_line
 from duckflow_tui.tools.operation import Output
-from duckflow_tui.tools.results import find_image_kind
+from duckflow_tui.tools.pictures import find_image_kind
 
 if TYPE_CHECKING:
     from mcp import types
