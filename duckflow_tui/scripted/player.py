@@ -318,16 +318,21 @@ class StoryPlayer:
                 "missing": [{"what": lines.judged_bad, "priority": 1}], "constraints": [],
                 "suggested_improvements": [], "alternative_strategies": [],
             },
+            "continuation": {"strategy": lines.failure, "steps": [lines.judged_bad]},
             "failure": {"cause": lines.failure, "fix": lines.spent.says, "retryable": False},
             "digest": {"digest": self._story.goal if self._story is not None else lines.free.says},
         }  # fmt: skip
         return answers.get(purpose)
 
     def _list_dropped(self, text: str) -> list[str]:
-        """The requirements of the steps that the user took out, by their words."""
+        """The requirements of the steps that the user took out, themselves or by the words of an
+        answer beside the work.
+        """
         changes = text.partition("<changes>")[2].partition("</changes>")[0]
         if self._story is None:
             return []
+        asked = [aside.answer for aside in self._story.asides if aside.said in changes]
+        changes += "".join(str(call.args) for answer in asked for call in answer.calls)
         gone = {step.id for step in self._story.steps if step.name in changes}
         return [each.text for each in self._story.requirements if each.step in gone]
 

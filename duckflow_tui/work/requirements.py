@@ -13,8 +13,14 @@ from duckflow_tui.prompting.side_questions import requirements_question
 from duckflow_tui.prompting.side_replies import RequirementsReply
 from duckflow_tui.state.base import LocalizedText, ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage, UserMessage
-from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
+from duckflow_tui.state.conversation import (
+    AssistantMessage,
+    Level,
+    Message,
+    NoticeMessage,
+    UserMessage,
+)
+from duckflow_tui.state.decision import Action, Check, NextStep, RequirementClaim, TurnDecision
 from duckflow_tui.state.gates import (
     ACCEPT,
     REJECT,
@@ -48,6 +54,9 @@ MAX_NEW: Final = 30  # requirements that one decision may bring
 
 #: Answers to a card whose words no message of the user repeats.
 _HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action, REJECT.action)
+
+#: Cards that ask about a change or the end of an approved plan.
+_PLAN_QUESTIONS: Final = (CardKind.PLAN_CHANGE, CardKind.PLAN_END)
 
 
 # --- whether a message is about the request in hand ----------------------------------------------
@@ -244,7 +253,11 @@ def collect_wishes(
     and changes of the plan that name their own requirements.
     """
     since = state.messages[objective.heard :]
-    settled = {m.answers for m in since if isinstance(m, AssistantMessage) and _is_settled_by(m)}
+    settled = {
+        message.answers
+        for at, message in enumerate(since)
+        if isinstance(message, AssistantMessage) and _is_settled_by(message, since[at:])
+    }
     said: list[str] = []
     for message in since:
         if message.at < objective.created_at:
@@ -273,15 +286,28 @@ def collect_wishes(
     return said
 
 
-def _is_settled_by(message: AssistantMessage) -> bool:
-    """Whether an answer beside the work has settled what its message means for the ledger: it
-    changes the plan, names requirements, or classifies the message as talk.
+def _is_settled_by(message: AssistantMessage, since: Sequence[Message]) -> bool:
+    """Whether an answer beside the work has settled what its message means for the ledger: it asks
+    the user about a change or the end of the plan, names requirements, or classifies the message
+    as talk. ``since``: the messages from the answer on.
     """
     decision = message.decision
     if not message.aside or decision is None:
         return False
-    revises = any(action.operation == REVISE for action in decision.actions)
+    revises = any(_is_asked_about(a, since) for a in decision.actions if a.operation == REVISE)
     return revises or bool(decision.requirements) or decision.task_profile in TALK
+
+
+def _is_asked_about(action: Action, since: Sequence[Message]) -> bool:
+    """Whether the user was asked about a change of the plan, or the call may still ask; a draft is
+    changed without a question.
+    """
+    for message in since:
+        if isinstance(message, CardMessage) and message.card.kind in _PLAN_QUESTIONS:
+            return True
+        if isinstance(message, OperationMessage) and message.call_id == action.call_id:
+            return False
+    return True
 
 
 async def add_claims(

@@ -12,6 +12,9 @@ from support.prepared import UNTOUCHED
 from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
+from duckflow_tui.prompting.side_questions import CONTINUATION
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.player import StoryPlayer
 from duckflow_tui.scripted.stories import LANGUAGES, Language, list_requests, load_lines, load_story
 from duckflow_tui.sessions import open_session
 from duckflow_tui.state.gates import CardKind, GateChoice
@@ -151,6 +154,39 @@ async def test_a_step_skipped_before_the_plan_is_approved_takes_its_requirement_
         await on.answer_card(CardKind.PLAN, "run_all")
         end = await approve_all(on)
         assert end.outcome == "done"
+        assert "Loyalty discount" not in on.text("src/shop/receipt.py")
+        objective = on.state.objective
+        assert objective is not None
+        counted = [item.is_counted for item in objective.extracted_requirements]
+        assert counted == [True, False, True]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_next_attempt_is_planned_by_an_honest_sentence(
+    tmp_path: Path, language: Language
+) -> None:
+    headers = {"x-duckflow-purpose": CONTINUATION.purpose}
+    asked = Request("POST", "/v1/chat/completions", headers, b"", {"messages": []})
+    reply = StoryPlayer(tmp_path, "", language, fast=True).reply(asked)
+    assert reply is not None
+    plan = CONTINUATION.reply.model_validate(reply.data)
+    assert plan.strategy == load_lines(language).failure
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_wish_said_while_the_draft_is_shown_takes_the_requirement_along(
+    tmp_path: Path, language: Language
+) -> None:
+    """The draft is changed without a question of its own, so the words are still to be heard."""
+    story = load_story("plan", language)
+    async with play(tmp_path, language=language) as on:
+        await on.say(story.request)
+        shown = await on.card(CardKind.PLAN)
+        await on.ask_beside(story.asides[1].said)
+        await on.until(lambda state: bool(state.cards) and state.cards[0].subject != shown.subject)
+        await on.answer_card(CardKind.PLAN, "run_all")
+        end = await approve_all(on)
+        assert end.outcome == "done", end.reply
         assert "Loyalty discount" not in on.text("src/shop/receipt.py")
         objective = on.state.objective
         assert objective is not None
