@@ -218,11 +218,10 @@ def measure_request(state: AgentState) -> Complexity:
     """Measure the complexity of the current request: files named in its calls, the user's later
     messages on it, its calls and those that failed. Without a request, that of all messages.
     """
-    now = state.objective
-    recent = [m for m in state.messages if now is None or m.at >= now.created_at]
-    first = now.message_id if now is not None else ""
-    said = [m for m in recent if isinstance(m, UserMessage) and not (m.aside or m.step_id)]
-    turns = sum(m.message_id != first for m in said)
+    first = state.objective.message_id if state.objective is not None else ""
+    ids = [m.message_id if isinstance(m, UserMessage) else None for m in state.messages]
+    recent = state.messages[ids.index(first) + 1 :] if first in ids else state.messages
+    turns = sum(isinstance(m, UserMessage) and not (m.aside or m.step_id) for m in recent)
     calls = _list_model_calls(recent)
     files = {path for m in calls if isinstance(path := m.args.get("path"), str)}
     errors = sum(m.result.outcome is not Outcome.OK for m in calls)

@@ -12,6 +12,8 @@ from support.conversations import operation
 from support.pinned import ManualClock
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.goal import TaskObjective
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, TaskProfile, Vitals
 from duckflow_tui.state.store import MemoryRecorder, Store
@@ -20,6 +22,7 @@ from duckflow_tui.work.loop_limits import (
     Pacemaker,
     PaceSettings,
     compute_complexity,
+    measure_request,
     measure_session,
 )
 
@@ -265,6 +268,20 @@ def test_starting_an_attempt_writes_the_limit_to_the_state_and_returns_it() -> N
     assert store.state.pace is not None
     assert store.state.pace.limit == found
     assert store.state.pace.used == 0
+
+
+def test_a_request_is_measured_by_what_came_behind_its_message() -> None:
+    """A clock that was set back in between drops nothing of it."""
+    state = new_store().state
+    ran = operation("file_ops.read_file", {"path": "a.txt"}, Outcome.ERROR)
+    asked, more = (UserMessage(message_id=f"msg_{n}", at=9.0, text="mend it") for n in range(2))
+    state.messages += [more.replace(message_id="msg_before", at=1.0), ran.replace(at=1.0), asked]
+    state.messages += [ran.replace(at=5.0), more.replace(at=5.0)]
+    assert measure_request(state) == compute_complexity(1, 3, 2, 2)
+    state.objective = TaskObjective(
+        objective_id="o", original_query="mend it", created_at=9.0, message_id="msg_0"
+    )
+    assert measure_request(state) == compute_complexity(1, 1, 1, 1)
 
 
 def test_loops_the_user_added_outlive_a_new_limit() -> None:
