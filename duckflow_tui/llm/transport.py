@@ -130,6 +130,37 @@ def head_size(message: httpx2.Request | httpx2.Response) -> int:
     return size + (int(message.headers.get("content-length", 0)) if is_request else 0)
 
 
+def _report_to_nobody(contact: HostContacted) -> None:
+    """Ignore a report, where nobody asked for them."""
+
+
+async def send_counted(
+    inner: httpx2.AsyncBaseTransport,
+    request: httpx2.Request,
+    contact: HostContacted,
+    report: Report,
+    now: Callable[[], float],
+) -> BoundedResponse:
+    """Send a request, and report ``contact`` with the bytes sent when the answer begins or none
+    comes, none if there was no connection; then the bytes received when the answer ends.
+    """
+    begun = contact.replace(sent=head_size(request))
+    try:
+        answer = await inner.handle_async_request(request)
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError):
+        begun = contact
+        raise
+    finally:
+        report(begun)
+
+    def report_end(size: int) -> None:
+        """Report the answer; ``size``: bytes of its body."""
+        received = head_size(answer) + size
+        report(contact.replace(at=now(), requests=0, received=received))
+
+    return BoundedResponse(answer, report_end)
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends requests to one origin only, with the endpoint's headers and few others."""
 
@@ -145,7 +176,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         reports.
         """
         self._inner = inner
-        self._report = report or outside.get(None)
+        self._report: Report = report or outside.get(None) or _report_to_nobody
         use: HostUse = "model" if report is not None else _USES.get(endpoint.name, "list")
         setting = "discovery.ports" if use == "discovery" else ""
         if use == "model":
@@ -180,33 +211,18 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             stream=request.stream,
             extensions=request.extensions,
         )
-        report = self._report
         contact = self._contact.replace(at=time.time())
-        if report is not None and not self._is_known:
+        if not self._is_known:
             self._is_known = True
-            report(contact)
-        contact = contact.replace(requests=1, sent=head_size(sent))
-        try:
-            answer = await self._inner.handle_async_request(sent)
-        except BaseException as error:
-            if report is not None:
-                unsent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-                report(contact.replace(sent=0) if unsent else contact)
-            raise
-
-        def report_end(size: int) -> None:
-            """Report the whole exchange; ``size``: bytes of the body."""
-            if report is not None:
-                received = head_size(answer) + size
-                report(contact.replace(at=time.time(), received=received))
-
-        response = BoundedResponse(answer, report_end)
+            self._report(contact)
+        contact = contact.replace(requests=1)
+        response = await send_counted(self._inner, sent, contact, self._report, time.time)
         if response.status_code < 300:  # R11c
             return response
         try:
             body = await _read_beginning(response)
         finally:
-            await answer.aclose()
+            await response.aclose()
         raise BadStatus(response.status_code, dict(response.headers), body)
 
     async def aclose(self) -> None:

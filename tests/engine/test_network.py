@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from engine.test_tools_mcp_http import http_server
 from support.endpoint import bench
+from support.pinned import ManualClock
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.llm.contacts import Contacts, outside
@@ -25,8 +26,11 @@ from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.export import export_lines, make_export_name
 from duckflow_tui.session.network import beyond_words
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.usage import HostContact, HostContacted, LlmCallFinished
+from duckflow_tui.tools.mcp.http import http_client
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
 _hooked: list[bool] = []
@@ -167,6 +171,26 @@ async def test_a_proxy_is_named_since_it_is_what_is_connected_to(port_of_nobody:
     assert told.setting == "endpoints.far.base_url"
     assert (ended.requests, ended.sent, ended.received) == (1, 0, 0)
     assert "hunter2" not in told.model_dump_json()
+
+
+async def test_what_was_sent_counts_where_a_server_does_not_answer() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.close()
+
+    store = Store(AgentState(), ManualClock(), MemoryRecorder())
+    heard: list[HostContacted] = []
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    model = await open_http(Endpoint(name="m", base_url=url), None, {}, 5.0, heard.append)
+    tools = http_client(url, "net", store, {}, lambda: None, httpx2.Auth())
+    async with server, model, tools:
+        for http in (model, tools):
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await http.post(url, json={})
+    for contact in (heard[-1], *store.state.hosts.values()):
+        assert (contact.requests, contact.received) == (1, 0)
+        assert contact.sent > 100
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

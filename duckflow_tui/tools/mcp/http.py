@@ -11,13 +11,7 @@ from typing import Final
 import httpx2
 
 from duckflow_tui.llm.endpoints import origin_of
-from duckflow_tui.llm.transport import (
-    BoundedResponse,
-    WayClosed,
-    find_proxy,
-    head_size,
-    open_transport,
-)
+from duckflow_tui.llm.transport import WayClosed, find_proxy, open_transport, send_counted
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import HostContacted
 
@@ -69,23 +63,16 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
                 way = await asyncio.to_thread(open_transport, url, proxy)
                 way = self._ways.setdefault(origin_of(url), way)
             self._store.dispatch(contact.replace(requests=1))
-            answer = await way.handle_async_request(request)
+            clock, report = self._store.clock, self._store.dispatch
+            response = await send_counted(way, request, contact, report, clock.now)
         except WayClosed as closed:
             raise httpx2.ConnectError(f"{closed.variable}: {closed.__cause__}") from closed
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
             if proxy is None:
                 raise
             raise httpx2.ConnectError(f"{proxy.variable}: {error}") from error
-        self._store.dispatch(contact.replace(sent=head_size(request)))
-        if answer.status_code == 404 and "mcp-session-id" in request.headers:
+        if response.status_code == 404 and "mcp-session-id" in request.headers:
             self._on_session_lost()
-
-        def report_end(size: int) -> None:
-            """Report the answer; ``size``: bytes of its body."""
-            now, received = self._store.clock.now(), head_size(answer) + size
-            self._store.dispatch(contact.replace(at=now, received=received))
-
-        response = BoundedResponse(answer, report_end)
         response.most, response.is_endless = MAX_BODY, True  # the SDK limits what it iterates over
         return response
 
@@ -103,9 +90,10 @@ def http_client(
     on_session_lost: Callable[[], None],
     auth: httpx2.Auth,
 ) -> httpx2.AsyncClient:
-    """Return the HTTP client for a server: ``auth`` signs in, redirects are not followed, and
-    credentials of the environment are not used. Reading an answer has no time limit here.
-    ``on_session_lost`` is called when the server no longer knows the session.
+    """Return the HTTP client for a server: ``auth`` signs in, redirects are not followed,
+    credentials of the environment are not used, and the traffic is reported to ``store``.
+    Connecting may take 20 s and writing 60 s; reading has no limit here. ``on_session_lost`` is
+    called when the server no longer knows the session.
     """
     return httpx2.AsyncClient(
         auth=auth,
