@@ -112,6 +112,28 @@ async def test_keys_that_walk_through_the_diff_act_at_once_however_fast(
         assert app.answers[0].left_out == ((0, 1), (0, 2))
 
 
+async def test_a_space_before_the_gate_has_settled_leaves_nothing_out(
+    open_apps: OpenApps,
+) -> None:
+    """It was typed for what stood there before; on the whole screen as well."""
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
+        await drawn(pilot)
+        app.card.focus()
+        await drawn(pilot)
+        document = app.card.diff.view.document
+        await press(pilot, "space")
+        assert document.left_out == set()
+        assert "came too soon" in app.text()
+        app.clock.advance(SETTLE_S)
+        await press(pilot, "z")
+        await drawn(pilot)
+        await press(pilot, "]", "space")
+        assert document.left_out == set()
+        app.clock.advance(SETTLE_S)
+        await press(pilot, "]", "space")
+        assert document.left_out == {(0, 2)}
+
+
 async def test_who_goes_to_a_gate_that_has_been_there_answers_at_once(open_apps: OpenApps) -> None:
     """Covers S4-60. Its time runs from when it came on the screen, not from the focus; what was
     typed before the focus came is no answer.

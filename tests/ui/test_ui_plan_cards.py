@@ -207,6 +207,23 @@ async def test_what_was_not_on_screen_is_asked_about_before_a_yes(
         assert await answered(fake, pilot) == ("run_all" if key == "y" else "run_steps", "")
 
 
+@pytest.mark.parametrize("card", [plan_card(draft()), change_card()], ids=["plan", "change"])
+async def test_enter_at_a_plan_opens_no_field_and_names_the_keys(
+    card: Card, open_apps: OpenApps
+) -> None:
+    """A card that has the focus already is answered by the key that follows."""
+    store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
+    fake = FakeEngine(store)
+    async with open_apps.standing(fake) as (app, pilot):
+        await at_question(pilot)
+        await pilot.press("down", "enter")
+        await settled(pilot, lambda: "“Enter” is not a choice here: y" in screen_text(app))
+        assert app.bench.focused is app.bench.question
+        await pilot.press("y")
+        yes = {option.key: option.action for option in card.options}["y"]
+        assert await answered(fake, pilot) == (yes, "")
+
+
 async def test_remarks_on_steps_are_sent_with_a_no(open_apps: OpenApps) -> None:
     """Each with number and name of its step; a yes would lose them and says so."""
     fake = FakeEngine(drafted())

@@ -433,6 +433,8 @@ def _list_acts() -> dict[str, str]:
 _ACTS: Final = _list_acts()
 #: Keys that need not wait: they decide nothing, and open no place to write in.
 AT_ONCE: Final = frozenset(_ACTS) - {_LETTERS["remark"]}
+#: Those of them that change what an approval applies.
+SELECTS: Final = frozenset(key for key, act in _ACTS.items() if "toggle_hunk" in act)
 #: Keys that have an effect at some gate.
 LETTERS: Final = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
 

@@ -168,13 +168,19 @@ class KeyGuard:
         return visible_line(self._typed[-1].character or "") if self._typed else ""
 
     async def handle_key(
-        self, event: events.Key, act: Act | None, *, at_once: bool = False
+        self,
+        event: events.Key,
+        act: Act | None,
+        *,
+        at_once: bool = False,
+        selects: bool = False,
     ) -> bool:
         """Act on a printable key, let it wait, or hand it on as text; return False for any other
         key, except an Enter that this guard used up.
 
         ``act`` is the effect of the key, None where it has none; ``at_once``: it decides nothing
-        and need not wait, unless it is a space after a letter.
+        and need not wait, unless it is a space after a letter; ``selects``: it changes what an
+        answer applies, and so does nothing before the question has settled.
         """
         if not is_text(event):
             return await self._take_other(event)
@@ -195,7 +201,7 @@ class KeyGuard:
         self._typed.append(event)
         self._pending_act = None
         self._restart_timer()
-        if at_once and act is not None:
+        if at_once and act is not None and (self.is_settled or not selects):
             self._set_standing("")
             await act()
         elif not self.is_settled:

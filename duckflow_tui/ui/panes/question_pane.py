@@ -23,7 +23,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes import key_guard
 from duckflow_tui.ui.panes.card_words import REMARKED, card_answer, find_step
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.gate_words import LETTERS, gate_answer, scope_rows
+from duckflow_tui.ui.panes.gate_words import LETTERS, SELECTS, gate_answer, scope_rows
 from duckflow_tui.ui.panes.key_guard import (
     InlineField,
     KeyGuard,
@@ -373,7 +373,7 @@ class QuestionPane(QuestionFrame, can_focus=True):
         acts = question is not None and key in question.acts
         act = partial(self.press_key, key) if choice is not None or acts else None
         at_once = question is not None and key in question.at_once
-        if await self._guard.handle_key(event, act, at_once=at_once):
+        if await self._guard.handle_key(event, act, at_once=at_once, selects=key in SELECTS):
             _stop_event(event)
 
     async def _ignore_key(self) -> None:
@@ -395,8 +395,7 @@ class QuestionPane(QuestionFrame, can_focus=True):
         if self._staying:
             self._hint = self.words("gate.not_asked_yet", key=key) if key else ""
         elif guard.standing == "unknown":
-            keys = " ".join(option.key for option in self.card.options) if self.card else ""
-            self._hint = self.words("card.no_such_key", key=key, keys=keys) if keys else ""
+            self._hint = self._say_keys(key)
         else:
             choice = question.find_choice(key) if question is not None else None
             text = self._make_hint(choice).text if choice is not None else key
@@ -404,6 +403,11 @@ class QuestionPane(QuestionFrame, can_focus=True):
                 text = self.words("gate.allowing")
             self._hint = guard.standing_words(self.words, text)
         self._refresh_frame()
+
+    def _say_keys(self, key: str) -> str:
+        """Return that a key does nothing at the card, and which keys do; at a gate nothing."""
+        keys = " ".join(option.key for option in self.card.options) if self.card else ""
+        return self.words("card.no_such_key", key=key, keys=keys) if keys else ""
 
     def _take_choice(self, choice: AnswerChoice) -> None:
         """Answer with this choice, unless its scope, a question or a text field must come first."""
@@ -599,11 +603,12 @@ class QuestionPane(QuestionFrame, can_focus=True):
             self._write_remark(step, find_step(card, self._plan, step)[0])
 
     def action_go_to(self) -> None:
-        """Show the message in the chat that the row refers to; on a plan write a remark on the
-        step.
+        """Show the message in the chat that the row refers to; at a card about a plan, whose rows
+        refer to steps, say which keys answer.
         """
         if self.card is not None and self.card.kind in REMARKED:
-            self.action_remark()
+            self._hint = self._say_keys("Enter")
+            self._refresh_frame()
         elif self._rows.chosen_ref and self.has_focus and self._guard.is_settled:
             if host_of(self).bench.go_to((self._rows.chosen_ref,)):
                 self.yields = True  # give the chat rows to show the place
@@ -611,10 +616,14 @@ class QuestionPane(QuestionFrame, can_focus=True):
                 self._show_hint("plan.not_in_chat")
 
     def on_card_view_pointed(self, event: CardView.Pointed) -> None:
-        """Show the clicked row; a second click opens its reference."""
+        """Show the clicked row; a second click opens its reference, or the field for a remark on
+        the step.
+        """
         event.stop()
         self._refresh_frame()
-        if event.again:
+        if event.again and self.card is not None and self.card.kind in REMARKED:
+            self.action_remark()
+        elif event.again:
             self.action_go_to()
 
     def action_line(self, by: int) -> None:

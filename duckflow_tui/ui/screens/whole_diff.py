@@ -18,7 +18,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate_words import AT_ONCE
+from duckflow_tui.ui.panes.gate_words import AT_ONCE, SELECTS
 from duckflow_tui.ui.panes.key_guard import KeyGuard
 from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
@@ -96,7 +96,8 @@ class WholeDiff(Dialog[str]):
             act = partial(self._answer_gate, key)
         elif bindings_of(view, key) or bindings_of(self, key):
             act = partial(self._run_key, key)
-        if await self._guard.handle_key(event, act, at_once=key in AT_ONCE):
+        selects = key in SELECTS
+        if await self._guard.handle_key(event, act, at_once=key in AT_ONCE, selects=selects):
             event.stop()
             event.prevent_default()
 
