@@ -1,4 +1,4 @@
-"""The diff says in words whether the change that it shows was made."""
+"""The diff beside the chat is that of a change that stands, and says whether it was made wholly."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from support.app_states import (
 )
 from support.conversations import START, answer, operation, user
 from support.gates import gate, many_lines, preview, pricing
+from support.screens import screen_text
 from textual.widgets import Static
 
 from duckflow_tui.state.calls import ChangesUndone, OperationFinished, OperationRequested
@@ -21,7 +22,7 @@ from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.rewind import RewindUndone
 from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
+from duckflow_tui.words.catalogue import LANGUAGES
 
 CALL = "call_00000001"
 EDIT = "file_ops.edit_file"
@@ -53,61 +54,47 @@ async def test_behind_a_command_the_last_change_of_files_stands_with_its_own_ver
 
 
 @pytest.mark.parametrize(
-    ("outcome", "given", "english", "japanese"),
+    ("outcome", "given"),
     [
-        (Outcome.OK, answer(GateChoice.ONCE), "✓ applied", "✓ 適用済み"),
-        (
-            Outcome.REJECTED,
-            answer(GateChoice.REJECT, reason="too \x1b[2Jwide"),
-            "⊘ not applied: rejected: too ␛[2Jwide",
-            "⊘ 適用されていません: 却下: too ␛[2Jwide",
-        ),
-        (
-            Outcome.DECLINED,
-            answer(GateChoice.ALTERNATIVE, alternative=1),
-            "↪ not applied: alternative chosen",
-            "↪ 適用されていません: 代案を選択",
-        ),
-        (
-            Outcome.ERROR,
-            answer(GateChoice.ONCE),
-            "✗ not applied: failed: disk full",
-            "✗ 適用されていません: 失敗: disk full",
-        ),
-        (
-            Outcome.STOPPED,
-            None,
-            "✗ not applied: stopped",
-            "✗ 適用されていません: 停止",
-        ),
+        (Outcome.REJECTED, answer(GateChoice.REJECT, reason="too wide")),
+        (Outcome.DECLINED, answer(GateChoice.ALTERNATIVE, alternative=1)),
+        (Outcome.ERROR, answer(GateChoice.ONCE)),
+        (Outcome.STOPPED, None),
     ],
     ids=lambda value: str(value) if isinstance(value, Outcome) else "",
 )
-async def test_the_diff_says_what_became_of_it(
-    outcome: Outcome, given: GateAnswer | None, english: str, japanese: str
+async def test_a_change_that_was_not_made_is_not_shown_beside_the_chat(
+    outcome: Outcome, given: GateAnswer | None
 ) -> None:
+    """The change before it, which stands, is still shown."""
     store = store_with(turn_started())
     app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
-        store.dispatch(OperationRequested(call_id=CALL, operation=EDIT, args={}, at=START))
-        store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: app.bench.question.gate is not None, "the gate")
-        assert app.bench.diff.call_id == "", "what is decided stands in the gate"
-        store.dispatch(GateWithdrawn(gate_id=gate().gate_id, reason="stopped", at=0.0))
-        summary = "disk full" if outcome is Outcome.ERROR else ""
-        message = operation(EDIT, {}, outcome, gate=gate(), answer=given, summary=summary)
-        store.dispatch(OperationFinished(message=message.model_copy(update={"call_id": CALL})))
-        await settled(pilot, lambda: shown(app) == english, english)
-        app.bench.words = Catalogue("ja")
-        await settled(pilot, lambda: shown(app) == japanese, japanese)
-        another = gate(gate_id="gate_00000002", call_id="call_00000002")
-        store.dispatch(OperationRequested(call_id=another.call_id, operation=EDIT, args={}, at=1.0))
-        store.dispatch(GateOpened(gate=another))
-        await settled(pilot, lambda: app.bench.question.gate == another, "the next gate")
-        assert shown(app) == japanese, "the next one is not made yet"
+    diff = app.bench.diff
+
+    def column() -> str:
+        return next(row for row in screen_text(app).splitlines() if "│ Diff" in row)
+
+    async with standing(app, 120, 40) as pilot:
+        refused = operation(EDIT, {}, outcome, gate=gate(), answer=given)
+        refused = refused.model_copy(update={"call_id": CALL})
+        store.state.messages += [refused]
+        store.dispatch(DraftSaved(text="x"))
+        await settled(pilot, lambda: "none yet" in column(), "that there is none")
+        assert (shown(app), diff.call_id, diff.view.document.previews) == ("", "", ())
+        made = operation(EDIT, {}, gate=gate([many_lines(3)]), answer=answer(GateChoice.ONCE))
+        made = made.model_copy(update={"call_id": "call_made"})
+        store.state.messages[-1:] = [made, refused]
+        store.dispatch(DraftSaved(text="y"))
+        await settled(pilot, lambda: shown(app) == "✓ applied", "the one that stands")
+        assert diff.call_id == "call_made"
+        assert "big.py" in column()
+        undone = (FileChange(path="src/big.py", kind="modify"),)
+        store.dispatch(ChangesUndone(call_id=made.call_id, changes=undone))
+        await settled(pilot, lambda: "none yet" in column(), "that none stands")
+        assert (shown(app), diff.call_id, diff.view.document.previews) == ("", "", ())
 
 
-async def test_what_was_left_out_partly_made_or_undone_is_not_said_to_be_applied() -> None:
+async def test_what_was_left_out_or_partly_made_is_not_said_to_be_applied() -> None:
     store = store_with(turn_started())
     app = app_with(FakeEngine(store))
     change = FileChange(path="a.py", kind="modify")
@@ -131,7 +118,7 @@ async def test_what_was_left_out_partly_made_or_undone_is_not_said_to_be_applied
         assert await ends(2, Outcome.OK, fewer) == "✓ applied, 1 of 1 hunk left out"
         assert await ends(3, Outcome.OK, once, change) == "✓ applied"
         store.dispatch(ChangesUndone(call_id="call_3", changes=(change,)))
-        await settled(pilot, lambda: shown(app) == "↶ applied, then undone")
+        await settled(pilot, lambda: app.bench.diff.call_id == "call_2", "the change before it")
 
 
 async def test_what_was_left_out_is_still_so_where_a_session_is_taken_up() -> None:
@@ -229,11 +216,11 @@ async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_aga
         told = words("diff.session_command", command="make")
         await settled(pilot, lambda: app.bench.status.notice_text == told, "what it does not know")
         store.dispatch(ChangesUndone(call_id=CALL, changes=(made,)))
-        await settled(pilot, lambda: "↶" in shown(app), "what became of the change")
+        await settled(pilot, lambda: shown(app) == "", "that none stands")
         store.dispatch(OperationRequested(call_id="call_2", operation=EDIT, args={}, at=START))
         store.dispatch(GateOpened(gate=gate(call_id="call_2", previews=(pricing(),))))
         await settled(pilot, lambda: app.bench.question.gate is not None, "the question")
         app.run_typed("/diff session")
         later = words("diff.session_later")
         await settled(pilot, lambda: app.bench.status.notice_text == later, "that it has to wait")
-        assert "↶" in shown(app)
+        assert shown(app) == ""

@@ -1,9 +1,8 @@
-"""The diff pane: title, what became of the change, the diff, and a line with keys."""
+"""The diff pane: title, whether the change was made wholly, the diff, and a line with keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -35,30 +34,28 @@ from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedCall:
-    """A finished call, and whether its changes were undone since."""
-
-    message: OperationMessage
-    undone: bool = False
-
-    @property
-    def is_applied(self) -> bool:
-        """Whether the files are as the diff shows them."""
-        result = self.message.result
-        return (result.outcome is Outcome.OK or bool(result.touched)) and not self.undone
-
-
-def find_newest_change(messages: Sequence[Message]) -> tuple[OperationMessage | None, bool]:
-    """Return the newest call that would change files, and whether the user sent a request
-    after it.
+def find_newest_change(
+    messages: Sequence[Message], undone: Collection[str] = ()
+) -> tuple[OperationMessage | None, bool]:
+    """Return the newest call whose change of files stands, wholly or in part, and whether the user
+    sent a request after it. ``undone`` are the ids of calls that were taken back.
     """
     overtaken = False
     for message in reversed(messages):
-        if isinstance(message, OperationMessage) and previews_of(message):
+        if isinstance(message, OperationMessage) and _has_standing_change(message, undone):
             return message, overtaken
         overtaken |= isinstance(message, UserMessage) and not message.aside
     return None, overtaken
+
+
+def _has_standing_change(message: OperationMessage, undone: Collection[str]) -> bool:
+    """Whether a call with a diff went well, or changed files before it failed, and was not taken
+    back.
+    """
+    result = message.result
+    if not previews_of(message) or message.call_id in undone:
+        return False
+    return result.outcome is Outcome.OK or bool(result.changes or result.touched)
 
 
 def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
@@ -74,48 +71,25 @@ def document_of(message: OperationMessage) -> DiffDocument:
     return document
 
 
-#: The signs of the chat for what the user did not want.
-_UNWANTED: Final = {Outcome.REJECTED: "⊘", Outcome.DECLINED: "↪"}
-
-
-def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Text:
-    """Return what became of a change, such as ``✗ not applied: it failed: disk full``. A rejected
-    change is not marked as failed.
+def verdict_text(message: OperationMessage, words: Catalogue, palette: Palette) -> Text:
+    """Return whether a change was made wholly, such as ``✗ only partly applied: failed: disk
+    full``.
     """
-    if ending.is_applied:
-        return Text(f"✓ {_applied_words(ending, words)}", style=palette.good)
-    if ending.undone:
-        return Text(f"↶ {words('diff.verdict.undone')}", style=palette.accent)
-    result = ending.message.result
-    key = "diff.verdict.partly" if result.changes else "diff.verdict.not_applied"
-    said = words(key, reason=_reason_words(ending.message, words))
-    if result.outcome in _UNWANTED:
-        return Text(f"{_UNWANTED[result.outcome]} {said}", style=palette.quiet)
+    result = message.result
+    if result.outcome is Outcome.OK or result.touched:
+        return Text(f"✓ {_applied_words(message, words)}", style=palette.good)
+    why, detail = words(f"transcript.outcome.{result.outcome}"), visible_line(result.summary)
+    said = words("diff.verdict.partly", reason=f"{why}: {detail}" if detail else why)
     return Text(f"✗ {said}", style=f"bold {palette.bad}")
 
 
-def _applied_words(ending: FinishedCall, words: Catalogue) -> str:
+def _applied_words(message: OperationMessage, words: Catalogue) -> str:
     """Return that a change was applied, with the number of hunks that the user left out."""
-    answer, gate = ending.message.answer, ending.message.gate
+    answer, gate = message.answer, message.gate
     if answer is None or gate is None or not answer.left_out:
         return words("diff.verdict.applied")
     total = sum(len(preview.hunks) for preview in gate.previews)
     return words("diff.verdict.applied_without", count=len(answer.left_out), total=total)
-
-
-def _reason_words(message: OperationMessage, words: Catalogue) -> str:
-    """Return why a call was not carried out, with the user's words or the result's summary; empty
-    for one that was.
-    """
-    result = message.result
-    if result.outcome is Outcome.OK:
-        return ""
-    why = words(f"transcript.outcome.{result.outcome}")
-    if result.outcome is Outcome.REJECTED and message.answer is not None:
-        detail = visible_line(message.answer.full_text)
-    else:
-        detail = visible_line(result.summary)
-    return f"{why}: {detail}" if detail else why
 
 
 MOST_VERDICT: Final = 3  # lines, as the style sheet has it
@@ -135,8 +109,8 @@ class DiffFoot(Widget):
 
 
 class DiffPane(Vertical, SidePane):
-    """A DiffView, above it what became of the change, and below it a line with counts and keys,
-    where remarks are written.
+    """A DiffView, above it whether the change was made wholly, and below it a line with counts and
+    keys, where remarks are written.
 
     Without ``titled`` the line below names the file, and the view begins at the first change.
     """
@@ -155,7 +129,7 @@ class DiffPane(Vertical, SidePane):
         self.view.bare = not titled
         self.leads_back = False  # it is on the whole screen, and z and Esc lead back
         self.decides = False  # and so do the keys of the gate, which act there
-        self._ending: FinishedCall | None = None
+        self._made: OperationMessage | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
         self._foot = DiffFoot(self._foot_text)
         #: Where a remark is written; shown only meanwhile.
@@ -228,30 +202,33 @@ class DiffPane(Vertical, SidePane):
         return len(state.messages), state.undone_calls, state.rewound
 
     def show(self, state: AgentState) -> None:
-        """Show the newest change of files and what became of it; nothing after a rewind
-        beyond it.
+        """Show the newest change of files that stands, and whether it was made wholly; nothing
+        without one.
         """
         if self._since is not None and self._since == self._changed_by(state):
             return
-        newest, _ = find_newest_change(state.messages)
-        if newest is None:
-            if self.call_id:
-                self.open(DiffDocument(()))
-            return
-        if newest.call_id != self.call_id:
-            self.open(document_of(newest), newest.call_id)
-        self.show_ending(FinishedCall(newest, newest.call_id in state.undone_calls))
+        newest, _ = self._find_change(state)
+        call_id = newest.call_id if newest is not None else ""
+        if call_id != self.call_id or self._since is not None:
+            self.open(document_of(newest) if newest is not None else DiffDocument(()), call_id)
+        if newest != self._made:
+            self._made = newest
+            self._refresh_verdict()
+
+    def _find_change(self, state: AgentState) -> tuple[OperationMessage | None, bool]:
+        """Return the change to show, and whether a request came after it."""
+        return find_newest_change(state.messages, state.undone_calls)
 
     def _changed_by(self, state: AgentState) -> tuple[object, ...]:
         """Return the newest calls that changed files."""
-        calls = (find_last_change(state), find_newest_change(state.messages)[0])
+        calls = (find_last_change(state), self._find_change(state)[0])
         return tuple(call and call.call_id for call in calls)
 
     def open(self, document: DiffDocument, call_id: str = "", *, at: int = 0) -> None:
         """Show what the call would change, from the start or from hunk ``at``."""
         self.stop_writing()
         self.call_id = call_id
-        self._since = self._ending = None
+        self._since = self._made = None
         self.view.show(document, at_change=not self._titled, at=at)
         self._refresh_verdict()
 
@@ -267,19 +244,13 @@ class DiffPane(Vertical, SidePane):
             self.open(DiffDocument(()))
             self.show(state)
 
-    def show_ending(self, ending: FinishedCall | None) -> None:
-        """Show what became of the shown call; None while it is open."""
-        if ending != self._ending:
-            self._ending = ending
-            self._refresh_verdict()
-
     def height_for(self, width: int) -> int:
         """Lines that the whole document and the line below take at this width."""
         return self.view.height_for(width) + 1
 
     def has_content(self, state: AgentState) -> bool:
-        """Whether a change was made for the last request."""
-        newest, overtaken = find_newest_change(state.messages)
+        """Whether a change made for the last request stands."""
+        newest, overtaken = self._find_change(state)
         return newest is not None and not overtaken
 
     def describe_folded(self) -> str:
@@ -360,9 +331,9 @@ class DiffPane(Vertical, SidePane):
             self._verdict.update(self._session_text())
             return
         # Of a call that changes no file there is nothing here that could have been applied.
-        self._verdict.display = self._ending is not None and bool(self.view.document.previews)
-        if self._ending is not None:
-            self._verdict.update(verdict_text(self._ending, self.words, palette_of(self)))
+        self._verdict.display = self._made is not None and bool(self.view.document.previews)
+        if self._made is not None:
+            self._verdict.update(verdict_text(self._made, self.words, palette_of(self)))
 
     def _session_text(self) -> Text:
         """Return ``session so far: 2 files, +5 −3``."""
