@@ -53,12 +53,12 @@ def moves_of_pace(before: Figures, now: Figures) -> str:
     by = now.limit - before.limit
     if now.attempt > before.attempt:
         assert now.stamina == round(1 - 0.1 * (now.attempt - 1), 4)
-        return "limit, stamina reset"
+        return "limit and stamina reset"
     if by:
         assert now.stamina > before.stamina
         return f"limit +{by}, stamina up"
     assert now.stamina == before.stamina
-    return "limit, stamina same"
+    return "limit and stamina same"
 
 
 def moves_of_ledger(s: Session, before: Figures, now: Figures) -> str:

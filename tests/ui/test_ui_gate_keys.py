@@ -411,7 +411,7 @@ async def test_choices_are_dropped_when_the_preview_is_renewed(open_apps: OpenAp
         await press(pilot, "space")
         app.gates = (gate([scattered()], renewed=True),)
         await drawn(pilot)
-        assert "The file changed outside: this is the new diff" in app.text()
+        assert "The file has changed: this is the new diff" in app.text()
         app.clock.advance(ANEW_S)
         await approve(app, pilot)
         assert app.answers[0].left_out == ()

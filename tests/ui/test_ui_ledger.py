@@ -175,7 +175,7 @@ async def test_what_only_the_works_own_check_shows_is_met_for_now(open_apps: Ope
     state.objective = state.objective.with_requirement(ticked)
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        assert page(app).count("met for now") == 2  # on its row, and among its facts
+        assert page(app).count("met, not judged yet") == 2  # on its row, and among its facts
 
 
 async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_only_be_read(

@@ -322,7 +322,7 @@ async def test_only_an_answer_moves_to_the_trash_and_enter_fetches_back(tmp_path
         await take_twice(app, pilot, "to the trash", "Enter moves")
         await settled(pilot, lambda: "session_00000003" not in ids(page), "that it is gone")
         assert not path.exists()
-        await take_action(app, pilot, "trash, and back")
+        await take_action(app, pilot, "open, leave trash")
         await settled(pilot, lambda: ids(page) == ["session_00000003"], "the trash")
         assert "pin" not in text(page)
         await pilot.press("enter")

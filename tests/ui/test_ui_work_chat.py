@@ -528,7 +528,7 @@ async def test_servers_with_their_tools_log_and_actions(open_apps: OpenApps, act
         await opened(pilot, app, "/", "m", "c", "p", "enter")
         await settled(pilot, lambda: "opened␛[2J shop.db" in page(app))
         text = page(app)
-        assert "mcp.shop.list_products  hint: reads only" in text
+        assert "mcp.shop.list_products  read-only, it says" in text
         assert "mcp.shop.set_price\n" in text
         await pilot.press("down")
         await settled(pilot, lambda: "connection refused" in page(app))

@@ -124,6 +124,14 @@ ONE_WORD: dict[str, str] = {
     r"この(環境|PC|コンピューター)の": "このマシン",
     r"再開始": "再起動",
     r"／": "/",
+    r"(?<![必重主需])要[るりら]": "必要",
+    r"利用者名": "ユーザー名",
+    r"拒ま": "拒否",
+    r"判断回数": "ループ",
+    r"チャットの?圧縮": "会話の圧縮",
+    r"返答[のを]修復": "返答の形式を修正",
+    r"読み取れない行": "解析できない",
+    r"変数、(パターン|置換)": "変数、ワイルドカード、コマンド置換",
 }
 #: How English speaks of the key of a server; all other keys are of the keyboard.
 KEY_OF_A_SERVER = re.compile(r"\bAPI key|\b(the|its|this|another) key\b|'s key\b|\bkey from\b")
