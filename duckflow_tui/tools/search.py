@@ -11,7 +11,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -39,7 +39,10 @@ MAX_CONTEXT: Final = 20  # lines before a match, and as many after it
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
 _FILES_AT_ONCE: Final = 20  # files that a thread searches before their rows are yielded
 _SNIFFED: Final = 8_192  # bytes by which a binary file is recognized
-_PIECE: Final = 1_000_000  # characters of a line that are searched at once
+_PIECE: Final = 1_000_000  # characters of a line that are read at once
+_WINDOW: Final = 32 * 1024  # bytes that are searched before a stop is looked for
+_OVERLAP: Final = 8 * 1024  # bytes that a match may reach into the next window
+_LARGEST: Final = 20_000  # instructions of a pattern; one byte can take all of them
 
 
 class SearchText(Arguments):
@@ -174,7 +177,9 @@ async def _collect_matches(search: _Search, found: Matches, context: ToolContext
 
 
 def _compile_pattern(args: SearchText) -> Any:
-    """Return the compiled RE2 pattern, for bytes. Raises ToolFault for an invalid one."""
+    """Return the compiled RE2 pattern, for bytes. Raises ToolFault for an invalid or too large
+    one.
+    """
     import re2  # pyright: ignore[reportMissingTypeStubs]
 
     library: Any = re2
@@ -182,20 +187,26 @@ def _compile_pattern(args: SearchText) -> Any:
     options.log_errors = False  # it would write over the screen
     pattern = args.pattern if args.regex else library.escape(args.pattern)
     try:
-        return library.compile(f"(?m){pattern}".encode("utf-8", "replace"), options)
+        compiled = library.compile(f"(?m){pattern}".encode("utf-8", "replace"), options)
     except library.error as error:
         raise _make_pattern_fault(f"regex parse error: {error}", args) from error
+    if compiled.programsize > _LARGEST:
+        raise _make_pattern_fault("pattern too large: its repetitions take too long", args)
+    return compiled
 
 
 def _search_files(
     search: _Search, pattern: Any, paths: Sequence[str], stopped: threading.Event
 ) -> list[tuple[str, str, bool]]:
     """Return path, row and whether it matches for these files; of each file at most one match more
-    than MAX_MATCHES. Files that are unreadable or that the search may not report are skipped.
+    than MAX_MATCHES. Files that are unreadable or that the search may not report are skipped, and
+    those behind ``stopped``.
     """
     rows: list[tuple[str, str, bool]] = []
     workspace = search.workspace
     for path in paths:
+        if stopped.is_set():
+            break
         try:
             if path.startswith("/"):
                 opened = workspace.open_place(workspace.locate_path(path))
@@ -205,36 +216,59 @@ def _search_files(
         except (WorkspaceError, OSError):
             continue
         with file, suppress(OSError):
-            if not _may_match(file, pattern):
+            if not _may_match(file, pattern, stopped):
                 continue
-            pieces = _iter_pieces(file, stopped)
-            own = [(path, *row) for row in _search_file(search, pattern, pieces)]
+            own = [(path, *row) for row in _search_file(search, pattern, file, stopped)]
             if own and search.admits_file(path):
                 rows += own
     return rows
 
 
-def _may_match(file: BinaryIO, pattern: Any) -> bool:
-    """Return False where a small file as a whole has no match, which is much faster to find than
-    line by line; True where its lines must be searched.
+def _may_match(file: BinaryIO, pattern: Any, stopped: threading.Event) -> bool:
+    """Return False where a small file has no match, which is much faster to find in many lines at
+    once than line by line; True where its lines must be searched, and after ``stopped``.
     """
     data = file.read(_PIECE)
     file.seek(0)
     is_whole = len(data) < _PIECE and not data.startswith((b"\xff\xfe", b"\xfe\xff"))
     if not is_whole or re.search(rb"\\[Az]", pattern.pattern):
         return True
-    return pattern.search(data.replace(b"\r\n", b"\n")) is not None
+    data, at = data.replace(b"\r\n", b"\n"), 0
+    while not stopped.is_set():
+        end = data.find(b"\n", at + _WINDOW) + 1 or len(data)
+        if end - at > 2 * _WINDOW or pattern.search(data, at, end):
+            return True
+        if end == len(data):
+            return False
+        at = end
+    return True
+
+
+def _find_match(pattern: Any, text: bytes, stopped: threading.Event) -> Any:
+    """Return the first match in a line, or None; also None after ``stopped``. A long line is
+    searched in windows: a match may be missed that reaches far into the next.
+    """
+    for at in range(0, len(text) or 1, _WINDOW):
+        if stopped.is_set():
+            return None
+        end = at + _WINDOW + _OVERLAP
+        match = pattern.search(text, at, end)
+        if match and match.end() == end < len(text):  # perhaps only as the window ends here
+            match = pattern.match(text, match.start(), end + _WINDOW)
+        if match:
+            return match
+    return None
 
 
 def _search_file(
-    search: _Search, pattern: Any, pieces: Iterable[tuple[int, int, bytes]]
+    search: _Search, pattern: Any, file: BinaryIO, stopped: threading.Event
 ) -> Iterator[tuple[str, bool]]:
     """Yield the rows of one file, each with whether it is a match or a line near one."""
     near = search.args.context
     before: deque[str] = deque(maxlen=near)
     after = matched = count = 0  # context lines still to yield; last line that matched; matches
-    for number, offset, piece in pieces:
-        match = pattern.search(piece) if number != matched else None
+    for number, offset, piece in _iter_pieces(file, stopped):
+        match = _find_match(pattern, piece, stopped) if number != matched else None
         if offset and not match:
             continue  # a line is shown by its first piece and its first match
         if match:
@@ -315,7 +349,8 @@ def _make_answer(args: SearchText, place: Place, found: Matches, context: ToolCo
         lines.append(words("search.partly"))
     if found.timed_out:
         lines.append(words("search.timed_out", seconds=f"{TIME_LIMIT:.0f}"))
-    return Output("\n".join(lines), f"{found.count} · {len(found.files)}")
+    summary = f"{found.count} · {len(found.files)}"
+    return Output("\n".join(lines), f"time-out · {summary}" if found.timed_out else summary)
 
 
 def _make_pattern_fault(message: str, args: SearchText) -> ToolFault:

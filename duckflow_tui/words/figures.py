@@ -17,7 +17,7 @@ TARGETS: Final = (
     "command", "pattern", "glob", "path", "source", "query", "goal", "step_id", "text", "message",
 )  # fmt: skip
 _SEARCH: Final = "file_ops.search_text"
-_FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
+_FOUND: Final = re.compile(r"(time-out · )?(\d+) · (\d+)")  # matches, files
 _EXIT: Final = re.compile(r"exit (\d+)(.*)")  # exit code of a command, then its duration
 _CHECKED: Final = re.compile(r"`([^`]*)` (?:ended with exit code (\d+)|did not run)")
 _NAMED: Final = 2  # items that a verdict names; the others are counted
@@ -41,7 +41,8 @@ def figures_words(operation: str, summary: str, words: Catalogue) -> str:
     as they are.
     """
     if operation == _SEARCH and (found := _FOUND.fullmatch(summary)):
-        return words("transcript.found", matches=found[1], files=found[2])
+        name = "transcript.found_in_time" if found[1] else "transcript.found"
+        return words(name, matches=found[2], files=found[3])
     if operation.startswith("plan_tool.") and summary in _PLANNED:
         return words(f"transcript.planned.{summary}")
     if operation in ("plan_tool.propose", "task_tool.generate_list") and summary.isdecimal():

@@ -165,3 +165,19 @@ async def test_a_match_far_in_a_long_line_is_told_with_its_place(bench: Bench, r
     assert row == f"  1: {'a' * search.LINE_WIDTH}{cut}"
     args = {"path": "min.js", "columns": "200001-200007"}
     assert "\nfarther\n" in (await bench.call("file_ops.read_file", **args)).result.text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [("needle", True), (r"^a+b", True), (r"^b", False), (r"a{3}$", False), (r"z$", True)],
+)
+async def test_a_long_line_is_searched_as_one(
+    bench: Bench, root: Path, pattern: str, found: bool
+) -> None:
+    """A match across any place is found, and no match only because the search paused there."""
+    (root / "long").mkdir()
+    for before in (32_765, 40_957, 65_533):
+        text = "a" * 3_000 + "b" + "a" * (before - 3_001) + "needle" + "a" * 100_000 + "z"
+        (root / "long" / f"{before}.txt").write_text(text)
+    message = await bench.call(SEARCH, path="long", pattern=pattern, regex=True)
+    assert message.result.summary == ("3 · 3" if found else "0 · 0")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,26 @@ async def test_an_expression_that_backtracks_for_ever_elsewhere_is_answered_at_o
     assert message.result.duration_s < 5
 
 
+async def test_a_slow_expression_ends_soon_after_its_time(
+    bench: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also its thread, for which the program would wait at its end."""
+    for number in range(9):
+        (root / f"{number}.txt").write_bytes(b"ab" * 499_000)
+    monkeypatch.setattr(search, "TIME_LIMIT", 0.5)
+    message = await bench.call(SEARCH, pattern="(a?b?){900}x", regex=True)
+    assert message.result.summary == "time-out · 0 · 0"
+    began = time.monotonic()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert time.monotonic() - began < 15
+
+
+async def test_an_expression_that_grows_too_large_is_refused(bench: Bench) -> None:
+    message = await bench.call(SEARCH, pattern=r"(\w?b?){999}" * 3, regex=True)
+    assert message.result.outcome is Outcome.INVALID
+    assert "pattern too large" in message.result.text
+
+
 async def test_what_was_found_in_time_is_told_and_a_stop_ends_the_reading(
     bench: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,6 +66,7 @@ async def test_what_was_found_in_time_is_told_and_a_stop_ends_the_reading(
     monkeypatch.setattr(search, "TIME_LIMIT", 0.5)
     message = await bench.call(SEARCH, pattern="needle")
     assert "not everything was searched" in message.result.text
+    assert message.result.summary.startswith("time-out")
     task = bench.begin(SEARCH, pattern="needle")
     await bench.until(lambda state: any(r.started for r in state.running))
     task.cancel()

@@ -28,6 +28,12 @@ from duckflow_tui.words.figures import (
         ("task_tool.generate_list", "3", "3 tasks", "3 タスク"),
         ("shell.run", "exit 1 · 0.3s", "exit 1 · 0.3s", "終了コード 1 · 0.3s"),
         ("file_ops.search_text", "3 · 1", "3 matches in 1 file", "3 件（1 ファイル）"),
+        (
+            "file_ops.search_text",
+            "time-out · 0 · 0",
+            "timed out · 0 matches in 0 files",
+            "タイムアウト · 0 件（0 ファイル）",
+        ),
     ],
 )
 def test_a_row_says_what_its_figure_counts_in_the_users_language(
