@@ -31,9 +31,14 @@ def bare_name(name: str) -> str:
     return re.sub(r"[\W_]", "", _PREFIX.sub("", name.strip().lower(), count=1))
 
 
+def _bare_names(names: str) -> tuple[str, ...]:
+    """Return the bare forms of names that are separated by spaces."""
+    return tuple(map(bare_name, names.split()))
+
+
 def _key_by_bare_name(names: str, value: _V) -> dict[str, _V]:
     """Return a table with this value for each of the names, which are separated by spaces."""
-    return {bare_name(name): value for name in names.split()}
+    return dict.fromkeys(_bare_names(names), value)
 
 
 class _Row(NamedTuple):
@@ -122,9 +127,7 @@ _DISCARDED: Final = {"explanation": "", "description": "", "tool_summary": "", "
 
 #: Operations by their bare names, here and in other tools.
 FOREIGN_NAMES: Final = {
-    name: row.operation
-    for row in _TABLE
-    for name in _key_by_bare_name(f"{row.operation} {row.names}", None)
+    name: row.operation for row in _TABLE for name in _bare_names(f"{row.operation} {row.names}")
 }
 _ROWS: Final = {row.operation: row for row in _TABLE}
 _RENAMED: Final = {
@@ -143,8 +146,8 @@ NEAREST: Final = {
 }
 
 #: Editor tools of other agents whose argument ``command`` selects what they do.
-_EDITOR_TOOLS: Final = _key_by_bare_name(
-    "str_replace_editor str_replace_based_edit_tool text_editor file_editor", None
+_EDITOR_TOOLS: Final = _bare_names(
+    "str_replace_editor str_replace_based_edit_tool text_editor file_editor"
 )
 _EDITOR_COMMANDS: Final = {
     "view": "read", "create": "write", "write": "write", "str_replace": "edit",
@@ -276,7 +279,7 @@ def read_arguments(spec: OperationSpec, called: str, args: JsonObject) -> JsonOb
     own: Mapping[str, JsonObject] = spec.parameters.get("properties") or {}
     row, renamed = _ROWS.get(spec.name), _RENAMED.get(spec.name, _DISCARDED)
     args = _unnest_arguments(args, own)
-    if row is not None and bare_name(called) in _key_by_bare_name(row.names, None):
+    if row is not None and bare_name(called) in _bare_names(row.names):
         args = {**row.given, **args}
     read = _rename_arguments(_convert_units(args, own), own, renamed)
     if isinstance(words := read.get("command"), list):

@@ -231,8 +231,7 @@ class Catalog:
         """Move a session's folder below ``root``, the trash or the sessions, and return its facts
         with the new key.
 
-        Raises SessionFault, also where the target exists.
-        The session is then unchanged.
+        Raises SessionFault, also where the target exists; the session is then unchanged.
         """
         path = self.path_of(facts)
         target = self.state_dir / root / path.parent.name / path.name

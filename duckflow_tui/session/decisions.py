@@ -211,7 +211,10 @@ def make_search_text(state: AgentState, entry: AuditEntry, words: Catalogue) -> 
 
 
 def format_counts(found: AuditCounts, words: Catalogue) -> str:
-    """Format the counts as ``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``."""
+    """Format the counts as ``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``.
+    Without a question asked, approved and refused are left out, and so are unasked, denied and
+    undone of 0.
+    """
     parts = [words("decisions.figure.asked", count=found.asked)]
     if found.asked:
         share = round(100 * found.approved / found.asked)

@@ -111,8 +111,8 @@ def resume_journal(
 ) -> Resumed:
     """Lock and restore the session in this folder, and open its journal for appending. Blocking.
 
-    Raises SessionFault; the journal is then
-    unchanged. A folder that can only be read gives a session that is kept in memory from now on.
+    Raises SessionFault; the journal is then unchanged. A folder that can only be read gives a
+    session that is kept in memory from now on.
     """
     folder = SessionFolder.open(path)
     try:

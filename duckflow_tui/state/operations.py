@@ -211,7 +211,9 @@ class OperationResult(Frozen):
 
     @property
     def undoable_changes(self) -> tuple[FileChange, ...]:
-        """The changes of files that an undo reverts."""
+        """The changes that an undo of this call reverts: its own, or those of a command to files
+        that it touched or destroyed. Whether their contents are stored is not checked.
+        """
         return self.changes or (*self.touched, *self.destroyed)
 
     @property

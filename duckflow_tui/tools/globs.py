@@ -166,6 +166,7 @@ def _expand_braces(glob: str) -> Iterator[str]:
         if len(made) + len(pending) > MAX_ALTERNATIVES:
             raise ValueError(f"its braces give more than {MAX_ALTERNATIVES} alternatives")
     for text in made:
-        for sign in filter(text.__contains__, _LEFT):
-            raise ValueError(_LEFT[sign])
+        for sign, problem in _LEFT.items():
+            if sign in text:
+                raise ValueError(problem)
         yield re.sub(r"\0(\d+)\0", lambda mark: literals[int(mark[1])], text)

@@ -258,8 +258,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     # --- services for screens ---------------------------------------------------------------
 
     def report(self, said: str, *, wrong: bool = False) -> None:
-        """Show the outcome of a key: on the open list page, which covers the status line, else
-        there.
+        """Show the outcome of a key on the newest open list page, in the colour of errors if
+        ``wrong``; without a page on the status line, where ``wrong`` makes no difference.
         """
         page = next((s for s in reversed(self.screen_stack) if isinstance(s, ListPage)), None)
         if page is not None:

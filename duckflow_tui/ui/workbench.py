@@ -21,7 +21,6 @@ from duckflow_tui.state.base import Clock, half_width, one_line
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.mcp.offers import PromptRefused, parse_prompt_name
-from duckflow_tui.ui.arrangement import SHARE, Arrangement, Column
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, SCANT, column_width, layout_for
@@ -39,6 +38,7 @@ from duckflow_tui.ui.panes.status import StatusLine, VitalsPlace
 from duckflow_tui.ui.panes.talk import Talk
 from duckflow_tui.ui.screens.pick_list import Choice
 from duckflow_tui.ui.session_host import AppOptions, Unsent
+from duckflow_tui.ui.stored_arrangement import SHARE, Arrangement, Column
 from duckflow_tui.ui.textual_private import draw_leanly
 from duckflow_tui.words.catalogue import Catalogue
 

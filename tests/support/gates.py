@@ -175,7 +175,7 @@ class GateApp(App[None]):
         card._end_stay()  # else the answered one stands for a moment more
         self.gates = ()
         card.proposed, card.alike = (proposed or {}).get, alike
-        card.remarks.forget_proposal()
+        card.remarks._proposal = ""
         self.composer.value = ""
         self.composer.focus()
         for view in self.query(DiffView):

@@ -114,7 +114,9 @@ def card_question(
 def _option_choice(
     card: Card, option: CardOption, plan: Plan | None, words: Catalogue, effects: dict[str, str]
 ) -> AnswerChoice:
-    """Return an option of the card as a choice."""
+    """Return an option of the card as a choice, with the words of its effect by its key in
+    ``effects``; ``plan`` says how much the option needs.
+    """
     entry = None
     if option.takes_text:
         asks = card.kind in (CardKind.QUESTION, CardKind.SERVER) and option == TELL

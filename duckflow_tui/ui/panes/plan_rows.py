@@ -69,6 +69,9 @@ class PlanTree:
         return [(self.top_of(at), self._ends[at]) for at in changed]
 
     def _lay_out(self) -> None:
+        """Compute each step's number, the line after its last one, and the index of the step in
+        progress, None without; draws nothing.
+        """
         self._numbers = {step.step_id: n for n, step in enumerate(self._steps, 1)}
         self._ends = list(accumulate(1 + self._lines_below(step) for step in self._steps))
         working = (n for n, s in enumerate(self._steps) if s.status is WorkStatus.IN_PROGRESS)

@@ -82,10 +82,6 @@ class ProposalRemarks:
         elif card.kind in REMARKED:
             self.publish()
 
-    def forget_proposal(self) -> None:
-        """Treat the next gate or card as about another proposal."""
-        self._proposal = ""
-
     def list_all(self) -> tuple[Remark, ...]:
         """Return the remarks in the order of their lines or steps."""
         if isinstance(self._asked, Card):

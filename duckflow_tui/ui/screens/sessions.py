@@ -266,7 +266,9 @@ class SessionSource(ListSource[Listed]):
         await self._refresh_catalog()
 
     async def _export_session(self, facts: SessionFacts) -> None:
-        """Export a session to a file."""
+        """Write a session as Markdown to a file of the workspace, named after its id; the user is
+        asked before a file is replaced.
+        """
         await self.host.session.export(self._catalog.path_of(facts), facts.session_id)
 
     async def _watch_session(self, facts: SessionFacts) -> None:
