@@ -389,7 +389,7 @@ _STOPS: Final = ".:,;!?…。、，：；！？"  # punctuation that people writ
 #: Commands of other programs that do not exist here; the catalogue has an answer for each.
 ELSEWHERE: Final = frozenset(
     {"add-dir", "agents", "bug", "details", "editor", "hooks", "ide", "init", "logout", "mention"}
-    | {"output-style", "plugin", "pr-comments", "review", "skills", "statusline"}
+    | {"output-style", "plugin", "pr-comments", "review", "run", "skills", "statusline"}
     | {"terminal-setup", "thinking", "vim"}
 )
 
@@ -413,6 +413,7 @@ def parse_command(text: str) -> Invocation | None:
     name, argument = half_width(match.group(1)), (match.group(2) or "").strip()
     command = _BY_NAME.get(name.lower())
     is_path = "." in name.rstrip(_STOPS) or os.path.exists(f"/{name}")
+    is_path = is_path and name.lower() not in ELSEWHERE  # such as /run
     if command is None and is_path and ":" not in name:  # with a colon: a server's prompt
         return None
     if command is not None and command.takes in CHOICES:
@@ -441,7 +442,7 @@ def meant_by(text: str) -> tuple[str, str] | None:
     space, which is a note in other programs.
     """
     text = text.strip()
-    if text.lower() in _LEAVES:
+    if half_width(text).lower() in _LEAVES:
         return "/quit", "shell.meant_quit"
     if re.fullmatch(r"[#＃]\s+\S.*", text):
         return f"/remember {text[1:].strip()}", "shell.meant_note"

@@ -50,6 +50,7 @@ def test_a_command_that_is_none_here_is_answered_by_its_name(name: str) -> None:
         ("/add-dir ../other", "an approval that names the place"),
         ("/terminal-setup", "Ctrl+J starts a new line"),
         ("/init: please", "AGENTS.md"),
+        ("/run pytest -q", "! before a command"),
         ("/setings", "Did you mean /settings?"),
         ("/theem dark", "Did you mean /theme?"),
         ("/qqqq1-x", "Unknown command: /qqqq1-x"),
@@ -73,6 +74,7 @@ async def test_what_begins_like_a_command_is_answered_and_not_sent(
     [
         ("exit", "/quit"),
         ("Quit", "/quit"),
+        ("ｅｘｉｔ", "/quit"),
         (":q", "/quit"),
         ("# tests run with make", "/remember tests run with make"),
     ],

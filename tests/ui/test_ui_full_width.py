@@ -70,6 +70,7 @@ async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(open_apps: O
         app.clock.advance(SETTLE_S - 0.001)
         await press(pilot, "ｙ", "ｓ", "２")
         assert app.answers == []
+        assert "2 came too soon" in app.text()
 
 
 @pytest.mark.parametrize("text", ["ｙｅｓ", "ｙおねがい", "ｓを見て"])

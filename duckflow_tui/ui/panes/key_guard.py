@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.base import Clock
+from duckflow_tui.state.base import Clock, half_width
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -164,8 +164,8 @@ class KeyGuard:
 
     @property
     def newest_key(self) -> str:
-        """The newest key of ``standing``, as it is printed; empty for none."""
-        return visible_line(self._typed[-1].character or "") if self._typed else ""
+        """The newest key of ``standing``, as it is printed in half width; empty for none."""
+        return visible_line(half_width(self._typed[-1].character or "")) if self._typed else ""
 
     async def handle_key(
         self,
