@@ -23,6 +23,7 @@ from duckflow_tui.state.goal import (
     RequirementItem,
     RequirementState,
     SatisfactionEvaluation,
+    count_met,
 )
 from duckflow_tui.work.judge_facts import Fact, resolve_reference
 from duckflow_tui.work.requirements import find_requirement
@@ -123,13 +124,16 @@ def withdraw_unshown(
     """Return the requirements of a request that is not done. One that was scored as met counts as
     partly met where its own check failed and the judge did not say why; with ``refused``, where no
     change was carried out or no file is changed after a refusal, also where no fact but the
-    reply shows it.
+    reply shows it. Where all are met and a test run that failed for none of them alone, or the
+    overall score, speaks against the work, all count as partly met.
     """
     passed_over = {fact.requirement for fact in facts if fact.id in judgement.unanswered}
+    met, counted = count_met(judgement.items)
+    whole = met == counted and not (judgement.done or judgement.unchecked or judgement.in_vain)
     items: list[RequirementItem] = []
     for item in judgement.items:
         shown = any(fact.supports and fact.kind != "reply" for fact in item.evidence)
-        doubtful = item.requirement_id in passed_over or (refused and not shown)
+        doubtful = whole or item.requirement_id in passed_over or (refused and not shown)
         if doubtful and item.state is RequirementState.MET:
             item = item.replace(state=RequirementState.PARTLY)
         items.append(item)
