@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 from support.app_states import (
     FakeEngine,
     app_with,
@@ -17,7 +18,7 @@ from support.screens import screen_text
 from duckflow_tui.commands import ELSEWHERE, parse_command
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.ui.screens.dialog import Dialog
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
 
 async def sent(text: str, open_apps: OpenApps) -> tuple[FakeEngine, str, str]:
@@ -36,6 +37,14 @@ async def sent(text: str, open_apps: OpenApps) -> tuple[FakeEngine, str, str]:
             "an answer",
         )
         return fake, app.bench.composer.text, app.bench.status.notice_text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_said_of_other_programs_commands_fits_on_80_columns(language: str) -> None:
+    """The line at the foot of the screen cuts what is longer, with one cell at each side."""
+    words = Catalogue(language)
+    said = [words(key) for key in ("shell.meant_note", *(f"elsewhere.{n}" for n in ELSEWHERE))]
+    assert [text for text in said if cell_len(text) > 78] == []
 
 
 @pytest.mark.parametrize("name", sorted(ELSEWHERE))
