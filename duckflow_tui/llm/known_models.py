@@ -14,16 +14,14 @@ from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from duckflow_tui.llm.connections import Connections, ModelLine
+from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.places import lock_folder, write_private
 from duckflow_tui.state.usage import Api
-
-if TYPE_CHECKING:
-    from duckflow_tui.llm.endpoints import Endpoint
 
 FILE_NAME: Final = "models.json"
 _MOST: Final = 16 * 1024 * 1024  # bytes of the file that are read

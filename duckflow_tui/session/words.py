@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
-from duckflow_tui.session.facts import Figures
+from duckflow_tui.session.facts import Figures, SessionFacts
 from duckflow_tui.session.faults import SessionFault, SessionInUse
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import cost_text, size_text
-
-if TYPE_CHECKING:
-    from duckflow_tui.session.facts import SessionFacts
 
 
 def describe_session(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeText]]:

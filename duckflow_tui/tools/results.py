@@ -7,9 +7,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from duckflow_tui.safety.paths import WorkspaceError
+from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS, clip_value
 from duckflow_tui.state.calls import OperationMessage
@@ -26,9 +27,6 @@ from duckflow_tui.tools.changes import (
 )
 from duckflow_tui.tools.diffs import join_hunks
 from duckflow_tui.tools.operation import Blobs, ToolFault
-
-if TYPE_CHECKING:
-    from duckflow_tui.safety.workspace import Workspace
 
 MAX_RESULT: Final = 256 * 1024  # bytes; R18
 MAX_LINE: Final = 20_000  # characters of one line

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from duckflow_tui.state.base import Event, LocalizedText, StateError
 from duckflow_tui.state.plan import (
@@ -21,9 +20,7 @@ from duckflow_tui.state.plan_events import (
     StepBreakSet,
 )
 from duckflow_tui.work.propose import PlanApprovals, end_idle_plan, set_step, skip_step
-
-if TYPE_CHECKING:
-    from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 _OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus.BLOCKED)
 

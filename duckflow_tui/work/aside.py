@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.state.decision import Action, NextStep
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.decision import Action, NextStep, TurnDecision
 from duckflow_tui.state.gates import CardOpened, GateOpened
 from duckflow_tui.state.operations import Effect, Outcome, Weight
 from duckflow_tui.state.plan import REVISE
+from duckflow_tui.state.store import Record
 from duckflow_tui.work.budget import TurnEnd
 from duckflow_tui.work.model_calls import Asker
 from duckflow_tui.work.plan_operations import BESIDE_WORK
 from duckflow_tui.work.requirements import add_later_claims
+from duckflow_tui.work.services import TurnParts
 from duckflow_tui.work.thread import Thread
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.state.conversation import UserMessage
-    from duckflow_tui.state.decision import TurnDecision
-    from duckflow_tui.state.store import Record
-    from duckflow_tui.work.services import TurnParts
 
 MAX_LOOPS: Final = 4  # decisions one answer may take
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.lines import frame_text
@@ -15,6 +15,7 @@ from duckflow_tui.prompting.side_questions import (
     failure_question,
 )
 from duckflow_tui.prompting.side_replies import ContinuationReply, DigestReply
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.consequences import find_consequence
@@ -42,15 +43,12 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus, find_step
 from duckflow_tui.state.plan_events import PlanStatusChanged
+from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.work.judge_facts import find_followed_plan
+from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.propose import set_step
 from duckflow_tui.work.requirements import change_objective, normalize_text
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.turn import TurnInfo
-    from duckflow_tui.work.pace import PaceKeeper
-    from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 _LINE: Final = 200  # characters of a result, of an error
 _SENTENCE: Final = 500  # characters of a sentence of a plan

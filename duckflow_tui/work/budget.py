@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from duckflow_tui.safety.pending_questions import Desk, Unanswered
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import IdSource
 from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import Question
@@ -17,15 +19,11 @@ from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import StepChanged
 from duckflow_tui.state.session import SessionResumed
+from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome, TurnStarted
 from duckflow_tui.state.usage import BudgetRaised, LlmCallFinished, Purpose
+from duckflow_tui.tools.notices import Notices
 from duckflow_tui.work.requirements import change_objective
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.base import IdSource
-    from duckflow_tui.state.store import Record, Store
-    from duckflow_tui.tools.notices import Notices
 
 What = Literal["calls", "tokens", "cost"]
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeGuard
+from typing import Final, Literal, TypeGuard
 
 from duckflow_tui.safety.command_parsing import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
@@ -28,12 +28,10 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.lines import line_at, split_lines
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Zone
+from duckflow_tui.state.store import Store
 from duckflow_tui.tools.operation import RUN
+from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.work.judgement import weighted_mean
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.store import Store
-    from duckflow_tui.tools.router import ToolRouter
 
 MAX_FILE: Final = 4 * 1024 * 1024  # bytes of a file that is searched
 _EXCERPT: Final = 600  # characters, the last lines of an output

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.lines import frame_text
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import Level, NoticeAdded
 from duckflow_tui.state.decision import PromptPattern
@@ -19,6 +20,7 @@ from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
+from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.work.attempts import (
     ask_digest,
     ask_failure_analysis,
@@ -27,19 +29,15 @@ from duckflow_tui.work.attempts import (
     summarize_calls,
 )
 from duckflow_tui.work.budget import ACCEPTED, BY_USER
+from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.requirements import (
     change_objective,
     find_requirement,
     new_requirement,
 )
+from duckflow_tui.work.services import TurnParts
 from duckflow_tui.work.situations import MOST_TRIED, find_consultation, list_tried
 from duckflow_tui.work.vitals import ConsultCause
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.state.turn import TurnOutcome
-    from duckflow_tui.work.pace import PaceKeeper
-    from duckflow_tui.work.services import TurnParts
 
 ConsultEnd = Literal[
     "goes_on",

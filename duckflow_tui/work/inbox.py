@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Job, Spawn
 from duckflow_tui.state.conversation import (
     MessageQueued,
     QueuedMessage,
@@ -15,17 +17,13 @@ from duckflow_tui.state.conversation import (
 )
 from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, parse_typed_number
 from duckflow_tui.state.session import SessionResumed
+from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
 from duckflow_tui.work.aside import Aside
+from duckflow_tui.work.plan_dispatch import PlanDesk
 from duckflow_tui.work.resumed_work import find_turn_message, find_unanswered_message
+from duckflow_tui.work.services import TurnParts
 from duckflow_tui.work.turn import Turn
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.base import Job, Spawn
-    from duckflow_tui.state.store import Record
-    from duckflow_tui.work.plan_dispatch import PlanDesk
-    from duckflow_tui.work.services import TurnParts
 
 Stage = Literal[
     "free",  # the next message begins a turn

@@ -7,17 +7,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Complexity, LimitSet, LoopLimit, Reason, TaskProfile, Vitals
+from duckflow_tui.state.store import Store
 from duckflow_tui.work.progress import RAN
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.store import Store
 
 MIN_LIMIT: Final = 3  # S0-6
 MAX_LIMIT: Final = 20

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from duckflow_tui.state.base import ModelText, clip_value, one_line
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Event, ModelText, clip_value, one_line
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import (
@@ -32,6 +33,7 @@ from duckflow_tui.state.memory import (
     OwnField,
 )
 from duckflow_tui.state.operations import FileChange, describe_target
+from duckflow_tui.state.plan import Plan
 from duckflow_tui.state.plan_events import (
     PlanActivated,
     PlanAnswered,
@@ -41,12 +43,7 @@ from duckflow_tui.state.plan_events import (
     StepChanged,
 )
 from duckflow_tui.state.session import ModeChanged
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.base import Event
-    from duckflow_tui.state.plan import Plan
-    from duckflow_tui.state.store import Record, Store, Unsubscribe
+from duckflow_tui.state.store import Record, Store, Unsubscribe
 
 #: Cards whose answer another event says too, or that decide nothing about the work itself.
 _NOT_NOTED: Final = frozenset(

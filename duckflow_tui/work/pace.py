@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from duckflow_tui.safety.pending_questions import Desk
 from duckflow_tui.state.base import StateError, one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, describe_target
 from duckflow_tui.state.pace import (
@@ -30,22 +33,16 @@ from duckflow_tui.state.pace import (
     VitalsChanged,
 )
 from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import LoopStarted
+from duckflow_tui.state.usage import Role
 from duckflow_tui.work import situations, vitals
-from duckflow_tui.work.loop_limits import log_line, measure_request
+from duckflow_tui.work.loop_limits import ChosenBy, Pacemaker, log_line, measure_request
 from duckflow_tui.work.progress import ProgressWatch, make_same_action
 from duckflow_tui.work.requirements import change_objective
 from duckflow_tui.work.situations import Signals
+from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.vitals import ConsultCause, ProgressKind, VitalCause, make_reason
-
-if TYPE_CHECKING:
-    from duckflow_tui.safety.pending_questions import Desk
-    from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.state.decision import TurnDecision
-    from duckflow_tui.state.store import Store
-    from duckflow_tui.state.usage import Role
-    from duckflow_tui.work.loop_limits import ChosenBy, Pacemaker
-    from duckflow_tui.work.steering import TurnControl
 
 IDLE_LOOPS: Final = 2  # decisions in a row that neither act nor end, until the user is asked
 _SAID: Final = 300  # characters of the model's own words on what it does

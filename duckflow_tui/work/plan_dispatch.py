@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.lines import format_numbered, format_task
@@ -65,13 +64,11 @@ from duckflow_tui.work.propose import (
     was_approved_as_proposed,
     was_just_rejected,
 )
+from duckflow_tui.work.resumed_work import Rest
+from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.task_lists import list_tasks
-
-if TYPE_CHECKING:
-    from duckflow_tui.work.resumed_work import Rest
-    from duckflow_tui.work.services import TurnParts
-    from duckflow_tui.work.steering import TurnControl
-    from duckflow_tui.work.task_loop import TaskLoop
+from duckflow_tui.work.task_loop import TaskLoop
 
 
 class PlanDesk:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.gates import (
@@ -41,11 +41,8 @@ from duckflow_tui.work.propose import (
     skip_step,
 )
 from duckflow_tui.work.resumed_work import Rest, find_interruption
-from duckflow_tui.work.steering import wait_until
-
-if TYPE_CHECKING:
-    from duckflow_tui.work.services import TurnParts
-    from duckflow_tui.work.steering import TurnControl
+from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.steering import TurnControl, wait_until
 
 WorkEnd = Literal["completed", "failed", "waiting"]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.side_questions import plan_question
 from duckflow_tui.prompting.side_replies import PlanReply, PlanStep
 from duckflow_tui.safety.pending_questions import Unanswered
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ModelText, StateError, one_line
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import (
@@ -44,17 +46,12 @@ from duckflow_tui.state.plan_events import (
     PlanStatusChanged,
     StepChanged,
 )
+from duckflow_tui.state.store import Store
 from duckflow_tui.tools.calls import list_remarks
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.work.budget import BudgetEnd
 from duckflow_tui.work.requirements import accept_change, normalize_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.store import Store
-    from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 
 async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlanStep] = ()) -> Plan:

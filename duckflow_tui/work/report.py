@@ -5,20 +5,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.side_questions import list_evidence_calls, report_question
 from duckflow_tui.prompting.side_replies import ReportReply
 from duckflow_tui.state.base import LocalizedText, one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, describe_target
 from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.budget import BudgetEnd
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 
 class Cause(NamedTuple):

@@ -7,14 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pydantic import BaseModel
 
 from duckflow_tui.llm.codec_json import RESULTS, response_format
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.service import LLMService
 from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.llm.wire import content_text
 from duckflow_tui.state.base import JsonObject, canonical_json, schema_of
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.prompt import ChatMessage, Prompt
+from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import (
     LlmCallStarted,
     PartName,
@@ -23,13 +28,6 @@ from duckflow_tui.state.usage import (
     PromptParts,
     Role,
 )
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from duckflow_tui.llm.service import LLMService
-    from duckflow_tui.state.prompt import ChatMessage, Prompt
-    from duckflow_tui.state.store import Store
 
 KEPT: Final = 20  # newest requests of this run whose text can be shown
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.side_questions import requirements_question
 from duckflow_tui.prompting.side_replies import RequirementsReply
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import LocalizedText, ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import (
@@ -42,13 +43,10 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.plan import REVISE, Plan, PlanChange
+from duckflow_tui.state.store import Store
+from duckflow_tui.state.turn import Belongs
 from duckflow_tui.work.loop_limits import TALK
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.store import Store
-    from duckflow_tui.state.turn import Belongs
-    from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
 

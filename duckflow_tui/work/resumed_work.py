@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
+from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.goal import Review, ReviewMessage, SituationReport
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import ReportMessage
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.decision import Action, TurnDecision
-    from duckflow_tui.state.turn import Interrupted, TurnInfo
+from duckflow_tui.state.turn import Interrupted, TurnInfo
 
 
 @dataclass(frozen=True, slots=True)

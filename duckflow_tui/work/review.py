@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.side_questions import missing_question, satisfaction_question
@@ -13,6 +13,7 @@ from duckflow_tui.prompting.side_replies import MissingReply, SatisfactionReply
 from duckflow_tui.state.base import ToldError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage
+from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.goal import (
     Judgement,
     MissingInfoAnalysis,
@@ -29,6 +30,7 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
+from duckflow_tui.state.usage import Role
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.results import load_originals, net_change
 from duckflow_tui.work.attempts import Attempts, ReviewEnd, current_work, read_first_plan
@@ -45,18 +47,14 @@ from duckflow_tui.work.judgement import (
     read_evaluation,
     withdraw_unshown,
 )
+from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.requirements import (
     list_requests,
     new_requirement,
     take_requirements,
     update_ledger,
 )
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.decision import TurnDecision
-    from duckflow_tui.state.usage import Role
-    from duckflow_tui.work.pace import PaceKeeper
-    from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 _MAX_REASON: Final = 200  # characters of the unchecked requirements in a notice
 _MAX_REQUEST: Final = 500  # characters of a request used as its only requirement

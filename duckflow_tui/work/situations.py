@@ -6,19 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.goal import RequirementState
 from duckflow_tui.state.operations import FileChange, Outcome, describe_target
 from duckflow_tui.state.pace import Pattern, Reason, Situation, Tried
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.work.progress import RAN, Repeat
 from duckflow_tui.work.vitals import ConsultCause, Hypothesis, Sign, VitalCause, make_reason
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.calls import OperationMessage
 
 COOL_DOWN: Final = 3  # loops after a consultation without another one
 _MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.state.base import LocalizedText, one_line
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
@@ -29,6 +29,7 @@ from duckflow_tui.state.plan_events import (
     WorkProgressed,
 )
 from duckflow_tui.state.session import CUT
+from duckflow_tui.state.turn import Interrupted
 from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
 from duckflow_tui.work.model_calls import Asker
@@ -43,14 +44,10 @@ from duckflow_tui.work.report import (
     result_line,
 )
 from duckflow_tui.work.resumed_work import Rest, collect_step_log, find_interruption, find_rest
+from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.task_lists import list_tasks
 from duckflow_tui.work.thread import Thread
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.state.turn import Interrupted
-    from duckflow_tui.work.services import TurnParts
-    from duckflow_tui.work.steering import TurnControl
 
 
 class StepFailed(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duckflow_tui.llm.codec import name_operations
 from duckflow_tui.llm.decision_reading import Reading
@@ -15,9 +15,7 @@ from duckflow_tui.state.operations import OperationSpec, Weight
 from duckflow_tui.state.plan import Plan, Step, Task
 from duckflow_tui.state.plan_events import StepTasksSet
 from duckflow_tui.tools.operation import ToolFault
-
-if TYPE_CHECKING:
-    from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.services import TurnParts
 
 MAX_TASKS: Final = 50  # tasks of one list
 _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")

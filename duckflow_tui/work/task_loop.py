@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-if TYPE_CHECKING:
-    from duckflow_tui.state.base import Spawn
+from duckflow_tui.state.base import Spawn
 
 T = TypeVar("T")
 GROUP: Final = "task"

@@ -7,26 +7,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duckflow_tui.safety.pending_questions import Unanswered
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
-from duckflow_tui.state.decision import NextStep, PromptPattern
+from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.gates import CardKind, make_question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.state.usage import Role
 from duckflow_tui.work.checks import RequirementChecks
+from duckflow_tui.work.model_calls import Asker
+from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.resumed_work import Rest, is_left_out
-from duckflow_tui.work.steering import ReplyStopped
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.state.decision import Action, TurnDecision
-    from duckflow_tui.state.usage import Role
-    from duckflow_tui.work.model_calls import Asker
-    from duckflow_tui.work.pace import PaceKeeper
-    from duckflow_tui.work.services import TurnParts
-    from duckflow_tui.work.steering import TurnControl
+from duckflow_tui.work.services import TurnParts
+from duckflow_tui.work.steering import ReplyStopped, TurnControl
 
 REPEATS: Final = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
 

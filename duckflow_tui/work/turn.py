@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import canonical_json, clip_value, hash_data, one_line
@@ -32,20 +32,18 @@ from duckflow_tui.work.plan_operations import BEGINS_PLAN
 from duckflow_tui.work.propose import end_plan
 from duckflow_tui.work.requirements import RequestInHand, relate_message
 from duckflow_tui.work.resumed_work import (
+    Rest,
     find_escalation,
     find_rest,
     find_turn_start,
     list_decisions,
 )
 from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, Reviewer
+from duckflow_tui.work.services import TurnParts
 from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.thread import Thread
 
 _FRESH: Final = ("new", "guessed_new")  # requests of their own
-
-if TYPE_CHECKING:
-    from duckflow_tui.work.resumed_work import Rest
-    from duckflow_tui.work.services import TurnParts
 
 
 class Turn(Thread):

@@ -160,7 +160,9 @@ def test_what_no_rule_could_answer_is_said_once() -> None:
     asked = entry.replace(ruling=ruling, ruleable=True, no_rule="not_named")
     assert why_words(state, asked, EN).endswith("there was none.")
     elsewhere = asked.replace(no_rule="cd")
-    assert why_words(state, elsewhere, EN).endswith("No rule: outside the folder the rules cover.")
+    assert why_words(state, elsewhere, EN).endswith(
+        "No rule possible: outside the folder the rules cover."
+    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -100,7 +100,7 @@ ASKS = "It asks: a command outside the folder needs your approval in standard mo
         (
             AuditKind.REFUSED,
             {"ruling": ruled("gate", "shell"), "no_rule": "cd"},
-            f"{ASKS} No rule: outside the folder the rules cover.",
+            f"{ASKS} No rule possible: outside the folder the rules cover.",
         ),
     ],
 )
