@@ -33,7 +33,8 @@ from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 
 REDIRECT_S: Final = 600.0  # seconds that the user has for signing in
 _UNAUTHORIZED: Final = 401
-_PORTS: Final = (49152, 16_000)  # first of the dynamic ports, and how many are used
+#: First port and number of ports for redirects: above those that Linux gives to connections.
+_PORTS: Final = (61_000, 4_500)
 _SECRETS: Final = ("access_token", "refresh_token", "client_secret")  # members that are secret
 
 
