@@ -12,14 +12,13 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from duckflow_tui.choice import SessionChoice, Unusable
-from duckflow_tui.engine import Engine
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, setting_of
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins
-from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.settings import (
     CHOSEN,
     CHOSEN_FOR_NOW,
@@ -32,6 +31,10 @@ from duckflow_tui.settings import (
 from duckflow_tui.shutdown import Ending
 from duckflow_tui.state.base import Spawn
 from duckflow_tui.state.usage import Role
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
+    from duckflow_tui.session.catalog import Catalog
 
 
 @asynccontextmanager

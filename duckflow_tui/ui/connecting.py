@@ -8,14 +8,12 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.llm.connections import ModelConnection, ModelLine
-from duckflow_tui.llm.discovery import FoundServer, KnownKey
 from duckflow_tui.llm.endpoints import (
     CLI_ENDPOINT,
     Endpoint,
@@ -26,18 +24,22 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.llm.errors import UNLISTED, LlmError
 from duckflow_tui.llm.known_models import KnownModels
-from duckflow_tui.llm.probe import ProbeReport
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.settings import CHOSEN
-from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnStarted
 from duckflow_tui.state.usage import Role
-from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.screens.model_list import ModelList
-from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import short_count
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
+    from duckflow_tui.llm.discovery import FoundServer, KnownKey
+    from duckflow_tui.llm.probe import ProbeReport
+    from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.store import Record
+    from duckflow_tui.ui.app import DuckflowApp
+    from duckflow_tui.ui.screens.model_list import ModelList
+    from duckflow_tui.words.catalogue import Catalogue
 
 SourceKind = Literal["server", "key", "kept", "form", "with_key", "again", "demo"]
 

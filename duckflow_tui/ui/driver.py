@@ -7,17 +7,20 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual import constants
 from textual.app import App
 from textual.message import Message
 
-from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.terminal_input import TerminalInput
 from duckflow_tui.ui.textual_private import ResumableDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from duckflow_tui.ui.first_frame import FirstFrame
 
 ALTERNATE_SCREEN: Final = "\x1b[?1049h"
 MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"  # Textual switches the mode on and never off

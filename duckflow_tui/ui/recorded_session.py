@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.state.store import Store
-from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.replay_player import Player
 from duckflow_tui.ui.session_host import SessionHost
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.app import DuckflowApp
 
 _MEASURED: Final = 500  # messages up to which every item is drawn once after a leap
 _AT_ONCE: Final = 10  # of them, before other things get their turn

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
 from rich.text import Text
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -14,19 +13,22 @@ from textual._keyboard_protocol import FUNCTIONAL_KEYS as FUNCTIONAL_KEYS
 from textual._xterm_parser import IS_ITERM as IS_ITERM
 from textual._xterm_parser import XTermParser
 from textual.app import App
-from textual.binding import Binding
 from textual.drivers.linux_driver import LinuxDriver
-from textual.filter import LineFilter
 from textual.geometry import Offset, Region
 from textual.keys import _character_to_key
-from textual.message import Message
-from textual.message_pump import MessagePump
-from textual.screen import Screen
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from duckflow_tui.state.base import half_width
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from textual.binding import Binding
+    from textual.filter import LineFilter
+    from textual.message import Message
+    from textual.message_pump import MessagePump
+    from textual.screen import Screen
+    from textual.widget import Widget
 
 # pyright: reportPrivateUsage=false
 

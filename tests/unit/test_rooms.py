@@ -130,6 +130,16 @@ def test_the_client_library_is_not_loaded_with_the_app() -> None:
     assert not loaded & {"openai", "httpx2", "mcp", "tree_sitter_bash"}
 
 
+def test_a_list_page_or_the_demo_does_not_load_the_library_of_servers() -> None:
+    """It takes a third of a second, during which no key would act."""
+    pages = "duckflow_tui.ui.screens.sources, duckflow_tui.ui.connecting"
+    assert not loaded_after(f"import {pages}, duckflow_tui.tools.mcp.servers") & {"mcp", "openai"}
+
+
+def test_a_session_is_opened_behind_the_first_frame() -> None:
+    assert "duckflow_tui.engine" not in loaded_after("import duckflow_tui.sessions")
+
+
 def test_what_few_sessions_need_is_not_loaded_with_each() -> None:
     loaded = loaded_after(
         "import duckflow_tui.compose, duckflow_tui.ui.app, duckflow_tui.llm.client"

@@ -7,15 +7,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from mcp.client._transport import ReadStream
-from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from duckflow_tui.state.base import ELLIPSIS, JsonObject
 from duckflow_tui.tools.mcp.config import printable_line
 from duckflow_tui.tools.mcp.schemas import LeftOut
+
+if TYPE_CHECKING:
+    from mcp.client._transport import ReadStream
+    from mcp.shared.message import SessionMessage
+
 
 MAX_ITEMS: Final = 2_000  # items of a list that are read
 _MAX_BLOCKS: Final = 10_000  # content blocks of a tool result

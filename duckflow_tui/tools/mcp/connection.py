@@ -16,13 +16,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-import httpx2
-from mcp import Client, MCPError, types
-from mcp.client import ClientRequestContext
-from mcp.client._transport import TransportStreams
-from mcp.client.session import IncomingMessage
 from pydantic import ValidationError
 
 from duckflow_tui.llm.connections import KeyStore
@@ -50,6 +45,14 @@ from duckflow_tui.tools.mcp.stdio import (
 )
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp import Client, MCPError, types
+    from mcp.client import ClientRequestContext
+    from mcp.client._transport import TransportStreams
+    from mcp.client.session import IncomingMessage
+
 
 MAX_PAGES: Final = 20  # pages read of one list
 _EXTRAS_S: Final = 3.0  # seconds for the lists of resources and prompts, which are optional

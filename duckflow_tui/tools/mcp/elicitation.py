@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from mcp import types
 from pydantic import ValidationError
 
 from duckflow_tui.safety.pending_questions import Desk, Unanswered
@@ -34,6 +33,9 @@ from duckflow_tui.tools.mcp.browser import parse_page
 from duckflow_tui.tools.mcp.config import MAX_SAID, printable_line
 from duckflow_tui.tools.mcp.schemas import BadSchema, arguments_of
 from duckflow_tui.tools.notices import Notices
+
+if TYPE_CHECKING:
+    from mcp import types
 
 MAX_FIELDS: Final = 20  # fields of one form
 MAX_OPEN: Final = 5  # cards of one server open at the same time; more are dismissed

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
-from mcp import types
 from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
@@ -21,6 +20,10 @@ from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.processes import McpTool
 from duckflow_tui.tools.mcp.config import MAX_DESCRIPTION, operation_name, printable_line
 from duckflow_tui.tools.operation import Arguments
+
+if TYPE_CHECKING:
+    from mcp import types
+
 
 MAX_DEPTH: Final = 32  # levels of a schema
 MAX_NODES: Final = 4_000  # objects and lists of a schema

@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal
-
-from mcp import types
+from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.state.base import JsonObject
@@ -29,6 +27,9 @@ from duckflow_tui.tools.mcp.sign_in import KeptTokens
 from duckflow_tui.tools.mcp.stdio import ServerLog, log_end
 from duckflow_tui.tools.mcp.tool_results import prompt_text, read_contents
 from duckflow_tui.tools.operation import Output
+
+if TYPE_CHECKING:
+    from mcp import types
 
 STOP_GRACE_S: Final = 1.0  # seconds; at the end of the app a server has less time
 _END_S: Final = 2.5  # seconds, beyond the grace, until a connection must have ended

@@ -13,16 +13,10 @@ import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthToken,
-)
 from pydantic import ValidationError
 
 from duckflow_tui.llm.connections import KeyStore
@@ -30,6 +24,14 @@ from duckflow_tui.llm.endpoints import origin_of
 from duckflow_tui.safety.pending_questions import Unanswered
 from duckflow_tui.state.base import ToldError
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
+
+if TYPE_CHECKING:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import (
+        AuthorizationCodeResult,
+        OAuthClientInformationFull,
+        OAuthToken,
+    )
 
 REDIRECT_S: Final = 600.0  # seconds that the user has for signing in
 _UNAUTHORIZED: Final = 401

@@ -8,15 +8,17 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
-
-from mcp.client._transport import TransportStreams
+from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.paths import lies_inside
 from duckflow_tui.state.base import ModelText, ToldError
 from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.process_group import ProcessGroup
 from duckflow_tui.tools.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
 
 MAX_BYTES: Final = 512 * 1024  # bytes of a log file; one older file is kept
 SHOWN: Final = 32 * 1024  # bytes of a log's end that are shown

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Sequence
-from typing import Any, cast
-
-from mcp import types
+from typing import TYPE_CHECKING, Any, cast
 
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.mcp.config import make_harmless, printable_line
 from duckflow_tui.tools.operation import Output
 from duckflow_tui.tools.pictures import find_image_kind
+
+if TYPE_CHECKING:
+    from mcp import types
 
 
 def read_result(result: types.CallToolResult) -> Output:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from markdown_it.token import Token
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -28,6 +27,10 @@ from duckflow_tui.ui.panes.strips import (
 )
 from duckflow_tui.ui.panes.syntax import SyntaxLines
 from duckflow_tui.ui.panes.syntax import Token as SyntaxToken
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
 
 COLUMN_GAP: Final = 2  # cells between columns
 NARROWEST: Final = 5  # cells of a column that is still read with ease

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 
-from duckflow_tui.llm.connections import Connections
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.connecting import Connecting, Source
 from duckflow_tui.ui.panes.strips import Row, fit, pad
 from duckflow_tui.ui.screens.list_source import ListSource, PageAction, make_row
+
+if TYPE_CHECKING:
+    from duckflow_tui.llm.connections import Connections
 
 
 class ConnectSource(ListSource[Source]):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.prompting.budget import ASSUMED_CONTEXT
 from duckflow_tui.prompting.compiler import request_room
 from duckflow_tui.prompting.threads import full_share
@@ -30,6 +29,9 @@ from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, color_parts, make_row
 from duckflow_tui.words.figures import short_count, time_words
 from duckflow_tui.work.requests import SentPart
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 
 class ContextSource(StateSource[PromptFigures]):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.style import Style
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.goal import (
@@ -26,6 +26,9 @@ from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
 from duckflow_tui.ui.screens.requirement_form import RequirementDraft, RequirementForm
 from duckflow_tui.words.figures import time_words
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 
 def _state_name(item: RequirementItem) -> str:

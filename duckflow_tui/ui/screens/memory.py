@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
 from duckflow_tui.ui.panes.strips import Row, pad
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
 from duckflow_tui.words.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 
 def fault_words(fault: MemoryFault, path: str, words: Catalogue) -> SafeText:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.processes import BackgroundProcess
 from duckflow_tui.ui.panes.live_blocks import silence_words, tail_rows
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
 from duckflow_tui.words.figures import clock_text, time_words
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 KEPT_LINES: Final = 400  # newest lines of output that can be scrolled
 _COMMAND_ROWS: Final = 4  # of a long command

@@ -6,11 +6,10 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 
 from rich.cells import cell_len
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.rewind import Point, list_points
 from duckflow_tui.session.words import format_day
@@ -20,6 +19,9 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.panes.strips import Row, pad
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 NOW: Final[Literal["now"]] = "now"  # the row of the conversation as it is
 #: both: rewind conversation and files; back: only the conversation; files: only the files.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.policy import TABLE, Decision
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.decisions import list_uses, rule_words, step_words, why_words
@@ -18,6 +17,9 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.decisions import list_entry_facts, render_entry
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row, render_facts
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 SHOWN_CALLS: Final = 50  # newest calls; ``/decisions`` lists all
 #: Rows of the policy that are shown as one where the mode decides them equally.

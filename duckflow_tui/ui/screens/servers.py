@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.processes import McpServer, McpTool
-from duckflow_tui.tools.mcp.servers import McpServers
 from duckflow_tui.ui.panes.live_blocks import tail_rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows
 from duckflow_tui.ui.screens.list_source import PageAction, Part, StateSource, make_row
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
+    from duckflow_tui.tools.mcp.servers import McpServers
 
 LOG_LINES: Final = 12  # newest lines of a log
 MOST_LISTED: Final = 20  # prompts, and resources, of a server

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.panes.strips import Row
 from duckflow_tui.ui.screens.edit_proposal import EditText, ProposalEditor
 from duckflow_tui.ui.screens.list_source import PageAction, StateSource, make_row
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 
 class QueueSource(StateSource[QueuedMessage]):

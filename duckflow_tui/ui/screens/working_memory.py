@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.widgets import Static, TextArea
 
-from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.decision import SelfCheck
@@ -38,6 +37,9 @@ from duckflow_tui.ui.screens.list_source import (
 )
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.notes import guess_items
+
+if TYPE_CHECKING:
+    from duckflow_tui.engine import Engine
 
 SHOWN_DECISIONS: Final = 50  # newest decisions; the chat has all
 _FACTS: Final = (
