@@ -336,7 +336,12 @@ async def ask_failure_analysis(
     )
     question = failure_question(parts.store.state, summarize_calls(log), context, missing)
     try:
-        return await parts.models.ask(question, lambda reply: FailureAnalysis(**dict(reply)))
+        return await parts.models.ask(
+            question,
+            lambda reply: FailureAnalysis(
+                cause=reply.cause, fix=reply.fix, retryable=reply.retryable
+            ),
+        )
     except (LlmError, Unreadable) as error:
         parts.notices.warn(unsaid, step_id=step_id, **reason_params(error))
         return None
