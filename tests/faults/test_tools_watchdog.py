@@ -74,10 +74,10 @@ def app(
 
 
 def with_a_server(tmp_path: Path, mark: str) -> None:
-    """A server of tools that starts a child, in the settings."""
+    """A server of tools that starts a child, in the settings; other tests run the same script."""
     settings = tmp_path / "home" / "config" / "settings.toml"
     settings.parent.mkdir(parents=True)
-    line = f"setsid sleep {mark}7 & exec {sys.executable} -I {HOSTILE}"
+    line = f"setsid sleep {mark}7 & exec {sys.executable} -I -X mark{mark} {HOSTILE}"
     settings.write_text(
         f'[mcp.servers.hostile]\ncommand = "sh"\nargs = ["-c", {json.dumps(line)}]\n'
     )
@@ -102,13 +102,11 @@ def test_a_killed_app_leaves_no_command_and_no_server(tmp_path: Path, mark: str)
             lambda: all(running_with(f"sleep\0{mark}{n}") for n in range(1, 8)), PATIENCE
         ), running_with(mark)
         (watchdog,) = watchdogs_of(process.pid)
-        servers = running_with(str(HOSTILE))
+        assert comes(lambda: len(running_with(f"-X\0mark{mark}")) == 1, PATIENCE)
         process.kill()
         killed = time.monotonic()
         assert comes(lambda: not running_with(mark), WITHIN), running_with(mark)
         assert comes(lambda: not is_running(watchdog), WITHIN - (time.monotonic() - killed))
-        left = WITHIN - (time.monotonic() - killed)
-        assert comes(lambda: not {*servers} & {*running_with(str(HOSTILE))}, left)
 
 
 def test_an_app_that_ends_leaves_no_watchdog(tmp_path: Path, mark: str) -> None:
